@@ -2,8 +2,8 @@
 
 use napi::bindgen_prelude::{BigInt, Buffer};
 use napi_derive::napi;
-use zklock::internal::Shown;
-use zklock::{About, Contender};
+use zklock::internal::Escaped;
+use zklock::{Contender, ContenderInfo};
 
 #[napi(object, object_from_js = false)]
 pub struct NativeContender {
@@ -49,9 +49,9 @@ impl From<Contender> for NativeContender {
     }
 }
 
-impl From<About> for NativeAbout {
-    fn from(about: About) -> Self {
-        let About { host, pid, language, label, since, .. } = about;
+impl From<ContenderInfo> for NativeAbout {
+    fn from(about: ContenderInfo) -> Self {
+        let ContenderInfo { host, pid, language, label, since, .. } = about;
         Self { host, pid, language, label, since: i64::try_from(since).unwrap_or(i64::MAX) }
     }
 }
@@ -59,5 +59,5 @@ impl From<About> for NativeAbout {
 /// Text that others chose, with everything escaped that does not print.
 #[napi]
 pub fn shown(text: String) -> String {
-    Shown(&text).to_string()
+    Escaped(&text).to_string()
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use napi::Env;
 use napi::bindgen_prelude::{BigInt, ClassInstance, ObjectFinalize};
 use napi_derive::napi;
-use zklock::internal::{Acquired, Left, Raised, collectable, leave, loss_to_raise, pin, remains};
+use zklock::internal::{Acquired, BodyOutcome, ScopeExit, collectable, leave, loss_to_raise, pin, remains};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
@@ -85,9 +85,9 @@ pub fn loss_to_throw(
     noticed: Option<bool>,
 ) -> Option<NativeLoss> {
     let raised = match noticed {
-        None => Raised::Nothing,
-        Some(false) => Raised::Error,
-        Some(true) => Raised::Loss,
+        None => BodyOutcome::Nothing,
+        Some(false) => BodyOutcome::Error,
+        Some(true) => BodyOutcome::Loss,
     };
     let loss = inside(&leases).into_iter().find_map(Acquired::loss);
     loss_to_raise(loss, raised).map(|loss| NativeLoss {
@@ -200,9 +200,9 @@ impl NativeLease {
     #[napi]
     pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
         match leave(&self.lease) {
-            Left::All => Ok(None),
-            Left::Nothing => Ok(Some(0)),
-            Left::ToWait(released) => bridge.start(released).map(Some),
+            ScopeExit::All => Ok(None),
+            ScopeExit::Nothing => Ok(Some(0)),
+            ScopeExit::ToWait(released) => bridge.start(released).map(Some),
         }
     }
 
@@ -218,14 +218,14 @@ impl NativeLease {
             .borrow()
             .get(id as usize)
             .and_then(Option::as_ref)
-            .map_or(Left::All, |inner| leave(inner));
+            .map_or(ScopeExit::All, |inner| leave(inner));
         match left {
-            Left::All => Ok(None),
-            Left::Nothing => {
+            ScopeExit::All => Ok(None),
+            ScopeExit::Nothing => {
                 drop(self.take_inner(id));
                 Ok(Some(0))
             }
-            Left::ToWait(released) => bridge.start(released).map(Some),
+            ScopeExit::ToWait(released) => bridge.start(released).map(Some),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::{Either3, Function};
 use napi_derive::napi;
-use zklock::internal::log::{Level, Listener, Value};
+use zklock::internal::log::{Listener, LogLevel, Value};
 
 use crate::wake::Wake;
 
@@ -50,7 +50,7 @@ impl NativeListener {
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener
-            .set_level(Level::ALL.into_iter().find(|known| level.as_deref() == Some(known.as_str())));
+            .set_level(LogLevel::ALL.into_iter().find(|known| level.as_deref() == Some(known.as_str())));
     }
 
     /// The events that have arrived since the last call.

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use zklock::Transaction;
-use zklock::internal::{Draft, parse_version};
+use zklock::internal::{TransactionBuilder, parse_version};
 
 use crate::bridge::Bridge;
 use crate::error::Result;
@@ -11,12 +11,12 @@ use crate::error::Result;
 /// A transaction that is being put together; none once it was committed.
 #[napi]
 pub struct NativeTransaction {
-    draft: Draft,
+    draft: TransactionBuilder,
 }
 
 impl NativeTransaction {
     pub(crate) fn new(transaction: Transaction) -> Self {
-        Self { draft: Draft::new(transaction) }
+        Self { draft: TransactionBuilder::new(transaction) }
     }
 
     fn add(&self, add: impl FnOnce(Transaction) -> Transaction) -> Result<()> {

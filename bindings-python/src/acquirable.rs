@@ -7,9 +7,9 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
-use zklock::internal::{self, Acquired, Exit, Levels, Saved, collectable};
+use zklock::internal::{self, Acquired, AcquiredStack, Exit, SuspendedLevel, collectable};
 
-use crate::arguments::{Blocking, Patience, bounded_patience, release_patience};
+use crate::arguments::{Blocking, Timeout, bounded_patience, release_patience};
 use crate::errors::{Failure, Result};
 use crate::exit;
 use crate::greenlets::{Caller, caller};
@@ -31,7 +31,7 @@ pub(crate) trait Target: Send + Sync {
     }
 
     /// Begins to acquire it; the outcome is a `Level` of Python's.
-    fn acquire(&self, owner: zklock::Owner, patience: zklock::Patience) -> Operation;
+    fn acquire(&self, owner: zklock::Owner, patience: zklock::Timeout) -> Operation;
 
     /// Whether the owner holds it, through any object.
     fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool>;
@@ -60,11 +60,15 @@ pub(crate) struct Acquirable {
 
 impl Acquirable {
     pub(crate) fn new(target: impl Target + 'static, reentrant: bool) -> Self {
-        Self { target: Box::new(target), levels: Arc::new(Levels::new(reentrant)), holds: AtomicU64::new(0) }
+        Self {
+            target: Box::new(target),
+            levels: Arc::new(AcquiredStack::new(reentrant)),
+            holds: AtomicU64::new(0),
+        }
     }
 
     /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
-    fn acquire_level(&self, py: Python<'_>, patience: zklock::Patience) -> Result<()> {
+    fn acquire_level(&self, py: Python<'_>, patience: zklock::Timeout) -> Result<()> {
         if tasks::in_event_loop(py)? {
             return self.take(py, patience, None).map(drop);
         }
@@ -88,7 +92,7 @@ impl Acquirable {
     fn take(
         &self,
         py: Python<'_>,
-        patience: zklock::Patience,
+        patience: zklock::Timeout,
         scope: Option<internal::Site>,
     ) -> Result<Py<PyAny>> {
         let caller = Caller::find(py)?;
@@ -116,7 +120,7 @@ impl Acquirable {
         Ok(lease)
     }
 
-    fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Patience) -> Result<Py<PyAny>> {
+    fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Timeout) -> Result<Py<PyAny>> {
         wait::admit(py)?;
         if let Some(lease) = self.reenter(py, owner)? {
             return Ok(lease);
@@ -124,12 +128,7 @@ impl Acquirable {
         self.wait_for(py, owner, patience)
     }
 
-    fn wait_for(
-        &self,
-        py: Python<'_>,
-        owner: zklock::Owner,
-        patience: zklock::Patience,
-    ) -> Result<Py<PyAny>> {
+    fn wait_for(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Timeout) -> Result<Py<PyAny>> {
         Ok(block_to_own(py, self.target.acquire(owner, patience))??(py)?)
     }
 
@@ -171,8 +170,8 @@ impl Acquirable {
             return Err(self.levels.not_held("thread", &self.target.name()).into());
         }
         // The newest first. Somebody else may have released one meanwhile, which does no harm.
-        for acquired in saved.iter().rev().filter_map(Saved::releasable) {
-            match level::release(py, &**acquired, zklock::Patience::Forever) {
+        for acquired in saved.iter().rev().filter_map(SuspendedLevel::releasable) {
+            match level::release(py, &**acquired, zklock::Timeout::Forever) {
                 Err(Failure::Python(error)) => return Err(error.into()),
                 Ok(()) | Err(Failure::Zklock(_)) => (),
             }
@@ -204,7 +203,7 @@ impl Acquirable {
     }
 
     fn acquire_again(&self, py: Python<'_>) -> Result<(Arc<dyn Acquired>, Py<PyAny>, Scope)> {
-        let lease = self.take_as(py, caller(py)?, zklock::Patience::Forever)?;
+        let lease = self.take_as(py, caller(py)?, zklock::Timeout::Forever)?;
         let held = level(lease.bind(py))?.0.clone();
         let scope = Scope::of_caller(py, lease.clone_ref(py))?;
         Ok((held, lease, scope))
@@ -360,7 +359,7 @@ impl Acquirable {
     }
 
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
-        self.take(py, zklock::Patience::Forever, Some(scope::site(py, 0)?))
+        self.take(py, zklock::Timeout::Forever, Some(scope::site(py, 0)?))
     }
 
     #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
@@ -371,7 +370,7 @@ impl Acquirable {
 
 /// What a condition variable keeps of a lock while it waits.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct SavedLevels(Mutex<Vec<Saved<Handle, Scope>>>);
+pub(crate) struct SavedLevels(Mutex<Vec<SuspendedLevel<Handle, Scope>>>);
 
 /// A function whose calls are scopes.
 fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -394,7 +393,7 @@ fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyR
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Hold {
     lock: Py<Acquirable>,
-    patience: zklock::Patience,
+    patience: zklock::Timeout,
     /// Tells its scopes from those of the lock and of other holds.
     number: u64,
     /// How often it was entered.
@@ -440,7 +439,7 @@ pub(crate) fn start_acquire(
     py: Python<'_>,
     lock: &Acquirable,
     owner: &Owner,
-    patience: &Patience,
+    patience: &Timeout,
 ) -> Result<Pending> {
     Pending::start_operation(py, lock.target.acquire(owner.id, patience.0))
 }

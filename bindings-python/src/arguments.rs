@@ -35,10 +35,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Blocking {
 
 /// `blocking`, `timeout` and `connect_timeout` of an acquire, checked.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct Patience(pub(crate) zklock::Patience);
+pub(crate) struct Timeout(pub(crate) zklock::Timeout);
 
 #[pymethods]
-impl Patience {
+impl Timeout {
     #[new]
     #[pyo3(signature = (blocking, timeout, connect_timeout=None))]
     fn new(blocking: Blocking, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Self> {
@@ -51,21 +51,21 @@ pub(crate) fn bounded_patience(
     blocking: bool,
     timeout: Option<f64>,
     connect_timeout: Option<f64>,
-) -> Result<zklock::Patience> {
+) -> Result<zklock::Timeout> {
     Ok(PYTHON.bounded(patience(blocking, timeout)?, connect_timeout)?)
 }
 
 /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
-pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Patience> {
+pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
     Ok(PYTHON.blocking(blocking, timeout)?)
 }
 
 /// `wait` and `timeout` of a release, checked.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct ReleasePatience(pub(crate) zklock::Patience);
+pub(crate) struct ReleaseTimeout(pub(crate) zklock::Timeout);
 
 #[pymethods]
-impl ReleasePatience {
+impl ReleaseTimeout {
     #[new]
     #[pyo3(signature = (wait, timeout))]
     fn new(wait: bool, timeout: Option<f64>) -> Result<Self> {
@@ -74,7 +74,7 @@ impl ReleasePatience {
 }
 
 /// For how long a release waits.
-pub(crate) fn release_patience(wait: bool, timeout: Option<f64>) -> Result<zklock::Patience> {
+pub(crate) fn release_patience(wait: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
     Ok(PYTHON.releasing(wait, unless_minus_one(timeout))?)
 }
 

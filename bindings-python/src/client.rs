@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use zklock::ClientOptions;
-use zklock::internal::{Connection, Identity, parse_count};
+use zklock::internal::{ClientHandle, Identity, parse_count};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
@@ -62,7 +62,7 @@ use crate::wait::block_on;
 /// 'idle'
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Client {
-    pub(crate) inner: Connection,
+    pub(crate) inner: ClientHandle,
 }
 
 #[pymethods]
@@ -102,9 +102,9 @@ impl Client {
             max_frame,
         )?;
         if !connect {
-            return Ok(Self { inner: Connection::of_each_process(options) });
+            return Ok(Self { inner: ClientHandle::of_each_process(options) });
         }
-        let client = Self { inner: Connection::one(options) };
+        let client = Self { inner: ClientHandle::one(options) };
         client.wait_until_connected(py)?;
         Ok(client)
     }
@@ -302,7 +302,7 @@ pub(crate) fn lazy_client(
         identify,
         max_frame,
     )?;
-    Ok(Client { inner: Connection::of_each_process(options) })
+    Ok(Client { inner: ClientHandle::of_each_process(options) })
 }
 
 #[expect(clippy::too_many_arguments, reason = "those of the class")]

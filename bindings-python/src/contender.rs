@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 /// One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
 ///
@@ -49,7 +49,8 @@ pub(crate) struct Contender {
 impl From<zklock::Contender> for Contender {
     fn from(contender: zklock::Contender) -> Self {
         let about = contender.about;
-        let of = |field: fn(&zklock::About) -> &String| about.as_ref().map(|about| field(about).clone());
+        let of =
+            |field: fn(&zklock::ContenderInfo) -> &String| about.as_ref().map(|about| field(about).clone());
         let since = about.as_ref().map(|about| std::time::Duration::from_millis(about.since).as_secs_f64());
         Self {
             position: contender.position,
@@ -109,9 +110,9 @@ impl Contender {
 
     fn __repr__(&self) -> String {
         let who = match (&self.host, self.pid) {
-            (Some(host), Some(pid)) => format!(", process {pid} on {}", Shown(host)),
+            (Some(host), Some(pid)) => format!(", process {pid} on {}", Escaped(host)),
             _ => String::new(),
         };
-        format!("<zklock.Contender {} {}{who}>", self.position, Shown(&self.node))
+        format!("<zklock.Contender {} {}{who}>", self.position, Escaped(&self.node))
     }
 }

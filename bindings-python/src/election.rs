@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use zklock::internal::{Acquired, Exit, Levels, Shown, collectable};
+use zklock::internal::{Acquired, AcquiredStack, Escaped, Exit, collectable};
 
 use crate::acquirable::raised;
-use crate::arguments::{Patience, bounded_patience};
+use crate::arguments::{Timeout, bounded_patience};
 use crate::errors::Result;
 use crate::greenlets::caller;
 use crate::lease::{Lease, pin};
@@ -133,7 +133,7 @@ impl Election {
     )]
     fn lead(slf: Py<Self>, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Lead> {
         let patience = bounded_patience(true, timeout, connect_timeout)?;
-        Ok(Lead { election: slf, patience, entered: Levels::new(true) })
+        Ok(Lead { election: slf, patience, entered: AcquiredStack::new(true) })
     }
 
     /// Who leads, or is about to; None if there is no candidate.
@@ -172,12 +172,12 @@ impl Election {
 
     fn __repr__(&self) -> String {
         let leads = if self.inner.is_leader() { ", leading" } else { "" };
-        format!("<zklock.Election {} as {}{leads}>", Shown(self.inner.path()), Shown(&self.inner.id()))
+        format!("<zklock.Election {} as {}{leads}>", Escaped(self.inner.path()), Escaped(&self.inner.id()))
     }
 }
 
 impl Election {
-    fn begin(&self, py: Python<'_>, patience: zklock::Patience) -> Result<Py<Leadership>> {
+    fn begin(&self, py: Python<'_>, patience: zklock::Timeout) -> Result<Py<Leadership>> {
         let election = self.inner.clone();
         let leadership = block_to_own(py, async move { election.campaign_with(patience).await })??;
         Ok(Leadership::new(py, leadership)?)
@@ -188,8 +188,8 @@ impl Election {
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Lead {
     election: Py<Election>,
-    patience: zklock::Patience,
-    entered: Levels<(), Scope>,
+    patience: zklock::Timeout,
+    entered: AcquiredStack<(), Scope>,
 }
 
 #[pymethods]
@@ -294,13 +294,13 @@ impl IntoPython for Vec<zklock::Candidate> {
 #[pymethods]
 impl Candidate {
     fn __repr__(&self) -> String {
-        format!("<zklock.Candidate {} {} {}>", self.position, Shown(&self.id), Shown(&self.node))
+        format!("<zklock.Candidate {} {} {}>", self.position, Escaped(&self.id), Escaped(&self.node))
     }
 }
 
 /// Begin to campaign.
 #[pyfunction]
-pub(crate) fn start_campaign(py: Python<'_>, election: &Election, patience: &Patience) -> Result<Pending> {
+pub(crate) fn start_campaign(py: Python<'_>, election: &Election, patience: &Timeout) -> Result<Pending> {
     let (election, patience) = (election.inner.clone(), patience.0);
     Pending::start(py, async move { election.campaign_with(patience).await })
 }

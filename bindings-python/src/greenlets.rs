@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zklock::ErrorKind;
-use zklock::internal::{Origin, error};
+use zklock::internal::{ForkGuard, error};
 
 use crate::deliver::{self, Deliver};
 use crate::errors::Failure;
@@ -147,7 +147,7 @@ impl<'py> Hub<'py> {
         let py = self.hub.py();
         log::refresh(py)?;
         deliver::start().map_err(PyErr::from)?;
-        let origin = Origin::new();
+        let origin = ForkGuard::new();
         let give_up = claim.map(|claim| Bound::new(py, GiveUp { claim, origin })).transpose()?;
         let parker = self.gevent.parker.bind(py).call1((&self.hub, give_up))?;
         let unpark = Arc::new(Unpark(Mutex::new(Some(parker.getattr(interned!(py, "unpark")?)?.unbind()))));
@@ -188,7 +188,7 @@ impl<'py> Hub<'py> {
         F: Future<Output: Send> + Send + 'static,
     {
         let claim = Arc::new(Claim(Mutex::new(Some(Box::pin(future)))));
-        let (origin, polled) = (Origin::new(), Arc::clone(&claim));
+        let (origin, polled) = (ForkGuard::new(), Arc::clone(&claim));
         let outcome =
             self.wait(Box::pin(poll_fn(move |context| polled.poll(context))), None, Some(claim.clone()));
         // Now, and not when the last reference goes: a traceback may have one.
@@ -221,7 +221,7 @@ impl<F: Future + Send> Ended for Claim<F> {
 #[pyclass(frozen)]
 struct GiveUp {
     claim: Arc<dyn Ended>,
-    origin: Origin,
+    origin: ForkGuard,
 }
 
 #[pymethods]

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
-use zklock::internal::{Shown, bad_argument};
+use zklock::internal::{Escaped, bad_argument};
 
 use crate::errors::Result;
 
@@ -108,7 +108,7 @@ impl From<zklock::WaitReport> for WaitReport {
 #[pymethods]
 impl WaitReport {
     fn __repr__(&self) -> String {
-        format!("<zklock.WaitReport {} {}, {:.1} s>", Shown(&self.path), self.mode, self.age)
+        format!("<zklock.WaitReport {} {}, {:.1} s>", Escaped(&self.path), self.mode, self.age)
     }
 }
 
@@ -163,7 +163,13 @@ impl From<zklock::HoldReport> for HoldReport {
 #[pymethods]
 impl HoldReport {
     fn __repr__(&self) -> String {
-        format!("<zklock.HoldReport {} {}, {:.1} s, {}>", Shown(&self.path), self.mode, self.age, self.state)
+        format!(
+            "<zklock.HoldReport {} {}, {:.1} s, {}>",
+            Escaped(&self.path),
+            self.mode,
+            self.age,
+            self.state
+        )
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use zklock::internal::{Origin, PerProcess};
+use zklock::internal::{ForkGuard, PerProcess};
 
 use crate::modules::interned;
 
@@ -90,7 +90,7 @@ struct WakeUp {
     event_loop: Py<PyAny>,
     inbox: Arc<Inbox>,
     stage: Mutex<Stage>,
-    origin: Origin,
+    origin: ForkGuard,
 }
 
 impl WakeUp {
@@ -99,7 +99,7 @@ impl WakeUp {
         let Some(future) = future else { return Ok(()) };
         let event_loop = future.call_method0(py, interned!(py, "get_loop")?)?;
         let stage = Mutex::new(Stage::ToComplete);
-        let wake_up = Self { event_loop: event_loop.clone_ref(py), inbox, stage, origin: Origin::new() };
+        let wake_up = Self { event_loop: event_loop.clone_ref(py), inbox, stage, origin: ForkGuard::new() };
         let wake_up = Bound::new(py, wake_up)?;
         // Fails when the event loop is closed.
         let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::internal::{self, Shown, collectable};
+use zklock::internal::{self, Escaped, collectable};
 
 use crate::arguments::wait_limit;
 use crate::errors::Result;
@@ -182,7 +182,7 @@ impl Lease {
             Some(ErrorKind::Forked) => "inherited through fork",
             _ => self.0.state().as_str(),
         };
-        format!("<zklock.{class} {} {state}, token {}>", Shown(&self.0.node()), self.0.fencing_token())
+        format!("<zklock.{class} {} {state}, token {}>", Escaped(&self.0.node()), self.0.fencing_token())
     }
 }
 

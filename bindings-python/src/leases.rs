@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
-use zklock::internal::{Shown, collectable_all};
+use zklock::internal::{Escaped, collectable_all};
 
 use crate::acquirable::raised;
 use crate::lease::Lease;
@@ -62,7 +62,7 @@ impl Leases {
     }
 
     fn __repr__(&self) -> String {
-        let paths: Vec<_> = self.inner.iter().map(|lease| Shown(lease.path()).to_string()).collect();
+        let paths: Vec<_> = self.inner.iter().map(|lease| Escaped(lease.path()).to_string()).collect();
         format!("<zklock.Leases {}>", paths.join(", "))
     }
 }

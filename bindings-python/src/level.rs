@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use zklock::internal::{Acquired, Raised, Released, loss_to_raise};
-use zklock::{ErrorKind, Patience};
+use zklock::internal::{Acquired, BodyOutcome, Released, loss_to_raise};
+use zklock::{ErrorKind, Timeout};
 
-use crate::arguments::{ReleasePatience, release_patience};
+use crate::arguments::{ReleaseTimeout, release_patience};
 use crate::errors::{Failure, Result, class};
 use crate::pending::Pending;
 use crate::wait::{at_once, block_on};
@@ -21,7 +21,7 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
 }
 
 /// Releases what was acquired, and waits for the acknowledgement for as long as it says.
-pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, patience: Patience) -> Result<()> {
+pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, patience: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(patience))??)
 }
 
@@ -33,7 +33,7 @@ impl Level {
     /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
-        end(py, self.0.release(Patience::Forever))?.ok();
+        end(py, self.0.release(Timeout::Forever))?.ok();
         leaving.end(py, raised, false)
     }
 }
@@ -77,7 +77,7 @@ impl Level {
 pub(crate) fn start_release(
     py: Python<'_>,
     level: &Level,
-    patience: &ReleasePatience,
+    patience: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
     let mut released = level.0.release(patience.0);
     match at_once(&mut released) {
@@ -111,11 +111,11 @@ impl Leaving {
         let loss = self.loss.clone().or_else(|| self.level.loss());
         // Nothing is imported without need: the interpreter may be on its way out.
         let kind = match raised {
-            None => Raised::Nothing,
-            Some(_) if cancelled => Raised::Error,
-            Some(raised) if !raised.is_instance_of::<PyException>() => Raised::Exit,
-            Some(raised) if loss.is_some() && is_loss(raised)? => Raised::Loss,
-            Some(_) => Raised::Error,
+            None => BodyOutcome::Nothing,
+            Some(_) if cancelled => BodyOutcome::Error,
+            Some(raised) if !raised.is_instance_of::<PyException>() => BodyOutcome::Exit,
+            Some(raised) if loss.is_some() && is_loss(raised)? => BodyOutcome::Loss,
+            Some(_) => BodyOutcome::Error,
         };
         let Some(loss) = loss_to_raise(loss, kind) else { return Ok(()) };
         let loss = PyErr::from(Failure::from(loss));

@@ -75,7 +75,7 @@ mod _zklock {
         acquirable::{
             Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, reenter, start_acquire, take_newest,
         },
-        arguments::{Patience, ReleasePatience},
+        arguments::{ReleaseTimeout, Timeout},
         callbacks::{next_callback, report_unraisable},
         client::{
             Client, lazy_client, start_break_lock, start_close, start_connect, start_get, start_revoke,

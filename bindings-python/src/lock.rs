@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
-use zklock::internal::{Shown, reenter, shown_hosts};
+use zklock::internal::{Escaped, reenter, shown_hosts};
 
 use crate::acquirable::{Acquirable, SavedLevels, Target};
 use crate::contender::Contender;
@@ -18,7 +18,7 @@ impl Target for AnyLock {
         reenter(self, owner)
     }
 
-    fn acquire(&self, owner: zklock::Owner, patience: zklock::Patience) -> Operation {
+    fn acquire(&self, owner: zklock::Owner, patience: zklock::Timeout) -> Operation {
         let lock = self.clone();
         operation(async move { lock.acquire_as(owner, patience).await })
     }
@@ -159,7 +159,7 @@ impl Lock {
     fn __repr__(slf: &Bound<'_, Self>) -> String {
         let Self { name, inner, .. } = slf.get();
         let held = if slf.as_super().get().any_held() { "held" } else { "not held" };
-        format!("<zklock.{name} {} on {}, {held}>", Shown(inner.path()), shown_hosts(inner))
+        format!("<zklock.{name} {} on {}, {held}>", Escaped(inner.path()), shown_hosts(inner))
     }
 }
 

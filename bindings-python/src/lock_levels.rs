@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use zklock::internal::Levels;
+use zklock::internal::AcquiredStack;
 
 use crate::modules::is_only_reference;
 use crate::owner::Left;
 use crate::scope::Scope;
 
-pub(crate) type LockLevels = Levels<Handle, Scope>;
+pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl Left for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zklock::internal::PerProcess;
-use zklock::internal::log::{Backlog, Level, Listener, Record};
+use zklock::internal::log::{Backlog, Listener, LogLevel, Record};
 
 use crate::deliver::{self, Deliver};
 use crate::exit;
@@ -79,7 +79,7 @@ impl Log {
         if self.inbox.state().ended {
             return;
         }
-        self.listener.set_level(verbosity.checked_sub(1).and_then(|last| Level::ALL.get(last)).copied());
+        self.listener.set_level(verbosity.checked_sub(1).and_then(|last| LogLevel::ALL.get(last)).copied());
     }
 }
 

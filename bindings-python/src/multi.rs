@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use zklock::internal::{Shown, shown_hosts};
+use zklock::internal::{Escaped, shown_hosts};
 
 use crate::acquirable::{Acquirable, Target};
 use crate::errors::Result;
@@ -14,7 +14,7 @@ use crate::lock::Lock;
 use crate::pending::{Operation, operation};
 
 impl Target for Arc<zklock::MultiLock> {
-    fn acquire(&self, owner: zklock::Owner, patience: zklock::Patience) -> Operation {
+    fn acquire(&self, owner: zklock::Owner, patience: zklock::Timeout) -> Operation {
         let locks = Self::clone(self);
         operation(async move { locks.acquire_as(owner, patience).await })
     }
@@ -95,7 +95,7 @@ impl MultiLock {
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> String {
-        let show = |lock: &zklock::AnyLock| format!("{} on {}", Shown(lock.path()), shown_hosts(lock));
+        let show = |lock: &zklock::AnyLock| format!("{} on {}", Escaped(lock.path()), shown_hosts(lock));
         let locks: Vec<_> = slf.get().inner.locks().iter().map(show).collect();
         let held = if slf.as_super().get().any_held() { "held" } else { "not held" };
         format!("<zklock.MultiLock {}, {held}>", locks.join(", "))

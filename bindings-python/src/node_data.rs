@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 use crate::pending::IntoPython;
 
@@ -27,7 +27,7 @@ pub(crate) struct NodeData {
 impl NodeData {
     fn __repr__(&self) -> String {
         let text = String::from_utf8_lossy(&self.data);
-        format!("<zklock.NodeData version {}: {}>", self.version, Shown(&text))
+        format!("<zklock.NodeData version {}: {}>", self.version, Escaped(&text))
     }
 }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyWeakrefReference};
-use zklock::internal::Origin;
+use zklock::internal::ForkGuard;
 use zklock::{ErrorKind, Leaders, States};
 
 use crate::callbacks::Caller;
@@ -25,7 +25,7 @@ use crate::{callbacks, exit, greenlets, log};
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Notice {
     shared: Arc<Shared>,
-    origin: Origin,
+    origin: ForkGuard,
 }
 
 /// What the core wakes when there is something to report.
@@ -171,7 +171,7 @@ impl Notice {
         let course = Mutex::new(Some(Box::pin(course(callback.clone())) as Pin<Box<_>>));
         let shared = Arc::new(Shared { course, callback, by });
         Arc::clone(&shared).wake();
-        Ok(Self { shared, origin: Origin::new() })
+        Ok(Self { shared, origin: ForkGuard::new() })
     }
 }
 

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
-use zklock::internal::Origin;
+use zklock::internal::ForkGuard;
 
 use crate::arguments::wait_limit;
 use crate::contender::Contender;
@@ -66,7 +66,7 @@ pub(crate) fn operation<T: IntoPython>(
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
-    origin: Origin,
+    origin: ForkGuard,
 }
 
 /// What the awaiting side and the delivery thread share. Also what the core wakes when there is progress.
@@ -97,7 +97,7 @@ impl Pending {
         wait::begin(py)?;
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(operation);
-        let pending = Self { shared, origin: Origin::new() };
+        let pending = Self { shared, origin: ForkGuard::new() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
             log::refresh(py)?;

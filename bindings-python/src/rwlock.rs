@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zklock::internal::{Shown, parse_naming, shown_hosts};
+use zklock::internal::{Escaped, parse_naming, shown_hosts};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
@@ -93,6 +93,6 @@ impl ReadWriteLock {
 
     fn __repr__(&self) -> String {
         let lock = &self.read_lock.get().inner;
-        format!("<zklock.ReadWriteLock {} on {}>", Shown(lock.path()), shown_hosts(lock))
+        format!("<zklock.ReadWriteLock {} on {}>", Escaped(lock.path()), shown_hosts(lock))
     }
 }

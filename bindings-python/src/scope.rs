@@ -6,7 +6,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zklock::ErrorKind;
-use zklock::internal::{self, Exit, Exited, Frame, Levels, error};
+use zklock::internal::{self, AcquiredStack, Exit, Exited, Frame, error};
 
 use crate::errors::Result;
 use crate::greenlets;
@@ -150,7 +150,7 @@ impl Scope {
 /// which says that it ends no scope.
 pub(crate) fn leave<H>(
     py: Python<'_>,
-    levels: &Levels<H, Scope>,
+    levels: &AcquiredStack<H, Scope>,
     exit: &Exit,
     raised: bool,
     caller: &str,
@@ -174,13 +174,13 @@ pub(crate) fn leave<H>(
 
 /// The scopes of an object of `zklock.aio` that is no lock.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct Scopes(Levels<(), Scope>);
+pub(crate) struct Scopes(AcquiredStack<(), Scope>);
 
 #[pymethods]
 impl Scopes {
     #[new]
     fn new() -> Self {
-        Self(Levels::new(true))
+        Self(AcquiredStack::new(true))
     }
 
     /// Keep a scope that a task has entered.

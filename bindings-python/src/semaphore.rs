@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use zklock::Permits;
 use zklock::internal::{parse_count, parse_permits};
 
-use crate::arguments::{Blocking, PYTHON, Patience, bounded_patience};
+use crate::arguments::{Blocking, PYTHON, Timeout, bounded_patience};
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::pending::{IntoPython, Pending};
@@ -137,7 +137,7 @@ pub(crate) fn start_acquire_many(
     py: Python<'_>,
     semaphore: &Semaphore,
     count: i64,
-    patience: &Patience,
+    patience: &Timeout,
 ) -> Result<Pending> {
     let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count)?);
     let patience = patience.0;

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 use zklock::ErrorKind;
-use zklock::internal::{Origin, bad_argument, error};
+use zklock::internal::{ForkGuard, bad_argument, error};
 use zklock_embedded::{Settings, TestServer};
 
 use crate::arguments::PYTHON;
@@ -33,7 +33,7 @@ use crate::modules::interned;
 #[pyclass(frozen, name = "Server", module = "zklock.testing")]
 pub(crate) struct Server {
     inner: TestServer,
-    origin: Origin,
+    origin: ForkGuard,
 }
 
 /// A client, a lease, or anything else that has a session, or the id of one.
@@ -85,7 +85,7 @@ impl Server {
                 None => PyOSError::new_err(message),
             }
         };
-        Ok(Self { inner: started.map_err(failed)?, origin: Origin::new() })
+        Ok(Self { inner: started.map_err(failed)?, origin: ForkGuard::new() })
     }
 
     /// Where it listens, as a client wants it: `127.0.0.1:` and the port, also after `stop`.

@@ -1,7 +1,7 @@
 //! `zklock.Transaction`.
 
 use pyo3::prelude::*;
-use zklock::internal::{Draft, parse_version};
+use zklock::internal::{TransactionBuilder, parse_version};
 
 use crate::errors::Result;
 use crate::pending::Pending;
@@ -18,12 +18,12 @@ use crate::wait::block_on;
 /// the client's access control list. Every method but `commit` returns the transaction.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Transaction {
-    draft: Draft,
+    draft: TransactionBuilder,
 }
 
 impl Transaction {
     pub(crate) fn new(inner: zklock::Transaction) -> Self {
-        Self { draft: Draft::new(inner) }
+        Self { draft: TransactionBuilder::new(inner) }
     }
 
     fn add(

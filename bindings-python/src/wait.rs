@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use zklock::ErrorKind;
-use zklock::internal::{Origin, error};
+use zklock::internal::{ForkGuard, error};
 
 use crate::errors::Failure;
 use crate::greenlets::{self, Hub};
@@ -121,7 +121,7 @@ where
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let main_thread = is_main_thread(py)?;
     let interval = main_thread.then_some(SIGNAL_INTERVAL);
-    let origin = Origin::new();
+    let origin = ForkGuard::new();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let time = interval.into_iter().chain(left).min();
@@ -150,7 +150,7 @@ where
 /// are no greenlets, the answer stays.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     thread_local! {
-        static KNOWN: Cell<Option<(Origin, bool)>> = const { Cell::new(None) };
+        static KNOWN: Cell<Option<(ForkGuard, bool)>> = const { Cell::new(None) };
     }
     if let Some((origin, main_thread)) = KNOWN.get()
         && origin.is_here()
@@ -158,7 +158,7 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
         return Ok(main_thread);
     }
     let main_thread = exit::is_main_thread(py)?;
-    KNOWN.set(Some((Origin::new(), main_thread)));
+    KNOWN.set(Some((ForkGuard::new(), main_thread)));
     Ok(main_thread)
 }
 

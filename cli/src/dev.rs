@@ -5,9 +5,9 @@ use nix::sys::signal::Signal;
 use zklock_embedded::{Settings, TestServer};
 
 use crate::failure::{Failure, UNREACHABLE};
-use crate::output::print;
 use crate::session::runtime;
 use crate::signals::Signals;
+use crate::terminal_output::print;
 
 /// Start a ZooKeeper server in memory, for development and tests only
 ///

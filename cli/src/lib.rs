@@ -3,6 +3,8 @@
 //! This crate is the whole command; `main.rs` only calls [`main`]. It is not a library to build upon: for that there is
 //! the crate `zklock`.
 
+mod break_revoke;
+mod completions;
 mod connection;
 mod demo;
 mod dev;
@@ -10,14 +12,12 @@ mod doctor;
 mod duration;
 mod failure;
 mod ls;
-mod manual;
-mod operate;
 mod options;
-mod output;
 mod queue;
 mod run;
 mod session;
 mod signals;
+mod terminal_output;
 mod top;
 mod wait;
 
@@ -50,13 +50,13 @@ fn carry_out(command: Command, program: &Path) -> Result<u8, Failure> {
         Command::Ls(options) => ls::ls(&options),
         Command::Top(options) => top::top(&options),
         Command::Wait(options) => wait::wait(&options),
-        Command::Break(options) => operate::break_lock(&options),
-        Command::Revoke(options) => operate::revoke(&options),
+        Command::Break(options) => break_revoke::break_lock(&options),
+        Command::Revoke(options) => break_revoke::revoke(&options),
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Demo(options) => demo::demo(&options, program),
         Command::Dev(options) => dev::dev(&options),
-        Command::Completions(options) => manual::completions(&options, Cli::command()),
-        Command::Man(options) => manual::man(&options, Cli::command()),
+        Command::Completions(options) => completions::completions(&options, Cli::command()),
+        Command::Man(options) => completions::man(&options, Cli::command()),
     }
 }
 
@@ -65,7 +65,7 @@ fn finish(outcome: Result<u8, Failure>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if let Some(message) = &failure.message {
-                output::complain(message);
+                terminal_output::complain(message);
             }
             ExitCode::from(failure.code)
         }

@@ -3,13 +3,13 @@
 use clap::Args;
 use serde_json::Value;
 use zklock::Client;
-use zklock::internal::{Shown, children};
+use zklock::internal::{Escaped, children};
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::print;
 use crate::queue::{self, Place, age};
 use crate::session::with_client;
+use crate::terminal_output::print;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +41,7 @@ pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
         let all = locks.iter().flat_map(|(path, places)| places.iter().map(|place| place.to_json(path)));
         print(format_args!("{:#}\n", Value::Array(all.collect())))?;
     } else {
-        let empty = format!("nobody holds or waits for {}\n", Shown(&options.path));
+        let empty = format!("nobody holds or waits for {}\n", Escaped(&options.path));
         let text: String = locks.iter().map(|(path, places)| table(path, places)).collect();
         print(if text.is_empty() { empty } else { text })?;
     }
@@ -86,12 +86,12 @@ fn is_contender(name: &str) -> bool {
 }
 
 fn table(path: &str, places: &[Place]) -> String {
-    let mut text = format!("{}\n", Shown(path));
+    let mut text = format!("{}\n", Escaped(path));
     let rows: Vec<_> = places.iter().map(|place| (place, place.who(), age(place.since()))).collect();
     let widest = |of: fn(&(&Place, String, String)) -> usize| rows.iter().map(of).max().unwrap_or_default();
     let (who_width, age_width) = (widest(|row| row.1.chars().count()), widest(|row| row.2.len()));
     for (place, who, age) in &rows {
-        let node = Shown(&place.contender.node).to_string();
+        let node = Escaped(&place.contender.node).to_string();
         let kind = if place.contender.reader { "  reader" } else { "" };
         let (role, token) = (place.role.as_str(), place.contender.fencing_token);
         let line = format!("  {role}  {who:who_width$}  for {age:age_width$}  token {token}  {node}{kind}\n");

@@ -2,12 +2,12 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::break_revoke::{Break, Revoke};
+use crate::completions::{Completions, Man};
 use crate::demo::Options as Demo;
 use crate::dev::Options as Dev;
 use crate::doctor::Options as Doctor;
 use crate::ls::Options as Ls;
-use crate::manual::{Completions, Man};
-use crate::operate::{Break, Revoke};
 use crate::run::Options as Run;
 use crate::top::Options as Top;
 use crate::wait::Options as Wait;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 use zklock::{Client, Contender, Mutex, Semaphore};
 
 use crate::failure::Failure;
@@ -75,10 +75,10 @@ impl Place {
     pub(crate) fn who(&self) -> String {
         let Some(about) = &self.contender.about else {
             let data = String::from_utf8_lossy(&self.contender.data);
-            return if data.is_empty() { "-".to_owned() } else { Shown(&data).to_string() };
+            return if data.is_empty() { "-".to_owned() } else { Escaped(&data).to_string() };
         };
         let label = about.label.as_deref().unwrap_or(&about.language);
-        Shown(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
+        Escaped(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
     }
 
     /// For programs. A token is text, for not all of them keep so large a number exactly.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 use crate::connection::Connection;
 use crate::duration;
@@ -38,7 +38,7 @@ pub(crate) fn wait(options: &Options) -> Result<u8, Failure> {
             let Some(first) = places.first() else { return Ok(0) };
             let left = options.wait.map(|wait| wait.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
-                let (path, who) = (Shown(&options.path), first.who());
+                let (path, who) = (Escaped(&options.path), first.who());
                 return Err(Failure::new(
                     CONFLICT,
                     format!("{path} is still taken: {who} {}", first.role.as_str()),

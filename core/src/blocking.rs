@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use crate::client::source::ClientSource;
 use crate::config::ClientOptions;
-use crate::config::timeout::Patience;
+use crate::config::timeout::Timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::owner::Owner;
 use crate::lock::options::LockOptions;
@@ -175,7 +175,7 @@ impl Lock {
     /// # Errors
     /// As [`zklock::Lock::acquire`](crate::Lock::acquire).
     pub fn acquire(&self) -> Result<Lease> {
-        self.acquire_as(Owner::new(), Patience::Forever)
+        self.acquire_as(Owner::new(), Timeout::Forever)
     }
 
     /// The same, within `time`.
@@ -206,7 +206,7 @@ impl Lock {
     ///
     /// # Errors
     /// As [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
-    pub fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
+    pub fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
         wait(self.0.acquire_as(owner, patience)).map(Lease)
     }
 
@@ -361,7 +361,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`zklock::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
-    pub fn acquire_many(&self, count: u32, patience: impl Into<Patience>) -> Result<Leases> {
+    pub fn acquire_many(&self, count: u32, patience: impl Into<Timeout>) -> Result<Leases> {
         wait(self.0.acquire_many(count, patience)).map(Leases)
     }
 }

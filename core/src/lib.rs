@@ -59,7 +59,7 @@ pub use client::source::ClientSource;
 pub use client::{Client, shutdown};
 pub use config::ClientOptions;
 pub use config::acl::{Acl, Rule};
-pub use config::timeout::Patience;
+pub use config::timeout::Timeout;
 pub use config::tls::Tls;
 pub use driver::status::{ClientState, States};
 pub use error::loss_reason::LossReason;
@@ -83,7 +83,7 @@ pub use lock::rwlock::ReadWriteLock;
 pub use lock::semaphore::{Permits, Semaphore};
 pub use metrics::{Histogram, RequestKind, Stats, Transport};
 pub use queue::Naming;
-pub use queue::contender::{About, Contender};
+pub use queue::contender::{Contender, ContenderInfo};
 
 #[cfg(feature = "_simulation")]
 #[doc(hidden)]

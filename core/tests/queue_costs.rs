@@ -79,7 +79,7 @@ impl Desk {
 
     fn tell(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Action> {
         events.into_iter().for_each(|event| self.queue.handle(event));
-        self.queue.settle();
+        self.queue.flush();
         std::iter::from_fn(|| self.queue.next_action()).collect()
     }
 

@@ -59,10 +59,10 @@ impl Directory {
 
     /// Answers requests until there are no more. Returns those that were granted a permit.
     fn run(&mut self) -> Vec<JoinId> {
-        self.queue.settle();
+        self.queue.flush();
         while let Some(action) = self.queue.next_action() {
             self.carry_out(action);
-            self.queue.settle();
+            self.queue.flush();
         }
         std::mem::take(&mut self.granted)
     }

@@ -1,7 +1,7 @@
 //! From a connection's bytes to messages.
 
+use crate::four_letter_words::Word;
 use crate::requests::{Connect, Request};
-use crate::words::Word;
 
 /// A message from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::connection::ConnectionId;
-use crate::machine::Machine;
+use crate::connection_task::{Input, Parcel, Peer};
 use crate::replies::Output;
 use crate::settings::{Settings, Time};
-use crate::talk::{Input, Parcel, Peer};
+use crate::state_machine::Machine;
 
 /// The longest delay: no test waits for longer, and instants have an end.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);

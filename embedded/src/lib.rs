@@ -34,16 +34,17 @@
 mod access;
 mod code;
 mod connection;
+mod connection_task;
 mod connections;
 mod digest;
+mod ephemerals;
+mod four_letter_words;
 mod frames;
 mod host;
 mod hosted;
 mod jute;
-mod machine;
 mod net;
 mod node;
-mod owned;
 mod path;
 mod reads;
 mod replies;
@@ -51,19 +52,18 @@ mod requests;
 mod sessions;
 mod settings;
 mod signals;
-mod talk;
+mod state_machine;
 mod tree;
 mod watches;
-mod words;
 mod writes;
 
 pub use connection::ConnectionId;
 pub use frames::{Decoder, Inbound, Malformed};
 pub use hosted::TestServer;
-pub use machine::Machine;
 pub use net::Server;
 pub use replies::{Message, Output};
 pub use settings::{Settings, Time};
+pub use state_machine::Machine;
 
 /// The page's examples for Rust are tested with those of this crate.
 #[cfg(doctest)]

@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::connection::ConnectionId;
+use crate::connection_task::{Line, serve};
 use crate::host::{Control, Host};
 use crate::settings::Settings;
-use crate::talk::{Line, serve};
 
 /// How many inputs may wait for the machine before connections are no longer read.
 const INPUTS: usize = 1024;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::access::{self, Acl};
+use crate::ephemerals::Owned;
 use crate::node::{Kept, Lifetime, Node};
-use crate::owned::Owned;
 use crate::path;
 
 /// When a change happens: the transaction's number, and the time in milliseconds since 1970.

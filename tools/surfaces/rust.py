@@ -90,7 +90,7 @@ def types(root: Path) -> tuple[Types, set[str]]:
     """All types of the crate, and which are public."""
     found: Types = {}
     for file in sorted((root / SOURCE).rglob("*.rs")):
-        if not {"queue", "internal", "blocking.rs"} & set(file.parts):
+        if not {"machine", "internal", "blocking.rs"} & set(file.parts):
             _read(found, file.read_text())
     library = re.sub(
         r"#\[doc\(hidden\)\]\npub use .*?;", "", (root / SOURCE / "lib.rs").read_text(), flags=re.DOTALL

@@ -44,7 +44,7 @@ impl Desk {
             for event in events.drain(..) {
                 self.queue.handle(event);
             }
-            self.queue.settle();
+            self.queue.flush();
             while let Some(action) = self.queue.next_action() {
                 events.extend(self.answer(action));
             }

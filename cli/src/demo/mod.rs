@@ -16,9 +16,9 @@ use zklock_embedded::{Settings, TestServer};
 
 use crate::demo::picture::{Doing, Picture};
 use crate::failure::{Failure, UNREACHABLE};
-use crate::output::print;
 use crate::session::runtime;
 use crate::signals::Signals;
+use crate::terminal_output::print;
 
 /// Watch processes take turns at a lock, and one of them being killed while it holds it
 ///

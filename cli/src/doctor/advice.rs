@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 /// One line of the diagnosis.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
         return Finding::change(
             format!(
                 "{server} runs ClickHouse Keeper {}, which restores no session: each reconnection costs all leases",
-                Shown(version)
+                Escaped(version)
             ),
             "use Apache ZooKeeper, or see what holds there: docs/interop.md, With ClickHouse Keeper",
         );
@@ -83,7 +83,7 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     let version = line.and_then(|version| version.split(['-', ',', ' ']).next()).unwrap_or_default();
     let mode = srvr.lines().find_map(|line| line.strip_prefix("Mode: ")).unwrap_or("unknown mode");
     let numbers: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
-    let what = format!("{server} runs ZooKeeper {} ({})", Shown(version), Shown(mode));
+    let what = format!("{server} runs ZooKeeper {} ({})", Escaped(version), Escaped(mode));
     match numbers.first_chunk::<3>() {
         Some(version) if *version >= [3, 9, 4] => Finding::good(what),
         Some([3, 8, patch]) if *patch >= 5 => {
@@ -146,7 +146,7 @@ pub(crate) fn advise_build(version: &str, transport: Option<&str>) -> Finding {
 
 /// What taking a lock came to, if it failed.
 pub(crate) fn advise_refusal(path: &str, error: &zklock::Error) -> Finding {
-    let what = format!("no lock at {}: {error}", Shown(path));
+    let what = format!("no lock at {}: {error}", Escaped(path));
     match error.kind() {
         zklock::ErrorKind::AuthFailed => Finding::change(
             what,

@@ -2,12 +2,12 @@
 
 mod advice;
 mod clock;
-mod words;
+mod four_letter_words;
 
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::internal::{Shown, look};
+use zklock::internal::{Escaped, look};
 use zklock::{Client, Mutex, Owner};
 
 use crate::connection::Connection;
@@ -16,11 +16,11 @@ use crate::doctor::advice::{
     advise_tick, advise_version,
 };
 use crate::doctor::clock::Offset;
-use crate::doctor::words::Answer;
+use crate::doctor::four_letter_words::Answer;
 use crate::duration;
 use crate::failure::Failure;
-use crate::output::print;
 use crate::session::with_session;
+use crate::terminal_output::print;
 
 /// Reads, for the latency.
 const READS: u32 = 5;
@@ -95,7 +95,7 @@ fn servers(client: &Client) -> Vec<Finding> {
 }
 
 fn server_alone(server: &str, others: usize, timeout: Duration) -> Vec<Finding> {
-    let srvr = match words::ask(server, "srvr") {
+    let srvr = match four_letter_words::ask(server, "srvr") {
         Answer::Text(text) => text,
         Answer::Silence => {
             return vec![Finding::note(
@@ -112,7 +112,7 @@ fn server_alone(server: &str, others: usize, timeout: Duration) -> Vec<Finding> 
     };
     let mut found = vec![advise_version(server, &srvr)];
     found.extend(advise_mode(server, &srvr, others));
-    if let Answer::Text(conf) = words::ask(server, "conf") {
+    if let Answer::Text(conf) = four_letter_words::ask(server, "conf") {
         found.extend(advise_tick(server, &conf, timeout));
         found.extend(advise_connections(server, &conf));
     }
@@ -131,7 +131,7 @@ async fn lock(client: &Client, path: &str) -> Result<Vec<Finding>, Failure> {
     let token = lease.fencing_token();
     let node = look(client, &lease.node()).await;
     lease.release().await?;
-    let (path, took) = (Shown(path), shown(began.elapsed()));
+    let (path, took) = (Escaped(path), shown(began.elapsed()));
     let mut found =
         vec![Finding::good(format!("took and released {path} in {took}, with fencing token {token}"))];
     if let Ok(Some(node)) = node {

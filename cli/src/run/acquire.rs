@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{AnyLock, Client, ErrorKind, Lease, Mutex, Owner, Patience, ReadWriteLock, Semaphore};
+use zklock::{AnyLock, Client, ErrorKind, Lease, Mutex, Owner, ReadWriteLock, Semaphore, Timeout};
 
 use crate::failure::{CONFLICT, Failure};
 use crate::run::options::Options;
@@ -26,10 +26,10 @@ pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease,
     client.ready().await?;
     check_kill_after(options.kill_after, client.session_timeout())?;
     let patience = match options.wait {
-        _ if options.nonblock => Patience::Try,
-        Some(Duration::ZERO) => Patience::Try,
-        Some(time) => Patience::For(time.saturating_sub(began.elapsed())),
-        None => Patience::Forever,
+        _ if options.nonblock => Timeout::Try,
+        Some(Duration::ZERO) => Timeout::Try,
+        Some(time) => Timeout::For(time.saturating_sub(began.elapsed())),
+        None => Timeout::Forever,
     };
     lock.acquire_as(Owner::new(), patience).await.map_err(|error| {
         let timed_out = error.kind() == ErrorKind::LockTimeout;

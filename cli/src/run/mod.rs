@@ -13,13 +13,13 @@ use nix::sys::signal::Signal;
 use zklock::{Client, Lease, LossReason};
 
 use crate::failure::{Failure, LOST, after_signal};
-use crate::output::complain;
 use crate::run::child::{End, Launch};
 use crate::run::guard::{Guard, Policy};
 pub(crate) use crate::run::options::Options;
 use crate::run::supervise::Supervision;
 use crate::session::runtime;
 use crate::signals::Signals;
+use crate::terminal_output::complain;
 
 /// Those that end a wait.
 const ENDING: [Signal; 6] =

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use zklock::About;
-use zklock::internal::{Listing, Sight, about};
+use zklock::ContenderInfo;
+use zklock::internal::{Listing, NodeContent, about};
 
 use crate::top::directory::Look;
 
@@ -18,7 +18,7 @@ pub(crate) const MOST: usize = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) name: String,
-    pub(crate) about: Option<About>,
+    pub(crate) about: Option<ContenderInfo>,
     /// What others than zklock write.
     pub(crate) data: Vec<u8>,
     pub(crate) session_id: i64,
@@ -54,7 +54,7 @@ impl Entry {
         self.look.contenders > 0 || self.rate().is_some_and(|rate| rate > 0.0)
     }
 
-    fn update(&mut self, look: Look, sight: Option<Sight>, now: Instant) {
+    fn update(&mut self, look: Look, sight: Option<NodeContent>, now: Instant) {
         if look.czxid != self.look.czxid {
             // Another directory of the same name: its count began again.
             self.samples.clear();
@@ -112,7 +112,7 @@ impl Board {
         &mut self,
         path: &str,
         listing: &Listing,
-        sight: Option<Sight>,
+        sight: Option<NodeContent>,
         now: Instant,
     ) -> Vec<String> {
         let (look, inner) = Look::of(listing);
@@ -161,8 +161,8 @@ mod tests {
         Listing { names: names.iter().map(ToString::to_string).collect(), czxid: 5, created }
     }
 
-    fn sight() -> Sight {
-        Sight { data: b"10.0.0.1".to_vec(), czxid: 7, session_id: 9, created: 1000 }
+    fn sight() -> NodeContent {
+        NodeContent { data: b"10.0.0.1".to_vec(), czxid: 7, session_id: 9, created: 1000 }
     }
 
     #[test]

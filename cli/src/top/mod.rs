@@ -18,14 +18,14 @@ use ratatui::crossterm::event::{self, Event};
 use serde_json::json;
 use tokio::sync::mpsc;
 use zklock::Client;
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 use crate::connection::Connection;
 use crate::duration;
 use crate::failure::{Failure, UNREACHABLE};
-use crate::output::print;
 use crate::session::with_client;
 use crate::signals::{Signals, has_job_control, stop_ourselves};
+use crate::terminal_output::print;
 use crate::top::keys::{Choice, Wanted};
 use crate::top::rows::{Row, Sort, rows};
 use crate::top::screen::Screen;
@@ -177,9 +177,9 @@ async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Re
 /// A table without a screen.
 fn table(path: &str, rows: &[Row]) -> String {
     if rows.is_empty() {
-        return format!("no locks below {}\n", Shown(path));
+        return format!("no locks below {}\n", Escaped(path));
     }
-    let paths: Vec<_> = rows.iter().map(|row| Shown(&row.path).to_string()).collect();
+    let paths: Vec<_> = rows.iter().map(|row| Escaped(&row.path).to_string()).collect();
     let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or_default();
     let line = |(row, path): (&Row, &String)| {
         let age = row.age.map(rows::Age::shown).unwrap_or_default();

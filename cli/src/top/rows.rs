@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 use crate::top::board::{Board, Entry, Holder};
 
@@ -122,10 +122,10 @@ impl Row {
         };
         let Some(about) = &holder.about else {
             let data = String::from_utf8_lossy(&holder.data);
-            return if data.is_empty() { "?".to_owned() } else { Shown(&data).to_string() };
+            return if data.is_empty() { "?".to_owned() } else { Escaped(&data).to_string() };
         };
         let label = about.label.as_deref().unwrap_or(&about.language);
-        Shown(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
+        Escaped(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
     }
 
     pub(crate) fn session(&self) -> String {
@@ -231,16 +231,16 @@ fn semaphore(board: &Board, path: &str) -> Option<Row> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use zklock::internal::{Listing, Sight};
+    use zklock::internal::{Listing, NodeContent};
 
     use super::*;
 
     pub(crate) const NOW_MS: i64 = 1_700_000_100_000;
 
-    fn sight(permits: &str, since: i64) -> Sight {
+    fn sight(permits: &str, since: i64) -> NodeContent {
         let data =
             format!(r#"{{"host":"db1","pid":42,"language":"rust","label":"nightly","since":5{permits}}}"#);
-        Sight { data: data.into_bytes(), czxid: 7, session_id: 0x10, created: since }
+        NodeContent { data: data.into_bytes(), czxid: 7, session_id: 0x10, created: since }
     }
 
     /// A mutex with two that wait, a semaphore with one that waits for its second permit, a free lock, one that may not

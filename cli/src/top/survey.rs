@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use zklock::internal::{Listing, Sight, list, look};
+use zklock::internal::{Listing, NodeContent, list, look};
 use zklock::queue::NodeName;
 use zklock::{Client, ClientState, ErrorKind};
 
@@ -36,7 +36,7 @@ pub(crate) struct Survey {
 /// One look at a directory.
 struct Visit {
     path: String,
-    outcome: zklock::Result<Option<(Listing, Option<Sight>)>>,
+    outcome: zklock::Result<Option<(Listing, Option<NodeContent>)>>,
     requests: u32,
 }
 

@@ -7,7 +7,7 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row as Cells, Table};
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 use crate::top::keys::{Choice, HELP};
 use crate::top::rows::{Age, Row, State};
@@ -61,7 +61,8 @@ pub(crate) fn draw(frame: &mut Frame, header: &Header, choice: &mut Choice, rows
 fn title(header: &Header, rows: &[Row]) -> Line<'static> {
     let held = rows.iter().filter(|row| row.state == State::Held).count();
     let waiting: usize = rows.iter().map(|row| row.waiting).sum();
-    let text = format!("{} on {}: {held} held, {waiting} waiting", Shown(header.path), Shown(header.hosts));
+    let text =
+        format!("{} on {}: {held} held, {waiting} waiting", Escaped(header.path), Escaped(header.hosts));
     Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
 }
 
@@ -91,7 +92,7 @@ struct Column {
 fn columns(width: u16) -> Vec<Column> {
     let column = |title, width, text| Column { title, width, text };
     let mut columns = vec![
-        column("PATH", Constraint::Fill(1), |row| Shown(&row.path).to_string()),
+        column("PATH", Constraint::Fill(1), |row| Escaped(&row.path).to_string()),
         column("MODE", Constraint::Length(8), |row| match row.state {
             State::Held => row.mode.clone(),
             state => state.as_str().to_owned(),
@@ -129,12 +130,12 @@ fn cells(row: &Row, columns: &[Column], interval: Duration, stale: bool) -> Cell
 
 fn footer(choice: &Choice) -> Line<'static> {
     if choice.typing {
-        return Line::raw(format!("filter: {}_  (Enter keeps it, Esc drops it)", Shown(&choice.filter)));
+        return Line::raw(format!("filter: {}_  (Enter keeps it, Esc drops it)", Escaped(&choice.filter)));
     }
     let order = if choice.reversed { " reversed" } else { "" };
     let mut told = format!("by {}{order}", choice.sort.as_str());
     if !choice.filter.is_empty() {
-        told = format!("{told}, with {:?}", Shown(&choice.filter));
+        told = format!("{told}, with {:?}", Escaped(&choice.filter));
     }
     Line::styled(format!("{told} | {HELP}"), Style::new().add_modifier(Modifier::DIM))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::health::Health;
 use crate::client::registry;
 use crate::config::ClientOptions;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
 use crate::lease::report::{HoldReport, WaitReport};
 use crate::runtime::clock;
@@ -32,12 +32,12 @@ pub fn dump() -> String {
 fn write(text: &mut String, all: &[(ClientOptions, Health)]) -> fmt::Result {
     let now = Date(u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX));
     let (version, process) = (env!("CARGO_PKG_VERSION"), std::process::id());
-    writeln!(text, "zklock {version}, process {process}, {now}: {}", Count(all.len(), "client"))?;
+    writeln!(text, "zklock {version}, process {process}, {now}: {}", Plural(all.len(), "client"))?;
     for (options, health) in all {
         let Health { state, server, session_id, waits, holds, .. } = health;
-        write!(text, "client of {}: {state}", Shown(&options.hosts.to_string()))?;
+        write!(text, "client of {}: {state}", Escaped(&options.hosts.to_string()))?;
         if let Some(server) = server {
-            write!(text, " to {}", Shown(server))?;
+            write!(text, " to {}", Escaped(server))?;
         }
         if *session_id != 0 {
             write!(text, ", session {session_id:#x} of {}", Seconds(health.session_timeout))?;
@@ -49,7 +49,7 @@ fn write(text: &mut String, all: &[(ClientOptions, Health)]) -> fmt::Result {
             writeln!(text, "; its queues could not be looked at: the library's thread is busy")?;
             continue;
         }
-        writeln!(text, "; {}, {}", Count(waits.len(), "wait"), Count(holds.len(), "hold"))?;
+        writeln!(text, "; {}, {}", Plural(waits.len(), "wait"), Plural(holds.len(), "hold"))?;
         for wait in waits {
             write_wait(text, wait)?;
         }
@@ -62,21 +62,21 @@ fn write(text: &mut String, all: &[(ClientOptions, Health)]) -> fmt::Result {
 
 fn write_wait(text: &mut String, wait: &WaitReport) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, position, behind } = wait;
-    write!(text, "  waits for {} ({mode}{}) for {}", Shown(path), Label(label.as_deref()), Seconds(*age))?;
+    write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
     match (node, position) {
-        (Some(node), Some(position)) => write!(text, ", {position} before it, as {}", Shown(node))?,
+        (Some(node), Some(position)) => write!(text, ", {position} before it, as {}", Escaped(node))?,
         _ => text.push_str(", not in the queue yet"),
     }
     if let Some(behind) = behind {
-        write!(text, ", behind {}", Shown(behind))?;
+        write!(text, ", behind {}", Escaped(behind))?;
     }
     writeln!(text)
 }
 
 fn write_hold(text: &mut String, hold: &HoldReport) -> fmt::Result {
     let HoldReport { path, mode, label, age, node, fencing_token, levels, pinned, state, remaining } = hold;
-    write!(text, "  holds {} ({mode}{}) for {}", Shown(path), Label(label.as_deref()), Seconds(*age))?;
-    write!(text, ", as {}, token {fencing_token}, {state}, {} left", Shown(node), Seconds(*remaining))?;
+    write!(text, "  holds {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
+    write!(text, ", as {}, token {fencing_token}, {state}, {} left", Escaped(node), Seconds(*remaining))?;
     if *levels > 1 {
         write!(text, ", {levels} leases")?;
     }
@@ -86,9 +86,9 @@ fn write_hold(text: &mut String, hold: &HoldReport) -> fmt::Result {
     writeln!(text)
 }
 
-struct Count(usize, &'static str);
+struct Plural(usize, &'static str);
 
-impl fmt::Display for Count {
+impl fmt::Display for Plural {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(count, what) = self;
         write!(f, "{count} {what}{}", if *count == 1 { "" } else { "s" })
@@ -107,6 +107,6 @@ struct Label<'a>(Option<&'a str>);
 
 impl fmt::Display for Label<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |label| write!(f, ", {}", Shown(label)))
+        self.0.map_or(Ok(()), |label| write!(f, ", {}", Escaped(label)))
     }
 }

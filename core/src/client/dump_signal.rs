@@ -32,7 +32,7 @@ const END: u8 = 1;
 /// Held while a signal is registered.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Writes [`dump()`](crate::client::dump()) to a file whenever the process gets this signal, such as `SIGUSR1`, until the process
+/// Writes [`dump()`](crate::dump()) to a file whenever the process gets this signal, such as `SIGUSR1`, until the process
 /// ends. A thread of its own writes, `zklock-dump`, so it works however the rest of the program is blocked. A handler
 /// that the program has for the signal runs as well. Calling it again for a signal changes where the text goes.
 ///

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::ClientOptions;
 use crate::driver::status::{ClientState, Status};
-use crate::lease::report::{HoldReport, Sight, WaitReport};
+use crate::lease::report::{DriverSnapshot, HoldReport, WaitReport};
 
 /// How a client is at this moment: see [`Client::health`](crate::Client::health).
 ///
@@ -47,7 +47,7 @@ pub struct Health {
 impl Health {
     /// Of a client with these options that belongs to this process.
     pub(crate) fn of(options: &ClientOptions, status: &Status) -> Self {
-        let Sight { server, queues } = status.inspect();
+        let DriverSnapshot { server, queues } = status.inspect();
         let (state, term) = (status.get(), status.term());
         let responsive = queues.is_some();
         let (waits, holds) = queues.unwrap_or_default();

@@ -22,14 +22,14 @@ use tokio::time::Instant;
 use self::health::Health;
 use crate::config::ClientOptions;
 use crate::config::hosts::Hosts;
-use crate::config::lock_path::{Place, check_path};
-use crate::config::timeout::{Deadline, Patience};
+use crate::config::lock_path::{LockPath, check_path};
+use crate::config::timeout::{Deadline, Timeout};
 use crate::driver;
-use crate::driver::mailbox::{Command, Inbox, Inquiry, Mailbox, Reply, Touch};
+use crate::driver::mailbox::{Command, Inbox, Mailbox, NodeAction, Query, Reply};
 use crate::driver::status::{ClientState, States};
 use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::hold::{Holds, Report};
+use crate::lease::hold::{HoldTable, Report};
 use crate::metrics::{Stats, Transport};
 use crate::queue::{JoinId, NodeName};
 use crate::runtime::fork::PerProcess;
@@ -67,12 +67,12 @@ struct Inner {
 /// The lock directories in use, so that two lock objects on one path are one lock.
 #[derive(Default)]
 struct Directories {
-    used: HashMap<Place, Weak<Holds>>,
+    used: HashMap<LockPath, Weak<HoldTable>>,
     prune_at: usize,
 }
 
 impl Directories {
-    fn get(&mut self, place: &Place, new: impl FnOnce(Place) -> Holds) -> Arc<Holds> {
+    fn get(&mut self, place: &LockPath, new: impl FnOnce(LockPath) -> HoldTable) -> Arc<HoldTable> {
         if let Some(holds) = self.used.get(place).and_then(Weak::upgrade) {
             return holds;
         }
@@ -217,7 +217,7 @@ impl Client {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let transport = (self.session_id() != 0).then(Transport::in_use);
-        self.mailbox().status.meter.snapshot(transport)
+        self.mailbox().status.recorder.snapshot(transport)
     }
 
     /// How the client is at this moment, and what in it waits and holds. Sends nothing, waits for no server, and works for
@@ -242,7 +242,7 @@ impl Client {
     /// if it is not a contender's, or is a candidate's in an [`Election`](crate::Election);
     /// [`AuthFailed`](crate::ErrorKind::AuthFailed) if it may not be written; and those of [`ready`](Self::ready).
     pub async fn revoke(&self, node: &str) -> Result<()> {
-        self.touch(node, Touch::Revoke).await
+        self.touch(node, NodeAction::Revoke).await
     }
 
     /// Takes away a contender's lock, or its place in the queue, by deleting its node. For operators, when a holder
@@ -254,10 +254,10 @@ impl Client {
     /// # Errors
     /// As [`revoke`](Self::revoke).
     pub async fn break_lock(&self, node: &str) -> Result<()> {
-        self.touch(node, Touch::Break).await
+        self.touch(node, NodeAction::Break).await
     }
 
-    async fn touch(&self, node: &str, touch: Touch) -> Result<()> {
+    async fn touch(&self, node: &str, touch: NodeAction) -> Result<()> {
         check_path("node", node)?;
         let (directory, name) = node.rsplit_once('/').unwrap_or_default();
         let parsed = NodeName::parse(name).filter(|_| !directory.is_empty());
@@ -266,14 +266,14 @@ impl Client {
             return Err(Error::bad_argument("node", problem));
         };
         // It would write over the id, and a LeaderLatch behind it would not see the node go any more.
-        if matches!(touch, Touch::Revoke) && name.is_candidate() {
+        if matches!(touch, NodeAction::Revoke) && name.is_candidate() {
             let problem = format!(
                 "{node:?} is a candidate's in an election, which cannot be asked to give up; break it instead"
             );
             return Err(Error::bad_argument("node", problem));
         }
         let node = format!("{}{node}", self.address().chroot).into();
-        self.ask(|reply| Inquiry::Touch { node, touch, reply }).await
+        self.ask(|reply| Query::Touch { node, touch, reply }).await
     }
 
     /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
@@ -325,17 +325,17 @@ impl Client {
     }
 
     /// Whether two handles belong to one client.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The holds at a place.
-    pub(crate) fn holds(&self, place: &Place) -> Result<Arc<Holds>> {
+    pub(crate) fn holds(&self, place: &LockPath) -> Result<Arc<HoldTable>> {
         let Inner { mailbox, directories, .. } = &*self.0;
         mailbox.origin.check()?;
         let new = |place| {
             let driver: Arc<dyn Report> = Arc::clone(mailbox) as _;
-            Holds::new(place, mailbox.origin, Arc::clone(&mailbox.status.meter), driver)
+            HoldTable::new(place, mailbox.origin, Arc::clone(&mailbox.status.recorder), driver)
         };
         Ok(locked(directories).get(place, new))
     }
@@ -353,7 +353,7 @@ impl Client {
 
     /// The error of an attempt that began then and consists of several steps: one of them may say that nothing was heard,
     /// but knows of itself alone. Without an answer a try fails to connect.
-    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Patience) -> Error {
+    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Timeout) -> Error {
         let status = &self.mailbox().status;
         match (error.timeout_reason(), patience.answer_within()) {
             (Some(TimeoutReason::Unreachable), within @ Some(_)) => {
@@ -367,7 +367,7 @@ impl Client {
     }
 
     /// Asks the server something, once there is a session.
-    pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Reply<T>) -> Inquiry) -> Result<T> {
+    pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Reply<T>) -> Query) -> Result<T> {
         self.ready().await?;
         let (reply, answer) = oneshot::channel();
         self.send(Command::Ask(inquiry(reply)))?;
@@ -376,7 +376,7 @@ impl Client {
 
     /// Asks the server something about `path` that may be asked again if the connection is lost before it answers,
     /// within the connect time-out.
-    pub(crate) async fn ask_again<T>(&self, path: &str, inquiry: impl Fn(Reply<T>) -> Inquiry) -> Result<T> {
+    pub(crate) async fn ask_again<T>(&self, path: &str, inquiry: impl Fn(Reply<T>) -> Query) -> Result<T> {
         let ask = || self.ask(&inquiry);
         let began = Instant::now();
         let unanswered = match ask().await {
@@ -387,7 +387,7 @@ impl Client {
         if left.is_zero() {
             return Err(unanswered);
         }
-        match Deadline::after(Patience::For(left)).insist(path, || true, ask).await {
+        match Deadline::after(Timeout::For(left)).ask_until_answered(path, || true, ask).await {
             Err(error) if error.kind() == ErrorKind::LockTimeout => Err(unanswered),
             answer => answer,
         }

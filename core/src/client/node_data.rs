@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::client::Client;
 use crate::config::lock_path::check_path;
-use crate::driver::mailbox::Inquiry;
-use crate::driver::mailbox::node_watch::Number;
+use crate::driver::mailbox::Query;
+use crate::driver::mailbox::node_watch::VersionedData;
 use crate::error::Result;
 
 /// The data of a node, as [`Client::get`] reads it.
@@ -44,9 +44,9 @@ impl Client {
     /// those of [`ready`](Self::ready).
     pub async fn get(&self, path: &str) -> Result<Option<NodeData>> {
         let node = self.full(path)?;
-        let ask = |reply| Inquiry::Number { node: Arc::clone(&node), watch: false, reply };
+        let ask = |reply| Query::Number { node: Arc::clone(&node), watch: false, reply };
         let found = self.ask_again(path, ask).await?;
-        Ok(found.map(|Number { data, version, .. }| NodeData { data, version }))
+        Ok(found.map(|VersionedData { data, version, .. }| NodeData { data, version }))
     }
 
     /// Sets the number in the node at `path`, which [`Permits::SharedCount`](crate::Permits::SharedCount) and Curator's
@@ -62,8 +62,8 @@ impl Client {
     /// have been set; and those of [`ready`](Self::ready).
     pub async fn set_shared_count(&self, path: &str, count: u32) -> Result<()> {
         let node = self.full(path)?;
-        let data = Number::encode(count)?.to_vec();
-        self.ask(|reply| Inquiry::Put { node, data, reply }).await
+        let data = VersionedData::encode(count)?.to_vec();
+        self.ask(|reply| Query::Put { node, data, reply }).await
     }
 
     /// A node's path from the ensemble's root.

@@ -12,7 +12,7 @@ use crate::runtime::fork::PerProcess;
 /// Unlike the shared client of the same options it stays closed in a process that has closed it, and it closes when
 /// nothing in the process uses it any more.
 #[derive(Clone, Debug)]
-pub struct EachProcess(Arc<Own>);
+pub struct PerProcessClient(Arc<Own>);
 
 #[derive(Debug)]
 struct Own {
@@ -21,7 +21,7 @@ struct Own {
     client: PerProcess<Client>,
 }
 
-impl EachProcess {
+impl PerProcessClient {
     /// Sends nothing, and starts no thread.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
@@ -39,7 +39,7 @@ impl EachProcess {
     }
 
     /// Whether two handles belong to one client.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -52,9 +52,9 @@ mod tests {
     #[test]
     fn a_process_has_one_which_goes_with_the_last_handle() {
         let options = ClientOptions::new(Some("a")).unwrap();
-        let client = EachProcess::new(options);
+        let client = PerProcessClient::new(options);
         let clone = client.clone();
-        assert!(client.is(&clone) && client.here().is(clone.here()));
+        assert!(client.is_same(&clone) && client.here().is_same(clone.here()));
         assert_eq!(client.here().state(), ClientState::Idle);
         let mut states = client.here().states();
         drop(client);

@@ -1,7 +1,7 @@
 //! Where locks have their clients from.
 
 use crate::client::Client;
-use crate::client::per_process::EachProcess;
+use crate::client::per_process::PerProcessClient;
 use crate::config::ClientOptions;
 use crate::config::hosts::Hosts;
 
@@ -28,7 +28,7 @@ pub enum ClientSource {
     Shared(ClientOptions),
     /// A client of which every process has its own, in bindings.
     #[doc(hidden)]
-    EachProcess(EachProcess),
+    EachProcess(PerProcessClient),
 }
 
 impl From<&Client> for ClientSource {
@@ -51,11 +51,11 @@ impl From<ClientOptions> for ClientSource {
 
 impl ClientSource {
     /// Whether it is the same client as another one.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Client(one), Self::Client(other)) => one.is(other),
+            (Self::Client(one), Self::Client(other)) => one.is_same(other),
             (Self::Shared(one), Self::Shared(other)) => one == other,
-            (Self::EachProcess(one), Self::EachProcess(other)) => one.is(other),
+            (Self::EachProcess(one), Self::EachProcess(other)) => one.is_same(other),
             _ => false,
         }
     }

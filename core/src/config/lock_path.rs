@@ -48,14 +48,14 @@ pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Res
 /// Where a lock is: its path as the caller wrote it, the directory that its nodes are in, and both as seen from the
 /// ensemble's root. The directory is the path itself, except for a semaphore, which has two directories below its path.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct LockPath {
     /// Chroot, path and subdirectory, concatenated; all others are slices of it.
     full: Arc<str>,
     /// Where the path begins in it, and where it ends.
     path: (usize, usize),
 }
 
-impl Place {
+impl LockPath {
     /// The place at `path` below `chroot` (empty, or an absolute path), with its nodes in the subdirectory `part`
     /// (empty, or `/name`).
     ///
@@ -97,7 +97,7 @@ impl Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for LockPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Place").field(&self.full).finish()
     }
@@ -109,7 +109,7 @@ impl fmt::Debug for Place {
 /// The path comes first because programs agree on it. They need not agree on what they call an ensemble: one that
 /// writes `127.0.0.1` and one that writes `localhost` would otherwise take two locks in opposite orders.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Order {
+pub(crate) struct LockOrder {
     pub(crate) path: String,
     /// See `Hosts::ensemble`.
     pub(crate) ensemble: Vec<String>,
@@ -151,21 +151,21 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_is_refused_with_both_sizes() {
         let path = |length: usize| format!("/{}", "a".repeat(length - 1));
-        let refused = |result: Result<Place>| result.unwrap_err().to_string();
-        assert!(Place::new("", &path(4096), "").is_ok());
+        let refused = |result: Result<LockPath>| result.unwrap_err().to_string();
+        assert!(LockPath::new("", &path(4096), "").is_ok());
         assert_eq!(
-            refused(Place::new("", &path(4097), "")),
+            refused(LockPath::new("", &path(4097), "")),
             "path: is 4097 bytes long; the limit is 4096 bytes"
         );
         // What is added to it counts.
         assert_eq!(
-            refused(Place::new("/app", &path(4090), "/leases")),
+            refused(LockPath::new("/app", &path(4090), "/leases")),
             "path: is 4090 bytes long; the limit is 4085 bytes"
         );
         // However long it is, the message names the limit of a lock's path, not of the nodes in its directory.
         for length in [4097, 4353, 1_100_000] {
             let problem = format!("path: is {length} bytes long; the limit is 4096 bytes");
-            assert_eq!(refused(Place::new("", &path(length), "")), problem);
+            assert_eq!(refused(LockPath::new("", &path(length), "")), problem);
         }
         assert!(check_path("node", &path(4096 + 100)).is_ok());
         let refused = check_path("node", &path(1_100_000)).unwrap_err().to_string();
@@ -174,17 +174,20 @@ mod tests {
 
     #[test]
     fn a_place_is_seen_from_the_chroot_and_from_the_root() {
-        let place = Place::new("/app", "/jobs/a", "/leases").unwrap();
+        let place = LockPath::new("/app", "/jobs/a", "/leases").unwrap();
         assert_eq!(place.path(), "/jobs/a");
         assert_eq!(place.absolute_path(), "/app/jobs/a");
         assert_eq!(place.directory(), "/jobs/a/leases");
         assert_eq!(&**place.full(), "/app/jobs/a/leases");
-        let place = Place::new("", "/a", "").unwrap();
+        let place = LockPath::new("", "/a", "").unwrap();
         assert_eq!([place.path(), place.absolute_path(), place.directory(), place.full()], ["/a"; 4]);
     }
 
     #[test]
     fn a_place_needs_a_valid_path() {
-        assert_eq!(Place::new("/app", "a", "").unwrap_err().to_string(), "path: must start with '/': \"a\"");
+        assert_eq!(
+            LockPath::new("/app", "a", "").unwrap_err().to_string(),
+            "path: must start with '/': \"a\""
+        );
     }
 }

@@ -18,15 +18,15 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
 /// use std::time::Duration;
-/// use zklock::{Mutex, Owner, Patience};
+/// use zklock::{Mutex, Owner, Timeout};
 ///
 /// let lock = Mutex::new(client, "/locks/report")?;
-/// let lease = lock.acquire_as(Owner::new(), Patience::For(Duration::from_secs(5))).await?;
+/// let lease = lock.acquire_as(Owner::new(), Timeout::For(Duration::from_secs(5))).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum Timeout {
     /// As long as it takes. Connection loss only lengthens the wait.
     Forever,
     /// At most this long, from now on.
@@ -39,20 +39,20 @@ pub enum Patience {
 }
 
 /// At most this long, from now on.
-impl From<Duration> for Patience {
+impl From<Duration> for Timeout {
     fn from(time: Duration) -> Self {
         Self::For(time)
     }
 }
 
 /// Until this moment; not at all beyond a last look if it has passed. To be made when the attempt begins.
-impl From<std::time::Instant> for Patience {
+impl From<std::time::Instant> for Timeout {
     fn from(moment: std::time::Instant) -> Self {
         Self::For(moment.saturating_duration_since(std::time::Instant::now()))
     }
 }
 
-impl Patience {
+impl Timeout {
     pub(crate) fn intent(self) -> Intent {
         match self {
             Self::Forever | Self::For(_) => Intent::Wait,
@@ -79,18 +79,18 @@ impl Patience {
     }
 }
 
-/// Patience that wears out: one deadline for several steps.
+/// Timeout that wears out: one deadline for several steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    patience: Patience,
+    patience: Timeout,
     end: Option<Instant>,
 }
 
 impl Deadline {
-    pub(crate) fn after(patience: Patience) -> Self {
+    pub(crate) fn after(patience: Timeout) -> Self {
         let end = match patience {
-            Patience::For(time) | Patience::TryWithin(time) => Instant::now().checked_add(time),
-            Patience::Forever | Patience::Try => None,
+            Timeout::For(time) | Timeout::TryWithin(time) => Instant::now().checked_add(time),
+            Timeout::Forever | Timeout::Try => None,
         };
         Self { patience, end }
     }
@@ -113,22 +113,22 @@ impl Deadline {
     /// Waits until the time is up; for ever if it never is.
     pub(crate) async fn passed(self) -> Result<()> {
         match self.left() {
-            Patience::For(left) => runtime::sleep(left).await,
-            Patience::Forever | Patience::Try | Patience::TryWithin(_) => std::future::pending().await,
+            Timeout::For(left) => runtime::sleep(left).await,
+            Timeout::Forever | Timeout::Try | Timeout::TryWithin(_) => std::future::pending().await,
         }
     }
 
     /// What is left for the next step.
-    pub(crate) fn left(self) -> Patience {
+    pub(crate) fn left(self) -> Timeout {
         let Some(end) = self.end else { return self.patience };
         let left = end.saturating_duration_since(Instant::now());
-        if self.is_try() { Patience::TryWithin(left) } else { Patience::For(left) }
+        if self.is_try() { Timeout::TryWithin(left) } else { Timeout::For(left) }
     }
 
     /// Asks the servers something on the way to the lock at `path`. Connection loss only lengthens the wait, once a
     /// server was `reached`; until then, and for a try, a question that is not answered within the connect time-out
     /// fails, as an attempt does that needs no question.
-    pub(crate) async fn insist<T, F>(
+    pub(crate) async fn ask_until_answered<T, F>(
         self,
         path: &str,
         reached: impl Fn() -> bool,
@@ -149,7 +149,7 @@ impl Deadline {
                 }
             }
         };
-        let (Patience::For(left) | Patience::TryWithin(left)) = self.left() else { return answer.await };
+        let (Timeout::For(left) | Timeout::TryWithin(left)) = self.left() else { return answer.await };
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -171,33 +171,34 @@ mod tests {
 
     #[test]
     fn a_deadline_wears_out() {
-        let Patience::For(left) = Deadline::after(Patience::For(Duration::from_secs(60))).left() else {
+        let Timeout::For(left) = Deadline::after(Timeout::For(Duration::from_secs(60))).left() else {
             panic!("a limited wait stays limited")
         };
         assert!(left <= Duration::from_secs(60) && left > Duration::from_secs(30));
-        let deadline = Deadline::after(Patience::For(Duration::from_secs(60)));
+        let deadline = Deadline::after(Timeout::For(Duration::from_secs(60)));
         std::thread::sleep(Duration::from_millis(1));
-        let Patience::For(rest) = deadline.left() else { panic!("a limited wait stays limited") };
+        let Timeout::For(rest) = deadline.left() else { panic!("a limited wait stays limited") };
         assert!(rest < Duration::from_secs(60), "the next step has less time");
-        assert_eq!(Deadline::after(Patience::For(Duration::ZERO)).left(), Patience::For(Duration::ZERO));
-        assert_eq!(Deadline::after(Patience::Forever).left(), Patience::Forever);
-        assert_eq!(Deadline::after(Patience::Try).left(), Patience::Try);
-        let Patience::TryWithin(left) =
-            Deadline::after(Patience::Try.bounded(Duration::from_secs(60))).left()
+        assert_eq!(Deadline::after(Timeout::For(Duration::ZERO)).left(), Timeout::For(Duration::ZERO));
+        assert_eq!(Deadline::after(Timeout::Forever).left(), Timeout::Forever);
+        assert_eq!(Deadline::after(Timeout::Try).left(), Timeout::Try);
+        let Timeout::TryWithin(left) = Deadline::after(Timeout::Try.bounded(Duration::from_secs(60))).left()
         else {
             panic!("a try stays a try")
         };
         assert!(left <= Duration::from_secs(60) && left > Duration::from_secs(30));
-        assert_eq!(Patience::Forever.bounded(Duration::ZERO), Patience::Forever);
+        assert_eq!(Timeout::Forever.bounded(Duration::ZERO), Timeout::Forever);
     }
 
     #[tokio::test]
     async fn a_question_ends_with_the_time_of_its_attempt() {
-        for patience in
-            [Patience::For(Duration::from_millis(1)), Patience::TryWithin(Duration::from_millis(1))]
+        for patience in [Timeout::For(Duration::from_millis(1)), Timeout::TryWithin(Duration::from_millis(1))]
         {
             let ask = std::future::pending::<Result<()>>;
-            let error = Deadline::after(patience).insist("/lock", || true, ask).await.expect_err("no answer");
+            let error = Deadline::after(patience)
+                .ask_until_answered("/lock", || true, ask)
+                .await
+                .expect_err("no answer");
             assert_eq!(error.timeout_reason(), Some(TimeoutReason::Unreachable));
         }
     }

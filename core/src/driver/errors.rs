@@ -7,7 +7,7 @@ use crate::error::server_report::Servers;
 use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, ErrorKind};
 use crate::queue::{Kind, Refusal};
-use crate::session::Denial;
+use crate::session::ConnectRefusal;
 
 /// No server answered within this time, or the connect time-out; `servers` tell what each of them did instead.
 pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, servers: Servers) -> Error {
@@ -23,18 +23,18 @@ pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, ser
 }
 
 /// There will be no session.
-pub(super) fn denied(options: &ClientOptions, denial: Denial) -> Error {
+pub(super) fn denied(options: &ClientOptions, denial: ConnectRefusal) -> Error {
     let servers = &options.hosts.servers;
     let message = match denial {
-        Denial::Credentials if options.login.is_some() => format!(
+        ConnectRefusal::Credentials if options.login.is_some() => format!(
             "{servers} refused the login, or does not know SASL; check user and password, and that the server has a \
              JAAS configuration with DIGEST-MD5, which FIPS mode disables (the default of ZooKeeper 3.9.6 and later: \
              use `digest` credentials or a client certificate there), and create a new client"
         ),
-        Denial::Credentials => {
+        ConnectRefusal::Credentials => {
             format!("{servers} refused the credentials; check them and create a new client")
         }
-        Denial::StockTransport => {
+        ConnectRefusal::StockTransport => {
             let problem = "this program's connections cannot be encrypted, because it lacks the two \
                 [patch.crates-io] lines that zklock's README shows; nothing was sent";
             return Error::bad_argument("tls", problem);

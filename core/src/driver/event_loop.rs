@@ -12,23 +12,23 @@ use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::connection::{Change, Link};
-use super::directory::Slot;
+use super::connection::{Connection, ConnectionEvent};
+use super::directory::Directory;
 use super::errors::{denied, unreachable};
-use super::heartbeat::Pulse;
+use super::heartbeat::HeartbeatScheduler;
 use super::queries::{inquire, transact};
 use super::timers::{Alarm, Timers};
 use crate::config::ClientOptions;
-use crate::driver::directory::inspect::Shelf;
+use crate::driver::directory::inspect::SharedDirectories;
 use crate::driver::directory::resync::CHECK_INTERVAL;
-use crate::driver::directory::table::Slots;
+use crate::driver::directory::table::DirectoryTable;
 use crate::driver::directory::waiters::Waiter;
-use crate::driver::mailbox::{Attempt, Checked, Command, Inbox, Input};
+use crate::driver::mailbox::{AcquireAttempt, Checked, Command, Inbox, Input};
 use crate::driver::status::{ClientState, Status};
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::Entry;
+use crate::lease::EnterOutcome;
 use crate::lease::hold::Notice;
 use crate::queue::{Event, JoinId, Outcome};
 use crate::runtime::random;
@@ -43,7 +43,7 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let Inbox { status, sender, mut receiver } = inbox;
     let mut driver = Driver::new(options, status, sender);
     driver.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
-    let shelf = Arc::clone(&driver.shelf);
+    let shared = Arc::clone(&driver.shared);
     let done = loop {
         let input = tokio::select! {
             // In a fixed order, not a random one. Alarms that are due are few, and cannot starve the inputs.
@@ -51,26 +51,26 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
             () = driver.timers.next() => None,
             Some(input) = receiver.recv() => Some(input),
         };
-        let mut shelved = shelf.lock();
-        driver.slots.exchange(&mut shelved);
+        let mut shelved = shared.lock();
+        driver.directories.exchange(&mut shelved);
         if let Some(input) = input {
             let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
-            if let ControlFlow::Break(done) = driver.take_in(std::iter::once(input).chain(more)) {
+            if let ControlFlow::Break(done) = driver.drain_inbox(std::iter::once(input).chain(more)) {
                 break done;
             }
         } else {
             driver.alarms();
         }
-        driver.settle();
-        driver.slots.exchange(&mut shelved);
+        driver.flush();
+        driver.directories.exchange(&mut shelved);
     };
     driver.close(done, receiver).await;
 }
 
 /// A session's id, in the form in which ZooKeeper writes it.
-struct Session(i64);
+struct SessionId(i64);
 
-impl fmt::Display for Session {
+impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.0)
     }
@@ -80,15 +80,15 @@ impl fmt::Display for Session {
 struct Driver {
     options: ClientOptions,
     status: Arc<Status>,
-    link: Link,
-    shelf: Arc<Shelf>,
-    slots: Slots,
+    link: Connection,
+    shared: Arc<SharedDirectories>,
+    directories: DirectoryTable,
     timers: Timers,
     /// Callers that wait for a connection, and until when.
     connecting: Vec<(Instant, oneshot::Sender<Result<()>>)>,
     /// The last connection on which the server was seen to throttle.
     throttled: u64,
-    pulse: Pulse,
+    heartbeat: HeartbeatScheduler,
     /// Whether there has ever been a session: from then on connection loss only lengthens waits.
     was_connected: bool,
     /// Whether it was considered to warn of what others could read.
@@ -97,35 +97,38 @@ struct Driver {
 
 impl Driver {
     fn new(options: ClientOptions, status: Arc<Status>, sender: mpsc::UnboundedSender<Input>) -> Self {
-        let link = Link::new(options.clone(), Arc::clone(&status.meter), sender);
-        let shelf = Arc::new(Shelf::new(link.settings(), options.label.clone()));
-        let shown: Weak<Shelf> = Arc::downgrade(&shelf);
+        let link = Connection::new(options.clone(), Arc::clone(&status.recorder), sender);
+        let shared = Arc::new(SharedDirectories::new(link.settings(), options.label.clone()));
+        let shown: Weak<SharedDirectories> = Arc::downgrade(&shared);
         status.set_driver(shown);
         Self {
             link,
             options,
-            slots: Slots::new(Arc::clone(&status)).with_shelf(&shelf),
-            shelf,
+            directories: DirectoryTable::new(Arc::clone(&status)).with_shelf(&shared),
+            shared,
             status,
             timers: Timers::default(),
             connecting: Vec::new(),
             throttled: u64::MAX,
-            pulse: Pulse::default(),
+            heartbeat: HeartbeatScheduler::default(),
             was_connected: false,
             warned: false,
         }
     }
 
     /// Receives inputs; breaks off, with the caller to notify, when one of them says to close.
-    fn take_in(&mut self, inputs: impl Iterator<Item = Input>) -> ControlFlow<Option<oneshot::Sender<()>>> {
+    fn drain_inbox(
+        &mut self,
+        inputs: impl Iterator<Item = Input>,
+    ) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {
                 Input::Queue { path, connection, event } => self.outcome(path, connection, event),
                 Input::News(news) => {
                     let change = self.link.handle(news);
-                    self.follow(change);
+                    self.on_connection_event(change);
                 }
-                Input::Revoked { path, node } => self.slots.revoked(&path, node),
+                Input::Revoked { path, node } => self.directories.revoked(&path, node),
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
@@ -144,24 +147,24 @@ impl Driver {
         }
         // An answer that leaves everything open, on a working connection: the server asks for patience.
         if event.is_lost() && current && std::mem::replace(&mut self.throttled, connection) != connection {
-            let path = Shown(self.link.below_chroot(&path));
+            let path = Escaped(self.link.below_chroot(&path));
             tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
         }
-        let put_off = |slot: &mut Slot| slot.put_off(&event, connection, current);
-        if let Some(until) = self.slots.get_mut(&path).and_then(put_off) {
+        let put_off = |directory: &mut Directory| directory.put_off(&event, connection, current);
+        if let Some(until) = self.directories.get_mut(&path).and_then(put_off) {
             self.timers.set(until, Alarm::Tell(path, event));
             return;
         }
-        let event = self.link.vet(connection, event);
+        let event = self.link.discard_stale(connection, event);
         if let Event::Deleted(ticket, outcome) = &event {
             // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.link.term().is_some_and(certain);
-            if let Some(slot) = self.slots.change(&path) {
-                slot.judge(*ticket, missing);
+            if let Some(directory) = self.directories.change(&path) {
+                directory.delete_answered(*ticket, missing);
             }
         }
-        self.slots.tell(&path, event);
+        self.directories.dispatch(&path, event);
     }
 
     fn connect(&mut self, reply: oneshot::Sender<Result<()>>) {
@@ -179,8 +182,8 @@ impl Driver {
     /// Tells the callers that wait for a connection.
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
-        self.slots.tell_all(&Event::Connected);
-        self.pulse.beat_now(&mut self.timers);
+        self.directories.tell_all(&Event::Connected);
+        self.heartbeat.beat_now(&mut self.timers);
         for (_, reply) in self.connecting.drain(..) {
             reply.send(Ok(())).ok();
         }
@@ -196,11 +199,11 @@ impl Driver {
         }
     }
 
-    fn join(&mut self, mut attempt: Attempt) {
+    fn join(&mut self, mut attempt: AcquireAttempt) {
         // What the owner holds may have changed since it asked.
         match attempt.holds.enter(attempt.claim.owner, attempt.claim.kind, attempt.intent) {
-            Ok(Entry::Queues(intent)) => attempt.intent = intent,
-            Ok(Entry::Reentered(lease)) => return drop(attempt.reply.send(Ok(lease))),
+            Ok(EnterOutcome::Queues(intent)) => attempt.intent = intent,
+            Ok(EnterOutcome::Reentered(lease)) => return drop(attempt.reply.send(Ok(lease))),
             Err(error) => return drop(attempt.reply.send(Err(error))),
         }
         self.start_link();
@@ -215,13 +218,13 @@ impl Driver {
             let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
-        let slot = self.slots.change_or_make(&path, &self.link, self.pulse.is_fresh());
-        slot.join(Waiter::new(attempt, alarms));
+        let directory = self.directories.change_or_make(&path, &self.link, self.heartbeat.is_fresh());
+        directory.join(Waiter::new(attempt, alarms));
     }
 
     fn leave(&mut self, path: &Arc<str>, join: JoinId) {
-        if let Some(slot) = self.slots.change(path) {
-            drop(slot.leave(join, &mut self.timers));
+        if let Some(directory) = self.directories.change(path) {
+            drop(directory.leave(join, &mut self.timers));
         }
         self.stop_unless_wanted();
     }
@@ -230,73 +233,73 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.link, &self.options, (path, &node), operations, reply);
         }
-        // Without a slot nothing is left of the hold; dropping the notice says so.
-        let Some(slot) = self.slots.change(path) else { return };
+        // Without a directory nothing is left of the hold; dropping the notice says so.
+        let Some(directory) = self.directories.change(path) else { return };
         match notice {
-            Notice::Released { node, release } => slot.release(path, &node, release, &mut self.timers),
-            Notice::Expired { node, reason } => slot.expire(&node, reason),
-            Notice::Listening { node } => slot.watch_hold(&node),
+            Notice::Released { node, release } => directory.release(path, &node, release, &mut self.timers),
+            Notice::Expired { node, reason } => directory.expire(&node, reason),
+            Notice::Listening { node } => directory.watch_hold(&node),
             Notice::Transact { .. } => {}
         }
     }
 
-    fn follow(&mut self, change: Change) {
+    fn on_connection_event(&mut self, change: ConnectionEvent) {
         match change {
-            Change::None => {}
-            Change::Checked(Checked { missing, last }) => {
-                self.pulse.go_on_behind(last, !missing.is_empty(), &mut self.timers);
+            ConnectionEvent::None => {}
+            ConnectionEvent::Checked(Checked { missing, last }) => {
+                self.heartbeat.go_on_behind(last, !missing.is_empty(), &mut self.timers);
                 for (path, name) in missing {
-                    self.slots.tell(&path, Event::Missing(name));
+                    self.directories.dispatch(&path, Event::Missing(name));
                 }
             }
-            Change::Began { session_id, timeout } => {
+            ConnectionEvent::Began { session_id, timeout } => {
                 let servers = &self.options.hosts.servers;
-                tracing::info!(session = %Session(session_id), %servers, "a session began");
+                tracing::info!(session = %SessionId(session_id), %servers, "a session began");
                 let asked = self.options.session_timeout;
                 if timeout < asked && self.status.session_timeout() != Some(timeout) {
                     tracing::warn!(?asked, granted = ?timeout, "the server shortened the session time-out: it frees locks sooner than was asked for; see its maxSessionTimeout");
                 }
                 self.was_connected = true;
-                self.status.meter.session_began();
+                self.status.recorder.session_began();
                 self.status.set_session(session_id, timeout);
                 self.status.set_term(self.link.term().cloned());
-                for slot in self.slots.iter_mut() {
-                    slot.hear(Event::SessionBegan(random::bits()));
+                for directory in self.directories.iter_mut() {
+                    directory.on_event(Event::SessionBegan(random::bits()));
                 }
                 self.connected();
             }
-            Change::Disconnected => {
+            ConnectionEvent::Disconnected => {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
-                self.pulse.suspend(&self.slots, true);
-                self.slots.tell_all(&Event::Disconnected);
+                self.heartbeat.suspend(&self.directories, true);
+                self.directories.tell_all(&Event::Disconnected);
                 // Who is told of it, and looks at a lease, finds it suspended.
                 self.status.set(ClientState::Suspended);
             }
-            Change::Reconnected => {
+            ConnectionEvent::Reconnected => {
                 tracing::info!(session = %self.session(), "connected again");
-                self.status.meter.reconnected();
+                self.status.recorder.reconnected();
                 self.connected();
             }
-            Change::Lost => {
+            ConnectionEvent::Lost => {
                 tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
                 self.status.set_term(None);
-                self.slots.tell_all(&Event::SessionLost);
+                self.directories.tell_all(&Event::SessionLost);
                 self.status.set(ClientState::Connecting);
             }
-            Change::Refused(denial) => {
+            ConnectionEvent::Refused(denial) => {
                 let error = denied(&self.options, denial);
                 tracing::error!("{error}");
                 self.status.set_term(None);
                 self.status.set(ClientState::Idle);
-                self.slots.tell_all(&Event::SessionLost);
+                self.directories.tell_all(&Event::SessionLost);
                 self.fail_all(&error);
             }
         }
     }
 
     /// The last session that there was.
-    fn session(&self) -> Session {
-        Session(self.status.session())
+    fn session(&self) -> SessionId {
+        SessionId(self.status.session())
     }
 
     /// Fails all waiters.
@@ -304,8 +307,8 @@ impl Driver {
         for (_, reply) in self.connecting.drain(..) {
             reply.send(Err(error.clone())).ok();
         }
-        for slot in self.slots.iter_mut() {
-            slot.fail_all(error);
+        for directory in self.directories.iter_mut() {
+            directory.fail_all(error);
         }
     }
 
@@ -314,14 +317,19 @@ impl Driver {
             match alarm {
                 Alarm::Deadline(path, join) => {
                     let servers = (!self.link.is_connected()).then(|| self.link.servers());
-                    self.give_up(&path, join, |slot, link| slot.timeout_error(join, link, servers));
+                    self.give_up(&path, join, |directory, link| directory.timeout_error(join, link, servers));
                 }
                 Alarm::Unreachable(path, join) => {
-                    let within = self.slots.get(&path).and_then(|slot| slot.answer_within(join));
+                    let within =
+                        self.directories.get(&path).and_then(|directory| directory.answer_within(join));
                     let unreachable = unreachable(&self.options, within, self.link.servers());
                     // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
                     let reached = self.was_connected;
-                    if self.slots.get(&path).is_some_and(|slot| !reached || slot.only_tries(join)) {
+                    if self
+                        .directories
+                        .get(&path)
+                        .is_some_and(|directory| !reached || directory.only_tries(join))
+                    {
                         self.give_up(&path, join, |_, _| unreachable);
                     }
                 }
@@ -335,29 +343,29 @@ impl Driver {
                         reply.send(Err(unreachable.clone())).ok();
                     }
                 }
-                Alarm::Tell(path, event) => self.slots.tell(&path, event),
-                Alarm::Released(path, node) => self.slots.stop_waiting(&path, &node),
+                Alarm::Tell(path, event) => self.directories.dispatch(&path, event),
+                Alarm::Released(path, node) => self.directories.stop_waiting(&path, &node),
                 Alarm::LongHold(path, node) => {
                     // Most are over by then, and nothing is to be concluded from that.
-                    if self.slots.get(&path).is_some_and(|slot| slot.holds_through(&node)) {
-                        self.slots.tell(&path, Event::WatchHold(node));
+                    if self.directories.get(&path).is_some_and(|directory| directory.holds_through(&node)) {
+                        self.directories.dispatch(&path, Event::WatchHold(node));
                     }
                 }
                 Alarm::HeldTooLong(path, node) => {
-                    if let Some(slot) = self.slots.change(&path) {
-                        slot.expire(&node, LossReason::HeldTooLong);
+                    if let Some(directory) = self.directories.change(&path) {
+                        directory.expire(&node, LossReason::HeldTooLong);
                     }
                 }
-                Alarm::Beat => self.pulse.beat_now(&mut self.timers),
-                Alarm::Surrender => self.pulse.may_surrender(),
-                Alarm::TermEnd => self.pulse.term_may_have_ended(),
+                Alarm::Beat => self.heartbeat.beat_now(&mut self.timers),
+                Alarm::Surrender => self.heartbeat.may_surrender(),
+                Alarm::TermEnd => self.heartbeat.term_may_have_ended(),
                 Alarm::Poll(path) => {
-                    if let Some(slot) = self.slots.change(&path) {
-                        slot.poll(&self.link);
+                    if let Some(directory) = self.directories.change(&path) {
+                        directory.poll(&self.link);
                     }
                 }
                 Alarm::LookAgain => {
-                    self.slots.wake_silent();
+                    self.directories.wake_silent();
                     self.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
                 }
             }
@@ -366,14 +374,20 @@ impl Driver {
         self.stop_unless_wanted();
     }
 
-    fn give_up(&mut self, path: &Arc<str>, join: JoinId, error: impl FnOnce(&Slot, &Link) -> Error) {
-        let Some(slot) = self.slots.change(path).filter(|slot| slot.is_waiting(join)) else {
+    fn give_up(
+        &mut self,
+        path: &Arc<str>,
+        join: JoinId,
+        error: impl FnOnce(&Directory, &Connection) -> Error,
+    ) {
+        let Some(directory) = self.directories.change(path).filter(|directory| directory.is_waiting(join))
+        else {
             return;
         };
-        let error = error(slot, &self.link);
-        if let Some(attempt) = slot.leave(join, &mut self.timers) {
+        let error = error(directory, &self.link);
+        if let Some(attempt) = directory.leave(join, &mut self.timers) {
             if error.kind() == ErrorKind::LockTimeout && !attempt.claim.is_part() {
-                self.status.meter.timed_out();
+                self.status.recorder.timed_out();
             }
             attempt.reply.send(Err(error)).ok();
         }
@@ -384,26 +398,26 @@ impl Driver {
         if self.was_connected {
             return;
         }
-        let wanted = !self.connecting.is_empty() || self.slots.iter().any(Slot::has_waiters);
+        let wanted = !self.connecting.is_empty() || self.directories.iter().any(Directory::has_waiters);
         if !wanted && self.link.stop() {
             self.status.set(ClientState::Idle);
         }
     }
 
     /// Lets the queues draw conclusions, and carries them out.
-    fn settle(&mut self) {
-        self.pulse.check_term(&self.link, &mut self.slots);
+    fn flush(&mut self) {
+        self.heartbeat.check_term(&self.link, &mut self.directories);
         // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
-        for path in self.slots.take_unsettled() {
-            let vital = self.slots.settle(&path, &mut self.link, &mut self.timers);
-            self.pulse.note(&path, vital);
+        for path in self.directories.take_unsettled() {
+            let vital = self.directories.flush(&path, &mut self.link, &mut self.timers);
+            self.heartbeat.note(&path, vital);
         }
-        let deaf = self.pulse.keep_term(&mut self.link, &self.slots, &mut self.timers);
+        let deaf = self.heartbeat.keep_term(&mut self.link, &self.directories, &mut self.timers);
         self.link.reap();
         if deaf {
             tracing::warn!(session = %self.session(), "the server answers pings, but nothing else");
             let change = self.link.lose();
-            self.follow(change);
+            self.on_connection_event(change);
         }
     }
 
@@ -415,7 +429,7 @@ impl Driver {
         self.status.set(ClientState::Closed);
         self.status.set_term(None);
         receiver.close();
-        self.slots.lose_all(LossReason::ClientClosed);
+        self.directories.lose_all(LossReason::ClientClosed);
         self.fail_all(&Error::client_closed());
         // Commands that came too late are dropped, which tells their senders; but other closers wait for this close.
         let mut waiting: Vec<_> = done.into_iter().collect();
@@ -433,7 +447,7 @@ impl Driver {
                 // Callers that wait for a release still wait for no longer than they were promised.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {
-                        self.slots.stop_waiting(&path, &node);
+                        self.directories.stop_waiting(&path, &node);
                     }
                 },
             }

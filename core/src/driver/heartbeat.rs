@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zklock_transport::Urgency;
 
-use super::connection::Link;
-use super::directory::Slot;
+use super::connection::Connection;
+use super::directory::Directory;
 use super::timers::{Alarm, AlarmKey, Timers};
-use crate::driver::directory::table::Slots;
+use crate::driver::directory::table::DirectoryTable;
 use crate::driver::mailbox::OwnNode;
 use crate::queue::{Event, NodeName};
 
@@ -34,7 +34,7 @@ const BYTES_AT_ONCE: usize = 256 * 1024;
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and they come in any combination"
 )]
-pub(super) struct Pulse {
+pub(super) struct HeartbeatScheduler {
     /// The paths with a holder, or with a contender that may soon be one, and how many nodes of ours are at each.
     vital: BTreeMap<Arc<str>, usize>,
     /// How many nodes of ours are there.
@@ -62,7 +62,7 @@ pub(super) struct Pulse {
     at_stake: bool,
 }
 
-impl Pulse {
+impl HeartbeatScheduler {
     /// Whether a hold may begin, as the queues were told.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
@@ -70,10 +70,10 @@ impl Pulse {
 
     /// How urgent a connection is while there is none. Where anything would be lost with the session, a hold or a place
     /// near the head of a queue, it is found in time (rule 10).
-    fn urgency(&self, link: &Link, slots: &Slots) -> Urgency {
+    fn urgency(&self, link: &Connection, directories: &DirectoryTable) -> Urgency {
         match link.term() {
             Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
-            Some(_) if slots.is_empty() => Urgency::Idle,
+            Some(_) if directories.is_empty() => Urgency::Idle,
             _ => Urgency::Wanted,
         }
     }
@@ -90,15 +90,18 @@ impl Pulse {
     }
 
     /// The nodes to check next: those behind the last that was checked, and from the first again.
-    fn in_turn<'a>(&'a self, slots: &'a Slots) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
+    fn in_turn<'a>(
+        &'a self,
+        directories: &'a DirectoryTable,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
         let checked = self.checked.as_ref();
         let here = checked.and_then(|(path, node)| Some((self.vital.get_key_value(path)?.0, node)));
-        let rest = here.into_iter().flat_map(|(path, node)| nodes(slots, path, Some(node)));
+        let rest = here.into_iter().flat_map(|(path, node)| nodes(directories, path, Some(node)));
         let behind = checked.map_or(Bound::Unbounded, |(path, _)| Bound::Excluded(path));
         let later = self.vital.range::<Arc<str>, _>((behind, Bound::Unbounded));
         let again = checked.map(|(path, _)| self.vital.range::<Arc<str>, _>(..=Arc::clone(path)));
         let paths = later.chain(again.into_iter().flatten()).map(|(path, _)| path);
-        rest.chain(paths.flat_map(|path| nodes(slots, path, None)))
+        rest.chain(paths.flat_map(|path| nodes(directories, path, None)))
     }
 
     fn stop(&mut self, timers: &mut Timers) {
@@ -108,40 +111,45 @@ impl Pulse {
     }
 
     /// Reads the clock, and reports what follows from it.
-    pub(super) fn check_term(&mut self, link: &Link, slots: &mut Slots) {
+    pub(super) fn check_term(&mut self, link: &Connection, directories: &mut DirectoryTable) {
         let running = link.term().is_some_and(|term| term.runs());
         if std::mem::replace(&mut self.running, running) && !running {
-            slots.iter_mut().for_each(Slot::end_term);
+            directories.iter_mut().for_each(Directory::end_term);
         }
         // A hold begins as `held`, and with more than a third of the term left (rule 16): both are what fresh means.
         let fresh = link.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
-            slots.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
+            directories.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
         }
         if self.suspended && fresh {
-            self.suspend(slots, false);
+            self.suspend(directories, false);
         } else if !self.suspended && !fresh && !self.vital.is_empty() {
-            self.suspend(slots, true);
+            self.suspend(directories, true);
         }
     }
 
     /// Tells the holders that the session is disconnected, or connected again.
-    pub(super) fn suspend(&mut self, slots: &Slots, suspended: bool) {
+    pub(super) fn suspend(&mut self, directories: &DirectoryTable, suspended: bool) {
         self.suspended = suspended;
         if suspended {
             self.at_stake = !self.vital.is_empty();
         }
-        for slot in slots.iter() {
-            slot.suspend(suspended);
+        for directory in directories.iter() {
+            directory.suspend(suspended);
         }
     }
 
     /// Beats when it is due, and sets the alarms. Returns whether the session is to be given up, because it no longer
     /// answers.
-    pub(super) fn keep_term(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) -> bool {
-        self.keep_beating(link, slots, timers);
+    pub(super) fn keep_term(
+        &mut self,
+        link: &mut Connection,
+        directories: &DirectoryTable,
+        timers: &mut Timers,
+    ) -> bool {
+        self.keep_beating(link, directories, timers);
         if !link.is_connected() {
-            link.set_urgency(self.urgency(link, slots));
+            link.set_urgency(self.urgency(link, directories));
         }
         let patience = link.patience();
         if let Some(left) = patience.filter(|_| self.surrender.is_none()) {
@@ -150,7 +158,7 @@ impl Pulse {
         patience.is_some_and(|left| left.is_zero())
     }
 
-    fn keep_beating(&mut self, link: &mut Link, slots: &Slots, timers: &mut Timers) {
+    fn keep_beating(&mut self, link: &mut Connection, directories: &DirectoryTable, timers: &mut Timers) {
         let Some(term) = link.term().filter(|_| !self.vital.is_empty()) else {
             return self.stop(timers);
         };
@@ -168,7 +176,7 @@ impl Pulse {
         let interrupted = std::mem::take(&mut self.interrupted);
         let next = if interrupted || due_in.is_zero() || self.suspended {
             self.beaten = Some(now);
-            self.beat(link, slots, at_once(self.nodes, pause));
+            self.beat(link, directories, at_once(self.nodes, pause));
             interval
         } else {
             due_in
@@ -203,13 +211,13 @@ impl Pulse {
     }
 
     /// Checks so many nodes.
-    pub(super) fn beat(&mut self, link: &mut Link, slots: &Slots, limit: usize) {
+    pub(super) fn beat(&mut self, link: &mut Connection, directories: &DirectoryTable, limit: usize) {
         let mut bytes = 0;
         let fits = |(path, node): &(&Arc<str>, &NodeName)| {
             bytes += path.len() + node.as_str().len();
             bytes <= BYTES_AT_ONCE
         };
-        let next = self.in_turn(slots).take(limit.min(self.nodes)).take_while(fits);
+        let next = self.in_turn(directories).take(limit.min(self.nodes)).take_while(fits);
         let nodes: Vec<_> = next.map(|(path, node)| (Arc::clone(path), node.clone())).collect();
         if let Some(last) = nodes.last() {
             self.checked = Some(last.clone());
@@ -220,12 +228,15 @@ impl Pulse {
 
 /// Our nodes at a path, those behind a node if one is given.
 fn nodes<'a>(
-    slots: &'a Slots,
+    directories: &'a DirectoryTable,
     path: &'a Arc<str>,
     behind: Option<&'a NodeName>,
 ) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
-    let slot = slots.get(path);
-    slot.into_iter().flat_map(move |slot| slot.places_behind(behind)).map(move |node| (path, node))
+    let directory = directories.get(path);
+    directory
+        .into_iter()
+        .flat_map(move |directory| directory.places_behind(behind))
+        .map(move |node| (path, node))
 }
 
 /// How long it is from one heartbeat to the next if other writes prove the session.

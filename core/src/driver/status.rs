@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::error::server_report::Servers;
-use crate::lease::report::{Inspect, Sight};
-use crate::metrics::recorder::Meter;
-use crate::runtime::clock::Moment;
+use crate::lease::report::{DriverSnapshot, Inspector};
+use crate::metrics::recorder::Recorder;
+use crate::runtime::clock::BootInstant;
 use crate::session::term::Term;
 
 /// Whether a client is connected to the ensemble.
@@ -113,9 +113,9 @@ pub(crate) struct Status {
     /// Its time-out in milliseconds, 0 before there is one.
     session_timeout: AtomicU64,
     listeners: Mutex<Vec<mpsc::UnboundedSender<ClientState>>>,
-    pub(crate) meter: Arc<Meter>,
+    pub(crate) recorder: Arc<Recorder>,
     /// The driver, once there is one.
-    driver: OnceLock<Weak<dyn Inspect>>,
+    driver: OnceLock<Weak<dyn Inspector>>,
     /// The session's term, while there is one.
     term: Mutex<Option<Arc<Term>>>,
 }
@@ -161,16 +161,16 @@ impl Status {
         (millis > 0).then(|| Duration::from_millis(millis))
     }
 
-    pub(crate) fn set_driver(&self, driver: Weak<dyn Inspect>) {
+    pub(crate) fn set_driver(&self, driver: Weak<dyn Inspector>) {
         // A client has one driver at most.
         self.driver.set(driver).ok();
     }
 
     /// What the driver has to show; nothing if there is none.
-    pub(crate) fn inspect(&self) -> Sight {
+    pub(crate) fn inspect(&self) -> DriverSnapshot {
         match self.driver.get().and_then(Weak::upgrade) {
             Some(driver) => driver.inspect(),
-            None => Sight { server: None, queues: Some((Vec::new(), Vec::new())) },
+            None => DriverSnapshot { server: None, queues: Some((Vec::new(), Vec::new())) },
         }
     }
 
@@ -185,7 +185,7 @@ impl Status {
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
         match last {
-            Some(last) => last >= Moment::now().before(since.elapsed()),
+            Some(last) => last >= BootInstant::now().before(since.elapsed()),
             None => matches!(self.get(), ClientState::Connected | ClientState::Suspended),
         }
     }

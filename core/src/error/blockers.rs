@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::escape;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
 use crate::queue::NodeName;
-use crate::queue::contender::{About, Contender, Sighting, host_name};
+use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, host_name};
 
 /// How many the message tells of: the first and the nearest two of a queue. Permits may be many.
 const TOLD: usize = 3;
@@ -18,7 +18,7 @@ pub(crate) struct Blocker {
     /// Its place in the queue, from 0.
     pub(crate) position: usize,
     pub(crate) name: NodeName,
-    pub(crate) sighting: Arc<Sighting>,
+    pub(crate) sighting: Arc<NodeSnapshot>,
     /// Whether it is a contender of the same client.
     pub(crate) ours: bool,
     /// Whether it is known to hold.
@@ -83,20 +83,20 @@ fn describe(text: &mut String, contender: &Contender, ours: bool) {
     let about = contender.about.as_ref();
     match about {
         _ if ours => text.push_str("this client itself, by another owner"),
-        Some(About { host, pid, .. }) if *pid == std::process::id() && *host == host_name() => {
+        Some(ContenderInfo { host, pid, .. }) if *pid == std::process::id() && *host == host_name() => {
             text.push_str("this process, by another client");
         }
-        Some(About { host, pid, .. }) => drop(write!(text, "process {pid} on {}", Shown(host))),
+        Some(ContenderInfo { host, pid, .. }) => drop(write!(text, "process {pid} on {}", Escaped(host))),
         None => drop(write!(
             text,
             "the contender {} of session {:#x}",
-            Shown(&contender.node),
+            Escaped(&contender.node),
             contender.session_id
         )),
     }
-    if let Some(About { label, since, .. }) = about {
+    if let Some(ContenderInfo { label, since, .. }) = about {
         if let Some(label) = label {
-            write!(text, " ({})", Shown(label)).ok();
+            write!(text, " ({})", Escaped(label)).ok();
         }
         write!(text, ", since {}", Date(*since)).ok();
     }
@@ -109,7 +109,7 @@ mod tests {
     fn blocker(position: usize, data: &str, ours: bool) -> Blocker {
         let name = NodeName::parse(&format!("_c_x-lock-{position:010}")).unwrap();
         let sighting =
-            Sighting { owner: 0x1f, czxid: 7, data: data.as_bytes().into(), data_length: data.len() };
+            NodeSnapshot { owner: 0x1f, czxid: 7, data: data.as_bytes().into(), data_length: data.len() };
         Blocker { position, name, sighting: Arc::new(sighting), ours, holds: position == 0 }
     }
 

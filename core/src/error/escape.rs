@@ -14,9 +14,9 @@ const LONGEST_MESSAGE: usize = 4096;
 
 /// Shows text with everything escaped that does not print: control characters and line separators, marks that change
 /// the direction of text, characters that no one sees. At most 1024 characters of it.
-pub struct Shown<'a>(pub &'a str);
+pub struct Escaped<'a>(pub &'a str);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (text, cut) = shorten(self.0, LONGEST);
         write_escaped(f, text)?;
@@ -24,7 +24,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-impl fmt::Debug for Shown<'_> {
+impl fmt::Debug for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_does_not_print_is_escaped() {
-        let shown = |text| Shown(text).to_string();
+        let shown = |text| Escaped(text).to_string();
         assert_eq!(shown("\u{1b}[31mred\u{7}\r\n\0"), r"\u{1b}[31mred\u{7}\r\n\0");
         assert_eq!(shown("a\u{202e}b\u{2066}c\u{2028}d\u{2029}e"), r"a\u{202e}b\u{2066}c\u{2028}d\u{2029}e");
         assert_eq!(shown("\u{9b}1m\u{200b}\u{feff}\u{e0041}"), r"\u{9b}1m\u{200b}\u{feff}\u{e0041}");
@@ -78,16 +78,16 @@ mod tests {
     fn everything_else_is_shown_as_it_is() {
         for text in ["", "host-1.example.org", "it's \"C:\\temp\"", "größe 日本 हिन्दी e\u{301} 🔒"]
         {
-            assert_eq!(Shown(text).to_string(), text);
-            assert_eq!(format!("{:?}", Shown(text)), text);
+            assert_eq!(Escaped(text).to_string(), text);
+            assert_eq!(format!("{:?}", Escaped(text)), text);
             assert_eq!(message(text.to_owned().into()), text);
         }
     }
 
     #[test]
     fn long_text_is_cut() {
-        assert_eq!(Shown(&"é".repeat(LONGEST)).to_string(), "é".repeat(LONGEST));
-        assert_eq!(Shown(&"é".repeat(LONGEST + 1)).to_string(), "é".repeat(LONGEST) + "…");
+        assert_eq!(Escaped(&"é".repeat(LONGEST)).to_string(), "é".repeat(LONGEST));
+        assert_eq!(Escaped(&"é".repeat(LONGEST + 1)).to_string(), "é".repeat(LONGEST) + "…");
         assert_eq!(message("x".repeat(5000).into()).chars().count(), LONGEST_MESSAGE + 1);
     }
 

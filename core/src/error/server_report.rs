@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zklock_transport::{Distrust, Entry, Outcome};
+use zklock_transport::{ConnectOutcome, Distrust, ServerAttempt};
 
 use crate::error::escape;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 
 /// What kind of thing happened at a server that could not be used.
 ///
@@ -77,20 +77,20 @@ impl ServerProblem {
         }
     }
 
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &ConnectOutcome) -> Self {
         match outcome {
-            Outcome::Unresolved | Outcome::UnknownHost(_) => Self::UnknownHost,
-            Outcome::Refused(_) => Self::Refused,
-            Outcome::Silent | Outcome::HalfSecured | Outcome::Mute => Self::Silent,
-            Outcome::Unsecured(Distrust::Name, _) => Self::CertificateName,
-            Outcome::Unsecured(Distrust::Expired, _) => Self::CertificateExpired,
-            Outcome::Unsecured(Distrust::Authority, _) => Self::CertificateAuthority,
-            Outcome::Unsecured(..) => Self::Tls,
-            Outcome::Closed => Self::Closed,
-            Outcome::NotServing => Self::NotServing,
-            Outcome::ReadOnly => Self::ReadOnly,
-            Outcome::Malformed(_) => Self::NotZooKeeper,
-            Outcome::Answered => Self::Answered,
+            ConnectOutcome::Unresolved | ConnectOutcome::UnknownHost(_) => Self::UnknownHost,
+            ConnectOutcome::Refused(_) => Self::Refused,
+            ConnectOutcome::Silent | ConnectOutcome::HalfSecured | ConnectOutcome::Mute => Self::Silent,
+            ConnectOutcome::Unsecured(Distrust::Name, _) => Self::CertificateName,
+            ConnectOutcome::Unsecured(Distrust::Expired, _) => Self::CertificateExpired,
+            ConnectOutcome::Unsecured(Distrust::Authority, _) => Self::CertificateAuthority,
+            ConnectOutcome::Unsecured(..) => Self::Tls,
+            ConnectOutcome::Closed => Self::Closed,
+            ConnectOutcome::NotServing => Self::NotServing,
+            ConnectOutcome::ReadOnly => Self::ReadOnly,
+            ConnectOutcome::Malformed(_) => Self::NotZooKeeper,
+            ConnectOutcome::Answered => Self::Answered,
             _ => Self::Unreachable,
         }
     }
@@ -127,24 +127,24 @@ pub struct ServerReport {
 
 impl ServerReport {
     /// For each of the servers (`host:port`, separated by commas), in their order.
-    pub(crate) fn all(servers: &str, entries: &[Entry]) -> Vec<Self> {
+    pub(crate) fn all(servers: &str, entries: &[ServerAttempt]) -> Vec<Self> {
         servers.split(',').map(|server| Self::new(server, entries)).collect()
     }
 
-    fn new(server: &str, entries: &[Entry]) -> Self {
-        let is_of = |entry: &&Entry| {
+    fn new(server: &str, entries: &[ServerAttempt]) -> Self {
+        let is_of = |entry: &&ServerAttempt| {
             let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
             entry.host == host.trim_matches(['[', ']']) && entry.port.to_string() == port
         };
         let (problem, detail) = match entries.iter().find(is_of).map(|entry| &entry.outcome) {
             None => (ServerProblem::NotTried, "was not tried in that time".to_owned()),
-            Some(Outcome::Answered) => {
+            Some(ConnectOutcome::Answered) => {
                 (ServerProblem::Answered, "answered at first, and not any more".to_owned())
             }
             Some(outcome) => (ServerProblem::of(outcome), outcome.to_string()),
         };
         let detail = escape::message(detail.into()).into_owned();
-        Self { server: Shown(server).to_string(), problem, detail }
+        Self { server: Escaped(server).to_string(), problem, detail }
     }
 }
 
@@ -192,12 +192,12 @@ impl std::error::Error for Servers {}
 mod tests {
     use super::*;
 
-    fn entry(host: &str, port: u16, outcome: Outcome) -> Entry {
-        Entry { host: host.into(), port, outcome }
+    fn entry(host: &str, port: u16, outcome: ConnectOutcome) -> ServerAttempt {
+        ServerAttempt { host: host.into(), port, outcome }
     }
 
-    fn refused() -> Outcome {
-        Outcome::Refused("no".into())
+    fn refused() -> ConnectOutcome {
+        ConnectOutcome::Refused("no".into())
     }
 
     #[test]
@@ -206,10 +206,10 @@ mod tests {
             entry(
                 "::1",
                 1,
-                Outcome::Unsecured(Distrust::Expired, "the server's certificate has expired".into()),
+                ConnectOutcome::Unsecured(Distrust::Expired, "the server's certificate has expired".into()),
             ),
             entry("b", 2, refused()),
-            entry("b", 3, Outcome::Answered),
+            entry("b", 3, ConnectOutcome::Answered),
         ];
         let reports = ServerReport::all("b:2,[::1]:1,c:4,b:3", &entries);
         let problems: Vec<_> =
@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn what_happened_to_several_is_said_once() {
-        let entries = [entry("a", 1, refused()), entry("b", 1, Outcome::Mute), entry("c", 1, refused())];
+        let entries =
+            [entry("a", 1, refused()), entry("b", 1, ConnectOutcome::Mute), entry("c", 1, refused())];
         let servers = Servers::from(ServerReport::all("a:1,b:1,c:1", &entries));
         assert_eq!(
             servers.to_string(),

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::config::timeout::Patience;
+use crate::config::timeout::Timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
@@ -69,9 +69,9 @@ pub trait Acquired: Send + Sync {
     /// The first loss, if there is one.
     fn loss(&self) -> Option<Error>;
 
-    /// Releases what has not been released yet, and waits for the acknowledgement: with [`Patience::Try`] not at all,
+    /// Releases what has not been released yet, and waits for the acknowledgement: with [`Timeout::Try`] not at all,
     /// otherwise no longer than [`Lease::release`] does. The release has begun when this returns.
-    fn release(&self, patience: Patience) -> Released;
+    fn release(&self, patience: Timeout) -> Released;
 
     /// Warns that the owner, a thing of this kind, ended without releasing it.
     fn owner_ended(&self, _owner: &'static str) {}
@@ -90,7 +90,7 @@ impl Acquired for Lease {
         self.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
     }
 
-    fn release(&self, patience: Patience) -> Released {
+    fn release(&self, patience: Timeout) -> Released {
         Released(Acknowledgement::One(self.release_with(patience)))
     }
 
@@ -112,7 +112,7 @@ impl Acquired for Leases<Arc<Lease>> {
         self.iter().find_map(|lease| lease.loss())
     }
 
-    fn release(&self, patience: Patience) -> Released {
+    fn release(&self, patience: Timeout) -> Released {
         Released(Acknowledgement::Several(Box::pin(self.release_with(patience))))
     }
 

@@ -19,12 +19,12 @@ use crate::lease::owner::Owner;
 ///
 /// No handle is dropped while the list is locked: dropping it may run the program's code, which may use the lock
 /// object.
-pub struct Levels<H, S = ()> {
+pub struct AcquiredStack<H, S = ()> {
     reentrant: bool,
-    levels: Mutex<Vec<Level<H, S>>>,
+    levels: Mutex<Vec<StackLevel<H, S>>>,
 }
 
-struct Level<H, S> {
+struct StackLevel<H, S> {
     /// Who acquired it. Without re-entry the lease itself has an owner of its own.
     owner: Owner,
     acquired: Arc<dyn Acquired>,
@@ -47,15 +47,15 @@ pub enum Exited<H, S> {
 }
 
 /// A level of an owner that lets go of the lock for a while, as a condition variable does.
-pub struct Saved<H, S>(Level<H, S>);
+pub struct SuspendedLevel<H, S>(StackLevel<H, S>);
 
-impl<H, S> fmt::Debug for Saved<H, S> {
+impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Saved").field("releasable", &self.0.releasable).finish_non_exhaustive()
     }
 }
 
-impl<H, S> Saved<H, S> {
+impl<H, S> SuspendedLevel<H, S> {
     /// What was acquired, if there is something to release, and later to acquire again. Otherwise only the end of its
     /// scope is left.
     pub fn releasable(&self) -> Option<&Arc<dyn Acquired>> {
@@ -66,23 +66,23 @@ impl<H, S> Saved<H, S> {
     #[must_use]
     pub fn renewed(self, acquired: Arc<dyn Acquired>, handle: H, scope: impl FnOnce(&H) -> S) -> Self {
         let scope = self.0.scope.map(|(site, _)| (site, scope(&handle)));
-        Self(Level { acquired, handle, scope, releasable: true, owner: self.0.owner })
+        Self(StackLevel { acquired, handle, scope, releasable: true, owner: self.0.owner })
     }
 
     /// The same level if it is not acquired again: only the end of its scope is left.
     #[must_use]
     pub fn over(self) -> Self {
-        Self(Level { releasable: false, ..self.0 })
+        Self(StackLevel { releasable: false, ..self.0 })
     }
 }
 
-impl<H, S> fmt::Debug for Levels<H, S> {
+impl<H, S> fmt::Debug for AcquiredStack<H, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Levels").field("reentrant", &self.reentrant).finish_non_exhaustive()
     }
 }
 
-impl<H, S> Levels<H, S> {
+impl<H, S> AcquiredStack<H, S> {
     /// No levels. Of a lock that does not re-enter, no caller is more the owner than another: a release undoes the
     /// newest level, whoever acquired it.
     #[must_use]
@@ -90,13 +90,13 @@ impl<H, S> Levels<H, S> {
         Self { reentrant, levels: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Level<H, S>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<StackLevel<H, S>>> {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a level; with `scope`, one that the end of that scope is to undo, entered there.
     pub fn push(&self, owner: Owner, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
-        self.lock().push(Level { owner, acquired, releasable: true, handle, scope });
+        self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
     /// The newest level with something left to release: of `owner`, or without re-entry of any owner.
@@ -123,8 +123,8 @@ impl<H, S> Levels<H, S> {
     fn remove<R>(
         &self,
         owner: Owner,
-        get: impl FnOnce(&Level<H, S>) -> R,
-    ) -> Option<(R, Option<Level<H, S>>)> {
+        get: impl FnOnce(&StackLevel<H, S>) -> R,
+    ) -> Option<(R, Option<StackLevel<H, S>>)> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
         let at = self.find(&levels, owner);
@@ -137,19 +137,19 @@ impl<H, S> Levels<H, S> {
     /// Gives the handle of what was acquired to `change`, if there still is a level of it. `change` drops no handle.
     pub fn change<R>(&self, acquired: &Arc<dyn Acquired>, change: impl FnOnce(&mut H) -> R) -> Option<R> {
         let mut levels = self.lock();
-        let level = levels.iter_mut().find(|level| is(&level.acquired, acquired))?;
+        let level = levels.iter_mut().find(|level| is_same(&level.acquired, acquired))?;
         Some(change(&mut level.handle))
     }
 
     /// Removes all levels of `owner`, in order; without re-entry the one that is held, too, whoever acquired it.
-    pub fn save(&self, owner: Owner) -> Vec<Saved<H, S>> {
+    pub fn save(&self, owner: Owner) -> Vec<SuspendedLevel<H, S>> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
         let newest = self.find(&levels, owner);
         let (mut saved, mut others) = (Vec::new(), Vec::new());
         for (place, level) in std::mem::take(&mut *levels).into_iter().enumerate() {
             if level.owner == owner || Some(place) == newest {
-                saved.push(Saved(level));
+                saved.push(SuspendedLevel(level));
             } else {
                 others.push(level);
             }
@@ -161,7 +161,7 @@ impl<H, S> Levels<H, S> {
     }
 
     /// Adds a level again.
-    pub fn restore(&self, saved: Saved<H, S>) {
+    pub fn restore(&self, saved: SuspendedLevel<H, S>) {
         self.lock().push(saved.0);
     }
 
@@ -184,8 +184,9 @@ impl<H, S> Levels<H, S> {
         runs: impl Fn(Frame) -> bool,
         ended: impl Fn(&B) -> bool,
     ) -> Exited<H, S> {
-        let is_of =
-            |level: &Level<H, S>| level.scope.as_ref().is_some_and(|(site, _)| exit.is_of(level.owner, site));
+        let is_of = |level: &StackLevel<H, S>| {
+            level.scope.as_ref().is_some_and(|(site, _)| exit.is_of(level.owner, site))
+        };
         if let Some(left) = self.end(|levels| levels.iter().rposition(is_of)) {
             return left;
         }
@@ -195,21 +196,22 @@ impl<H, S> Levels<H, S> {
             return Exited::Nothing;
         }
         let Some(chosen) = exit.choose(&entered, runs, ended) else { return Exited::Others };
-        let same = |level: &Level<H, S>| level.scope.is_some() && is(&level.acquired, &chosen.acquired);
+        let same =
+            |level: &StackLevel<H, S>| level.scope.is_some() && is_same(&level.acquired, &chosen.acquired);
         // Another thread may have ended it meanwhile.
         self.end(|levels| levels.iter().position(same)).unwrap_or(Exited::Nothing)
     }
 
-    fn end(&self, find: impl FnOnce(&[Level<H, S>]) -> Option<usize>) -> Option<Exited<H, S>> {
+    fn end(&self, find: impl FnOnce(&[StackLevel<H, S>]) -> Option<usize>) -> Option<Exited<H, S>> {
         let mut levels = self.lock();
         let level = find(&levels).map(|at| levels.remove(at));
         drop(levels);
-        let Level { handle, scope, .. } = level?;
+        let StackLevel { handle, scope, .. } = level?;
         scope.map(|(_, scope)| Exited::Scope(handle, scope))
     }
 
     fn entered<B>(&self, beginner: impl Fn(&S) -> B) -> Vec<Entered<B>> {
-        let entered = |level: &Level<H, S>| {
+        let entered = |level: &StackLevel<H, S>| {
             let (site, scope) = level.scope.as_ref()?;
             let (acquired, beginner) = (Arc::clone(&level.acquired), beginner(scope));
             Some(Entered { acquired, owner: level.owner, site: *site, beginner })
@@ -266,22 +268,22 @@ impl<H, S> Levels<H, S> {
         drop(levels);
     }
 
-    fn find(&self, levels: &[Level<H, S>], owner: Owner) -> Option<usize> {
+    fn find(&self, levels: &[StackLevel<H, S>], owner: Owner) -> Option<usize> {
         levels.iter().rposition(|level| level.releasable && (!self.reentrant || level.owner == owner))
     }
 }
 
 /// Whether they are the same. Not `Arc::ptr_eq`: the same object may have more than one table of methods.
-fn is(one: &Arc<dyn Acquired>, other: &Arc<dyn Acquired>) -> bool {
+fn is_same(one: &Arc<dyn Acquired>, other: &Arc<dyn Acquired>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
 /// Removes what is released. The scope's own part stays until the scope ends.
-fn forget_closed<H, S>(levels: &mut Vec<Level<H, S>>) -> Vec<Level<H, S>> {
+fn forget_closed<H, S>(levels: &mut Vec<StackLevel<H, S>>) -> Vec<StackLevel<H, S>> {
     for level in levels.iter_mut() {
         level.releasable &= level.acquired.is_open();
     }
-    let over = |level: &Level<H, S>| !level.releasable && level.scope.is_none();
+    let over = |level: &StackLevel<H, S>| !level.releasable && level.scope.is_none();
     if !levels.iter().any(over) {
         return Vec::new();
     }
@@ -290,7 +292,7 @@ fn forget_closed<H, S>(levels: &mut Vec<Level<H, S>>) -> Vec<Level<H, S>> {
     closed
 }
 
-fn forget<H, S>(levels: &mut Vec<Level<H, S>>, at: usize) -> Option<Level<H, S>> {
+fn forget<H, S>(levels: &mut Vec<StackLevel<H, S>>, at: usize) -> Option<StackLevel<H, S>> {
     levels[at].releasable = false;
     levels[at].scope.is_none().then(|| levels.remove(at))
 }

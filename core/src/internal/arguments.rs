@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::credentials::Identity;
 use crate::client::source::ClientSource;
-use crate::config::timeout::Patience;
+use crate::config::timeout::Timeout;
 use crate::config::{ClientOptions, LONGEST};
 use crate::error::{Error, Result};
 use crate::lease::transaction::bad_version;
@@ -67,12 +67,12 @@ impl Language {
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
-    pub fn patience(self, timeout: Option<f64>) -> Result<Patience> {
-        let Some(timeout) = timeout else { return Ok(Patience::Forever) };
+    pub fn patience(self, timeout: Option<f64>) -> Result<Timeout> {
+        let Some(timeout) = timeout else { return Ok(Timeout::Forever) };
         Ok(match self.duration("timeout", timeout)? {
-            Duration::ZERO => Patience::Try,
-            LONGEST => Patience::Forever,
-            time => Patience::For(time),
+            Duration::ZERO => Timeout::Try,
+            LONGEST => Timeout::Forever,
+            time => Timeout::For(time),
         })
     }
 
@@ -80,7 +80,7 @@ impl Language {
     ///
     /// # Errors
     /// As [`patience`](Self::patience), and for both a time-out and `blocking=False`.
-    pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Patience> {
+    pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Timeout> {
         let both = "cannot be given together with blocking=False";
         self.waiting(blocking, unless_minus_one(timeout), both)
     }
@@ -91,12 +91,12 @@ impl Language {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN, and for an acquire that waits:
     /// its time-out covers everything.
-    pub fn bounded(self, patience: Patience, connect_timeout: Option<f64>) -> Result<Patience> {
+    pub fn bounded(self, patience: Timeout, connect_timeout: Option<f64>) -> Result<Timeout> {
         let Some(value) = connect_timeout else { return Ok(patience) };
         let bad = |problem: &str| Err(Error::bad_argument("connect_timeout", problem));
         match (patience, self.duration("connect_timeout", value)?) {
             (_, Duration::ZERO) => bad("must be more than zero"),
-            (Patience::Try, time) => Ok(Patience::TryWithin(time)),
+            (Timeout::Try, time) => Ok(Timeout::TryWithin(time)),
             _ => bad(
                 "is for an acquire that does not wait; one that does has a timeout, which covers everything",
             ),
@@ -107,14 +107,14 @@ impl Language {
     ///
     /// # Errors
     /// As [`patience`](Self::patience), and for a time-out of a release that does not wait.
-    pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Patience> {
+    pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Timeout> {
         self.waiting(wait, timeout, "cannot be given to a release that does not wait")
     }
 
-    fn waiting(self, waits: bool, timeout: Option<f64>, both: &str) -> Result<Patience> {
+    fn waiting(self, waits: bool, timeout: Option<f64>, both: &str) -> Result<Timeout> {
         match (waits, timeout) {
             (true, timeout) => self.patience(timeout),
-            (false, None) => Ok(Patience::Try),
+            (false, None) => Ok(Timeout::Try),
             (false, Some(_)) => Err(Error::bad_argument("timeout", both)),
         }
     }
@@ -179,11 +179,11 @@ pub fn unless_minus_one(timeout: Option<f64>) -> Option<f64> {
 
 /// How long to wait for something other than a lock; `None` is for ever.
 #[must_use]
-pub fn limit(patience: Patience) -> Option<Duration> {
+pub fn limit(patience: Timeout) -> Option<Duration> {
     match patience {
-        Patience::Forever => None,
-        Patience::For(time) => Some(time),
-        Patience::Try | Patience::TryWithin(_) => Some(Duration::ZERO),
+        Timeout::Forever => None,
+        Timeout::For(time) => Some(time),
+        Timeout::Try | Timeout::TryWithin(_) => Some(Duration::ZERO),
     }
 }
 
@@ -281,13 +281,13 @@ mod tests {
     #[test]
     fn time_outs_have_three_meanings() {
         let patience = |timeout| SECONDS.patience(Some(timeout));
-        assert_eq!(SECONDS.patience(None).unwrap(), Patience::Forever);
-        assert_eq!(patience(0.0).unwrap(), Patience::Try);
-        assert_eq!(patience(-0.0).unwrap(), Patience::Try);
-        assert_eq!(patience(f64::INFINITY).unwrap(), Patience::Forever);
-        assert_eq!(patience(1.5).unwrap(), Patience::For(Duration::from_millis(1500)));
-        assert_eq!(patience(1e-300).unwrap(), Patience::For(Duration::from_nanos(1)));
-        assert_eq!(MILLISECONDS.patience(Some(1.5)).unwrap(), Patience::For(Duration::from_micros(1500)));
+        assert_eq!(SECONDS.patience(None).unwrap(), Timeout::Forever);
+        assert_eq!(patience(0.0).unwrap(), Timeout::Try);
+        assert_eq!(patience(-0.0).unwrap(), Timeout::Try);
+        assert_eq!(patience(f64::INFINITY).unwrap(), Timeout::Forever);
+        assert_eq!(patience(1.5).unwrap(), Timeout::For(Duration::from_millis(1500)));
+        assert_eq!(patience(1e-300).unwrap(), Timeout::For(Duration::from_nanos(1)));
+        assert_eq!(MILLISECONDS.patience(Some(1.5)).unwrap(), Timeout::For(Duration::from_micros(1500)));
         for bad in [-1.0, -1e-9, f64::NAN, f64::NEG_INFINITY] {
             assert_eq!(message(patience(bad)), format!("timeout: must not be negative or NaN, but is {bad}"));
         }
@@ -295,12 +295,12 @@ mod tests {
 
     #[test]
     fn no_blocking_is_a_try_and_takes_no_time_out() {
-        assert_eq!(SECONDS.blocking(true, None).unwrap(), Patience::Forever);
-        assert_eq!(SECONDS.blocking(true, Some(-1.0)).unwrap(), Patience::Forever);
-        assert_eq!(SECONDS.blocking(true, Some(0.0)).unwrap(), Patience::Try);
-        assert_eq!(SECONDS.blocking(true, Some(2.0)).unwrap(), Patience::For(Duration::from_secs(2)));
-        assert_eq!(SECONDS.blocking(false, None).unwrap(), Patience::Try);
-        assert_eq!(SECONDS.blocking(false, Some(-1.0)).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.blocking(true, None).unwrap(), Timeout::Forever);
+        assert_eq!(SECONDS.blocking(true, Some(-1.0)).unwrap(), Timeout::Forever);
+        assert_eq!(SECONDS.blocking(true, Some(0.0)).unwrap(), Timeout::Try);
+        assert_eq!(SECONDS.blocking(true, Some(2.0)).unwrap(), Timeout::For(Duration::from_secs(2)));
+        assert_eq!(SECONDS.blocking(false, None).unwrap(), Timeout::Try);
+        assert_eq!(SECONDS.blocking(false, Some(-1.0)).unwrap(), Timeout::Try);
         assert!(message(SECONDS.blocking(false, Some(0.0))).starts_with("timeout: "));
         assert!(message(SECONDS.blocking(true, Some(-2.0))).starts_with("timeout: "));
     }
@@ -308,25 +308,22 @@ mod tests {
     #[test]
     fn only_a_try_has_a_bound_of_its_own() {
         let second = Duration::from_secs(1);
-        assert_eq!(SECONDS.bounded(Patience::Try, Some(1.0)).unwrap(), Patience::TryWithin(second));
-        assert_eq!(SECONDS.bounded(Patience::Try, None).unwrap(), Patience::Try);
-        assert_eq!(SECONDS.bounded(Patience::Forever, None).unwrap(), Patience::Forever);
-        for (patience, bound) in [
-            (Patience::Forever, 1.0),
-            (Patience::For(second), 1.0),
-            (Patience::Try, 0.0),
-            (Patience::Try, -1.0),
-        ] {
+        assert_eq!(SECONDS.bounded(Timeout::Try, Some(1.0)).unwrap(), Timeout::TryWithin(second));
+        assert_eq!(SECONDS.bounded(Timeout::Try, None).unwrap(), Timeout::Try);
+        assert_eq!(SECONDS.bounded(Timeout::Forever, None).unwrap(), Timeout::Forever);
+        for (patience, bound) in
+            [(Timeout::Forever, 1.0), (Timeout::For(second), 1.0), (Timeout::Try, 0.0), (Timeout::Try, -1.0)]
+        {
             assert!(message(SECONDS.bounded(patience, Some(bound))).starts_with("connect_timeout: "));
         }
     }
 
     #[test]
     fn a_release_that_does_not_wait_takes_no_time_out() {
-        assert_eq!(SECONDS.releasing(true, None).unwrap(), Patience::Forever);
-        assert_eq!(SECONDS.releasing(true, Some(2.0)).unwrap(), Patience::For(Duration::from_secs(2)));
-        assert_eq!(SECONDS.releasing(true, Some(0.0)).unwrap(), Patience::Try);
-        assert_eq!(SECONDS.releasing(false, None).unwrap(), Patience::Try);
+        assert_eq!(SECONDS.releasing(true, None).unwrap(), Timeout::Forever);
+        assert_eq!(SECONDS.releasing(true, Some(2.0)).unwrap(), Timeout::For(Duration::from_secs(2)));
+        assert_eq!(SECONDS.releasing(true, Some(0.0)).unwrap(), Timeout::Try);
+        assert_eq!(SECONDS.releasing(false, None).unwrap(), Timeout::Try);
         assert!(message(SECONDS.releasing(false, Some(1.0))).starts_with("timeout: "));
         assert!(message(SECONDS.releasing(true, Some(-1.0))).starts_with("timeout: "));
         assert_eq!([Some(-1.0), Some(0.0), None].map(unless_minus_one), [None, Some(0.0), None]);
@@ -336,7 +333,7 @@ mod tests {
     fn a_limit_is_how_long_to_wait() {
         let second = Duration::from_secs(1);
         assert_eq!(
-            [Patience::Forever, Patience::For(second), Patience::Try].map(limit),
+            [Timeout::Forever, Timeout::For(second), Timeout::Try].map(limit),
             [None, Some(second), Some(Duration::ZERO)]
         );
     }

@@ -5,28 +5,28 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::client::per_process::EachProcess;
+use crate::client::per_process::PerProcessClient;
 use crate::client::source::ClientSource;
 use crate::config::ClientOptions;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 use crate::lock::any::AnyLock;
 use crate::runtime;
 
 /// A client that belongs to the process that created it, or one that every process has for itself. Either way it is
 /// used as a [`Client`].
 #[derive(Clone, Debug)]
-pub enum Connection {
+pub enum ClientHandle {
     /// In another process everything fails with [`Forked`](crate::ErrorKind::Forked).
     One(Client),
     /// Connects anew in every process.
-    EachProcess(EachProcess),
+    EachProcess(PerProcessClient),
 }
 
-impl Connection {
+impl ClientHandle {
     /// One for each process. Sends nothing.
     #[must_use]
     pub fn of_each_process(options: ClientOptions) -> Self {
-        Self::EachProcess(EachProcess::new(options))
+        Self::EachProcess(PerProcessClient::new(options))
     }
 
     /// One for this process. Sends nothing.
@@ -38,7 +38,7 @@ impl Connection {
     /// Its connect string, for people to read.
     #[must_use]
     pub fn shown_hosts(&self) -> String {
-        Shown(&self.source().hosts().to_string()).to_string()
+        Escaped(&self.source().hosts().to_string()).to_string()
     }
 
     /// For locks on it.
@@ -51,7 +51,7 @@ impl Connection {
     }
 }
 
-impl Deref for Connection {
+impl Deref for ClientHandle {
     type Target = Client;
 
     fn deref(&self) -> &Client {
@@ -65,7 +65,7 @@ impl Deref for Connection {
 /// The connect string of a lock's client, for people to read.
 #[must_use]
 pub fn shown_hosts(lock: &AnyLock) -> String {
-    Shown(&lock.hosts().to_string()).to_string()
+    Escaped(&lock.hosts().to_string()).to_string()
 }
 
 /// Closes clients, and waits for the servers' acknowledgements for up to `limit`.

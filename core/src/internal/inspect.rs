@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::client::Client;
-use crate::driver::mailbox::Inquiry;
-use crate::driver::mailbox::replies::{Listing, Sight};
+use crate::driver::mailbox::Query;
+use crate::driver::mailbox::replies::{Listing, NodeContent};
 use crate::error::Result;
-use crate::queue::contender::About;
+use crate::queue::contender::ContenderInfo;
 
 /// Lists the node at `path`, an absolute path below the client's chroot; `None` if there is no node. One request.
 ///
@@ -16,7 +16,7 @@ use crate::queue::contender::About;
 /// As [`Client::get`].
 pub async fn list(client: &Client, path: &str) -> Result<Option<Listing>> {
     let node = client.full(path)?;
-    client.ask_again(path, |reply| Inquiry::List { node: Arc::clone(&node), reply }).await
+    client.ask_again(path, |reply| Query::List { node: Arc::clone(&node), reply }).await
 }
 
 /// Reads the node at `path`; `None` if there is no node. One request.
@@ -25,15 +25,15 @@ pub async fn list(client: &Client, path: &str) -> Result<Option<Listing>> {
 ///
 /// # Errors
 /// As [`Client::get`].
-pub async fn look(client: &Client, path: &str) -> Result<Option<Sight>> {
+pub async fn look(client: &Client, path: &str) -> Result<Option<NodeContent>> {
     let node = client.full(path)?;
-    client.ask_again(path, |reply| Inquiry::Look { node: Arc::clone(&node), reply }).await
+    client.ask_again(path, |reply| Query::Look { node: Arc::clone(&node), reply }).await
 }
 
 /// What a contender's data says of it, if it is one of zklock's.
 #[must_use]
-pub fn about(data: &[u8]) -> Option<About> {
-    About::parse(&serde_json::from_slice(data).ok()?)
+pub fn about(data: &[u8]) -> Option<ContenderInfo> {
+    ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
 }
 
 /// The names of the children of the node at `path`, an absolute path below the client's chroot; none if there is no
@@ -45,5 +45,5 @@ pub fn about(data: &[u8]) -> Option<About> {
 /// As [`Client::get`].
 pub async fn children(client: &Client, path: &str) -> Result<Vec<String>> {
     let node = client.full(path)?;
-    client.ask_again(path, |reply| Inquiry::Children { node: Arc::clone(&node), reply }).await
+    client.ask_again(path, |reply| Query::Children { node: Arc::clone(&node), reply }).await
 }

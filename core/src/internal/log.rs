@@ -21,7 +21,7 @@ const CAPACITY: usize = 1000;
 /// How grave an event is; the gravest level comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Level {
+pub enum LogLevel {
     /// Nothing will proceed by itself.
     Error = 1,
     /// Something was lost, or is in the way.
@@ -34,7 +34,7 @@ pub enum Level {
     Trace,
 }
 
-impl Level {
+impl LogLevel {
     /// All of them, in this order.
     pub const ALL: [Self; 5] = [Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
 
@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-impl From<tracing::Level> for Level {
+impl From<tracing::Level> for LogLevel {
     fn from(level: tracing::Level) -> Self {
         match level {
             tracing::Level::ERROR => Self::Error,
@@ -67,7 +67,7 @@ impl From<tracing::Level> for Level {
 #[derive(Debug)]
 pub struct Record {
     /// How grave it is.
-    pub level: Level,
+    pub level: LogLevel,
     /// Where it comes from: a module of this library, or of the ZooKeeper client below it.
     pub target: &'static str,
     /// The source file, as the compiler knows it.
@@ -159,7 +159,7 @@ impl Listener {
     /// first event to [take](Self::take) arrives in an empty backlog, on any thread: it must not wait.
     ///
     /// Receives nothing in a program that has its own `tracing` subscriber, which then receives the events.
-    pub fn new(level: Option<Level>, wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+    pub fn new(level: Option<LogLevel>, wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let listener =
             Arc::new(Self { level: AtomicU8::new(0), backlog: Mutex::default(), wake: Box::new(wake) });
         INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Emitter).is_ok());
@@ -169,7 +169,7 @@ impl Listener {
     }
 
     /// Listens to events of this level and graver ones from now on.
-    pub fn set_level(&self, level: Option<Level>) {
+    pub fn set_level(&self, level: Option<LogLevel>) {
         self.level.store(level.map_or(0, |level| level as u8), Ordering::Relaxed);
         if let Some(hub) = HUB.get() {
             hub.note_highest();
@@ -189,7 +189,7 @@ impl Listener {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, record: &Arc<Record>) {
+    fn push(&self, record: &Arc<Record>) {
         if self.level() < record.level as u8 {
             return;
         }
@@ -269,7 +269,7 @@ impl Subscriber for Emitter {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        Level::from(*metadata.level()) as u8 <= HIGHEST.load(Ordering::Relaxed) && is_carried(metadata)
+        LogLevel::from(*metadata.level()) as u8 <= HIGHEST.load(Ordering::Relaxed) && is_carried(metadata)
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -287,7 +287,7 @@ impl Subscriber for Emitter {
         event.record(&mut Fields(&mut record));
         let record = Arc::new(record);
         for listener in hub.listeners() {
-            listener.tell(&record);
+            listener.push(&record);
         }
     }
 
@@ -375,7 +375,7 @@ mod tests {
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
         let woken = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&woken);
-        let listener = Listener::new(Some(Level::Warn), move || {
+        let listener = Listener::new(Some(LogLevel::Warn), move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let other = Listener::new(None, || ());
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(woken.load(Ordering::Relaxed), 1);
         assert!(other.take().records.is_empty());
 
-        listener.set_level(Some(Level::Trace));
+        listener.set_level(Some(LogLevel::Trace));
         tracing::info!(target: "zookeeper_client::session", "not carried");
         for _ in 0..CAPACITY + 3 {
             tracing::trace!("wanted now");

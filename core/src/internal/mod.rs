@@ -21,27 +21,27 @@ mod test_support;
 mod transaction_builder;
 
 pub use self::acquired::{Acquired, Released};
-pub use self::acquired_stack::{Exited, Levels, Saved};
+pub use self::acquired_stack::{AcquiredStack, Exited, SuspendedLevel};
 pub use self::arguments::parse_naming;
 pub use self::arguments::parse_version;
 pub use self::arguments::{Count, parse_count, parse_permits};
 pub use self::arguments::{Language, Spelling, limit, unless_minus_one};
 pub use self::client_handle::close_all;
-pub use self::client_handle::{Connection, shown_hosts};
+pub use self::client_handle::{ClientHandle, shown_hosts};
 pub use self::credentials::{Identity, TlsParts};
 pub use self::forgotten::{Forgotten, collectable, collectable_all, on_forgotten, pin};
 pub use self::inspect::children;
 pub use self::inspect::{about, list, look};
 pub use self::operation::{Operation, begin};
 pub use self::reentry::{owners, reenter, remains};
-pub use self::scope::{Left, Raised, leave, loss_to_raise};
+pub use self::scope::{BodyOutcome, ScopeExit, leave, loss_to_raise};
 pub use self::scope_match::{Exit, Frame, Site};
-pub use self::transaction_builder::Draft;
-pub use crate::driver::mailbox::replies::{Listing, Sight};
-pub use crate::error::escape::Shown;
+pub use self::transaction_builder::TransactionBuilder;
+pub use crate::driver::mailbox::replies::{Listing, NodeContent};
+pub use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind};
 pub use crate::runtime::block_signals;
-pub use crate::runtime::fork::{Origin, PerProcess};
+pub use crate::runtime::fork::{ForkGuard, PerProcess};
 
 /// An error of a kind.
 #[must_use]

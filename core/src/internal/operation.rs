@@ -8,22 +8,22 @@ use std::task::{Context, Wake, Waker};
 use crate::error::Result;
 use crate::runtime;
 use crate::runtime::Background;
-use crate::runtime::fork::Origin;
+use crate::runtime::fork::ForkGuard;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A future that was begun; dropping this cancels it.
 #[must_use = "the future ends when this is dropped"]
 #[derive(Debug)]
-pub struct Operation(Arc<Begun>);
+pub struct Operation(Arc<EagerTask>);
 
 /// How far a future has come. It is the waker of its first poll, too.
-struct Begun {
-    origin: Origin,
-    stage: Mutex<Stage>,
+struct EagerTask {
+    origin: ForkGuard,
+    stage: Mutex<OperationStage>,
 }
 
-enum Stage {
+enum OperationStage {
     /// It is being polled for the first time, and was perhaps woken meanwhile.
     Beginning { woken: bool },
     /// It waits to be woken, and is no task yet.
@@ -49,19 +49,19 @@ where
 {
     runtime::ready()?;
     let mut task: Task = Box::pin(async move { deliver(future.await) });
-    let stage = Mutex::new(Stage::Beginning { woken: false });
-    let begun = Arc::new(Begun { origin: Origin::new(), stage });
+    let stage = Mutex::new(OperationStage::Beginning { woken: false });
+    let begun = Arc::new(EagerTask { origin: ForkGuard::new(), stage });
     let waker = Waker::from(Arc::clone(&begun));
     if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
-        *begun.stage() = Stage::Over;
+        *begun.stage() = OperationStage::Over;
     } else {
         begun.wait(task);
     }
     Ok(Operation(begun))
 }
 
-impl Begun {
-    fn stage(&self) -> MutexGuard<'_, Stage> {
+impl EagerTask {
+    fn stage(&self) -> MutexGuard<'_, OperationStage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,18 +69,18 @@ impl Begun {
     fn wait(&self, task: Task) {
         let mut stage = self.stage();
         *stage = match *stage {
-            Stage::Beginning { woken: true } => run(task),
-            _ => Stage::Waiting(task),
+            OperationStage::Beginning { woken: true } => run(task),
+            _ => OperationStage::Waiting(task),
         };
     }
 }
 
-fn run(task: Task) -> Stage {
+fn run(task: Task) -> OperationStage {
     // The thread was there when the future began, and stays until the process ends.
-    runtime::run(task, drop).map_or(Stage::Over, |task| Stage::Running { _task: task })
+    runtime::run(task, drop).map_or(OperationStage::Over, |task| OperationStage::Running { _task: task })
 }
 
-impl Wake for Begun {
+impl Wake for EagerTask {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -90,9 +90,9 @@ impl Wake for Begun {
             return;
         }
         let mut stage = self.stage();
-        *stage = match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Beginning { .. } => Stage::Beginning { woken: true },
-            Stage::Waiting(task) => run(task),
+        *stage = match std::mem::replace(&mut *stage, OperationStage::Over) {
+            OperationStage::Beginning { .. } => OperationStage::Beginning { woken: true },
+            OperationStage::Waiting(task) => run(task),
             // A task has a waker of its own; this one may still be called.
             later => later,
         };
@@ -103,28 +103,28 @@ impl Drop for Operation {
     fn drop(&mut self) {
         if self.0.origin.is_here() {
             // What is dropped runs code of core, which may wake this: not under the lock.
-            let stage = std::mem::replace(&mut *self.0.stage(), Stage::Over);
+            let stage = std::mem::replace(&mut *self.0.stage(), OperationStage::Over);
             drop(stage);
         }
     }
 }
 
-impl Drop for Begun {
+impl Drop for EagerTask {
     fn drop(&mut self) {
         // In a forked child the future exists in the parent only.
         if !self.origin.is_here() {
-            std::mem::forget(std::mem::replace(&mut *self.stage(), Stage::Over));
+            std::mem::forget(std::mem::replace(&mut *self.stage(), OperationStage::Over));
         }
     }
 }
 
-impl std::fmt::Debug for Begun {
+impl std::fmt::Debug for EagerTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match *self.stage() {
-            Stage::Beginning { .. } => "Beginning",
-            Stage::Waiting(_) => "Waiting",
-            Stage::Running { .. } => "Running",
-            Stage::Over => "Over",
+            OperationStage::Beginning { .. } => "Beginning",
+            OperationStage::Waiting(_) => "Waiting",
+            OperationStage::Running { .. } => "Running",
+            OperationStage::Over => "Over",
         })
     }
 }

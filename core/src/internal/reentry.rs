@@ -56,7 +56,7 @@ fn first<T>(all: impl IntoIterator<Item = T>, is: impl Fn(&T) -> Result<bool>) -
 }
 
 fn enters(lock: &AnyLock, lease: &Lease) -> Result<bool> {
-    Ok(lock.reentrant() && lock.gave(lease)?)
+    Ok(lock.reentrant() && lock.owns_lease(lease)?)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::acquired::{Acquired, Released};
-use crate::config::timeout::Patience;
+use crate::config::timeout::Timeout;
 use crate::error::Error;
 
 /// What the body of a scope raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Raised {
+pub enum BodyOutcome {
     /// Nothing.
     Nothing,
     /// An ordinary error, or a cancellation that the loss itself caused.
@@ -23,13 +23,13 @@ pub enum Raised {
 /// The loss that the end of a scope raises, caused by what the body raised. If it is none, the scope ends as its
 /// body did.
 #[must_use]
-pub fn loss_to_raise(loss: Option<Error>, raised: Raised) -> Option<Error> {
-    loss.filter(|_| matches!(raised, Raised::Nothing | Raised::Error))
+pub fn loss_to_raise(loss: Option<Error>, raised: BodyOutcome) -> Option<Error> {
+    loss.filter(|_| matches!(raised, BodyOutcome::Nothing | BodyOutcome::Error))
 }
 
 /// What is left to do at the end of a scope.
 #[derive(Debug)]
-pub enum Left {
+pub enum ScopeExit {
     /// All: it was lost or released before, and is as it was.
     All,
     /// Nothing: it is released, and there is nothing to tell of.
@@ -39,17 +39,17 @@ pub enum Left {
 }
 
 /// Releases at the end of a scope what is held.
-pub fn leave(acquired: &dyn Acquired) -> Left {
+pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
     // Reads the clock: after the release nobody could tell any more that the term had ended.
     if !acquired.is_held() {
-        return Left::All;
+        return ScopeExit::All;
     }
-    let mut released = acquired.release(Patience::Forever);
+    let mut released = acquired.release(Timeout::Forever);
     match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(_) if acquired.loss().is_none() => Left::Nothing,
+        Poll::Ready(_) if acquired.loss().is_none() => ScopeExit::Nothing,
         // It was lost just before it was released.
-        Poll::Ready(end) => Left::ToWait(Released::over(end)),
-        Poll::Pending => Left::ToWait(released),
+        Poll::Ready(end) => ScopeExit::ToWait(Released::over(end)),
+        Poll::Pending => ScopeExit::ToWait(released),
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
             lost.then(|| Error::lost(LossReason::NodeDeleted, String::new()))
         }
 
-        fn release(&self, _: Patience) -> Released {
+        fn release(&self, _: Timeout) -> Released {
             self.released.store(true, Ordering::Relaxed);
             Released::over(Ok(()))
         }
@@ -90,22 +90,22 @@ mod tests {
     #[test]
     fn a_loss_between_the_last_look_and_the_release_is_looked_for() {
         let held = |lost| Held { released: AtomicBool::new(false), lost };
-        assert!(matches!(leave(&held(true)), Left::ToWait(_)));
+        assert!(matches!(leave(&held(true)), ScopeExit::ToWait(_)));
         let unharmed = held(false);
-        assert!(matches!(leave(&unharmed), Left::Nothing));
-        assert!(matches!(leave(&unharmed), Left::All), "a second time");
+        assert!(matches!(leave(&unharmed), ScopeExit::Nothing));
+        assert!(matches!(leave(&unharmed), ScopeExit::All), "a second time");
     }
 
     #[test]
     fn a_loss_is_raised_but_not_twice_and_not_instead_of_an_exit() {
         let raises = |raised| loss_to_raise(Some(Error::new(ErrorKind::LockLost, "lost")), raised).is_some();
-        let all = [Raised::Nothing, Raised::Error, Raised::Loss, Raised::Exit];
+        let all = [BodyOutcome::Nothing, BodyOutcome::Error, BodyOutcome::Loss, BodyOutcome::Exit];
         assert_eq!(all.map(raises), [true, true, false, false]);
     }
 
     #[test]
     fn without_a_loss_the_scope_ends_as_its_body() {
-        for raised in [Raised::Nothing, Raised::Error, Raised::Loss, Raised::Exit] {
+        for raised in [BodyOutcome::Nothing, BodyOutcome::Error, BodyOutcome::Loss, BodyOutcome::Exit] {
             assert!(loss_to_raise(None, raised).is_none());
         }
     }

@@ -7,15 +7,15 @@ use crate::client::Client;
 use crate::config::ClientOptions;
 use crate::error::loss_reason::LossReason;
 use crate::lease::Lease;
-use crate::lease::hold::{Claim, Grant, Holds};
+use crate::lease::hold::{AcquireRequest, Grant, HoldTable};
 use crate::lease::owner::Owner;
 use crate::lease::report::HoldReport;
 use crate::lock::any::AnyLock;
 use crate::lock::mutex::Mutex;
 use crate::lock::options::LockOptions;
-use crate::metrics::recorder::Wait;
+use crate::metrics::recorder::WaitTimer;
 use crate::queue::{Kind, NodeName};
-use crate::runtime::clock::Moment;
+use crate::runtime::clock::BootInstant;
 use crate::session::term::Term;
 
 pub(super) fn client() -> Client {
@@ -27,7 +27,7 @@ pub(super) fn mutex(client: &Client, path: &str, reentrant: bool) -> AnyLock {
     Mutex::with_options(client, path, options).unwrap().into()
 }
 
-fn holds(mutex: &AnyLock) -> Arc<Holds> {
+fn holds(mutex: &AnyLock) -> Arc<HoldTable> {
     let AnyLock::Lock(lock) = mutex else { panic!("not a mutex") };
     Arc::clone(&lock.resolve().unwrap().holds)
 }
@@ -39,9 +39,9 @@ fn node(number: u64) -> NodeName {
 /// Has `owner` hold a mutex, through the node with this number.
 pub(super) fn held(mutex: &AnyLock, owner: Owner, number: u64) -> Lease {
     let term = Term::new(Duration::from_secs(60), 1);
-    term.prove(Moment::now(), 1);
+    term.prove(BootInstant::now(), 1);
     let grant = Grant { node: node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
-    holds(mutex).grant(Claim::new(owner, Kind::Exclusive, Some(Wait::begin())), grant)
+    holds(mutex).grant(AcquireRequest::new(owner, Kind::Exclusive, Some(WaitTimer::begin())), grant)
 }
 
 /// Deletes that node.

@@ -7,12 +7,12 @@ use crate::lease::transaction::Transaction;
 
 /// A transaction that is being assembled.
 #[derive(Debug)]
-pub struct Draft<T = Transaction>(
+pub struct TransactionBuilder<T = Transaction>(
     /// None once it has been committed.
     Mutex<Option<T>>,
 );
 
-impl<T> Draft<T> {
+impl<T> TransactionBuilder<T> {
     /// Begins with this transaction.
     pub fn new(transaction: T) -> Self {
         Self(Mutex::new(Some(transaction)))
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_takes_no_more() {
-        let draft = Draft::new(vec![1]);
+        let draft = TransactionBuilder::new(vec![1]);
         draft.add(|all| [all, vec![2]].concat()).unwrap();
         assert_eq!(draft.take().unwrap(), [1, 2]);
         for refused in [draft.add(|all| all).unwrap_err(), draft.take().unwrap_err()] {

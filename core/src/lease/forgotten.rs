@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Lease;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 
 /// A lock that was forgotten. Its text is for the program's developers.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Forgotten {
 impl fmt::Display for Forgotten {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, lasted, owner } = self;
-        let (path, lasted) = (Shown(path), lasted.as_secs_f64());
+        let (path, lasted) = (Escaped(path), lasted.as_secs_f64());
         match owner {
             None => write!(
                 f,
@@ -85,7 +85,7 @@ impl Lease {
             return;
         }
         let lasted = self.hold.lasted();
-        let (path, node) = (Shown(self.path()), Shown(self.hold.grant.node.as_str()));
+        let (path, node) = (Escaped(self.path()), Escaped(self.hold.grant.node.as_str()));
         match owner {
             None => {
                 tracing::warn!(%path, %node, ?lasted, "lock released: nothing refers to its lease any more");

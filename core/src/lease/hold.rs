@@ -17,20 +17,20 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::config::lock_path::Place;
-use crate::error::escape::Shown;
+use crate::config::lock_path::LockPath;
+use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, Result};
 use crate::lease::owner::Owner;
 use crate::lease::release::Release;
 use crate::lease::report::HoldReport;
-use crate::lease::state::{Fate, LeaseState};
-use crate::lease::transaction::Operation;
-use crate::metrics::recorder::{Meter, Wait};
-use crate::queue::contender::{Contender, Sighting};
-use crate::queue::{Kind, Map, NodeName};
-use crate::runtime::clock::Moment;
-use crate::runtime::fork::Origin;
+use crate::lease::state::{HoldState, LeaseState};
+use crate::lease::transaction::WriteOperation;
+use crate::metrics::recorder::{Recorder, WaitTimer};
+use crate::queue::contender::{Contender, NodeSnapshot};
+use crate::queue::{Kind, NodeName, SmallMap};
+use crate::runtime::clock::BootInstant;
+use crate::runtime::fork::ForkGuard;
 use crate::session::term::Term;
 
 /// How many nodes with permits are remembered.
@@ -45,7 +45,7 @@ pub(crate) enum Notice {
     /// A holder wants to be told at once when it is asked to give up the lock: its node must be watched.
     Listening { node: NodeName },
     /// These operations are to be carried out, if the node exists.
-    Transact { node: NodeName, operations: Vec<Operation>, reply: oneshot::Sender<Result<()>> },
+    Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
 }
 
 /// Where notices of the holds in a directory go: to the driver.
@@ -62,7 +62,7 @@ pub(crate) trait Report: Send + Sync {
 
 /// What a contender claims; the same when it waits and when it holds.
 #[derive(Clone, Copy)]
-pub(crate) struct Claim {
+pub(crate) struct AcquireRequest {
     pub(crate) owner: Owner,
     pub(crate) kind: Kind,
     /// When its caller began to wait; `None` for a claim that does not count as a hold.
@@ -73,9 +73,9 @@ pub(crate) struct Claim {
     pub(crate) max_hold: Option<Duration>,
 }
 
-impl Claim {
+impl AcquireRequest {
     /// Of a caller that has waited like this; `None` for a claim that does not count as a hold.
-    pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<Wait>) -> Self {
+    pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         Self { owner, kind, since: wait.map(|wait| wait.since), contended, max_hold: None }
     }
@@ -96,19 +96,19 @@ pub(crate) struct Grant {
 
 /// The holds of one client in one lock directory. They are the same for all lock objects on one client and path, so
 /// re-entry goes by owner and path, not by object.
-pub(crate) struct Holds {
-    pub(crate) place: Place,
-    pub(crate) origin: Origin,
-    pub(crate) meter: Arc<Meter>,
+pub(crate) struct HoldTable {
+    pub(crate) place: LockPath,
+    pub(crate) origin: ForkGuard,
+    pub(crate) recorder: Arc<Recorder>,
     driver: Arc<dyn Report>,
-    all: Mutex<Held>,
+    all: Mutex<HoldIndex>,
     permit_news: OnceLock<Box<PermitNews>>,
 }
 
 /// Holds, by node and by owner: thousands of readers may hold together, and each question is about one of them.
 #[derive(Default)]
-pub(crate) struct Held {
-    by_node: Map<NodeName, Arc<Hold>>,
+pub(crate) struct HoldIndex {
+    by_node: SmallMap<NodeName, Arc<Hold>>,
     by_owner: HashMap<Owner, Owned, BuildHasherDefault<OwnerHasher>>,
 }
 
@@ -148,11 +148,11 @@ pub(crate) struct PermitNews {
     pub(crate) number_seen: AtomicBool,
     /// The nodes that there were when one of ours last began to wait for permits. As long as it waits nobody else adds
     /// any: those of them that are still there have the permits (rule 17).
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<NodeSnapshots>>,
 }
 
 /// Nodes, each with its snapshot.
-struct Seen(Vec<(NodeName, Arc<Sighting>)>);
+struct NodeSnapshots(Vec<(NodeName, Arc<NodeSnapshot>)>);
 
 impl PermitNews {
     /// Remembers the nodes that there are.
@@ -161,33 +161,33 @@ impl PermitNews {
             let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
             Some((name, Arc::new(contender.sighting())))
         });
-        *self.seen() = Some(Seen(seen.collect()));
+        *self.seen() = Some(NodeSnapshots(seen.collect()));
     }
 
     /// A snapshot of a node.
-    pub(crate) fn sighting(&self, node: &NodeName) -> Option<Arc<Sighting>> {
+    pub(crate) fn sighting(&self, node: &NodeName) -> Option<Arc<NodeSnapshot>> {
         let seen = self.seen();
         let (_, sighting) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
         Some(Arc::clone(sighting))
     }
 
-    fn seen(&self) -> MutexGuard<'_, Option<Seen>> {
+    fn seen(&self) -> MutexGuard<'_, Option<NodeSnapshots>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One hold of one lock, with a lease for each of its levels.
 pub(crate) struct Hold {
-    pub(crate) holds: Arc<Holds>,
-    pub(crate) claim: Claim,
+    pub(crate) holds: Arc<HoldTable>,
+    pub(crate) claim: AcquireRequest,
     pub(crate) grant: Grant,
     /// When it began, if it counts.
     began: Option<Instant>,
     /// When it has lasted for as long as it may, by the clock that goes on while the machine is suspended.
-    until: Option<Moment>,
+    until: Option<BootInstant>,
     /// Those that wait for it do not keep the hold.
-    pub(crate) fate: Arc<Fate>,
-    /// The leases that have not been released yet. Used only while [`Held`] is borrowed, which orders its changes.
+    pub(crate) fate: Arc<HoldState>,
+    /// The leases that have not been released yet. Used only while [`HoldIndex`] is borrowed, which orders its changes.
     levels: AtomicUsize,
     /// Those of them that something keeps for the program; see [`levels`](Self::levels).
     pins: AtomicUsize,
@@ -195,7 +195,7 @@ pub(crate) struct Hold {
     forgotten: AtomicBool,
 }
 
-impl std::fmt::Debug for Holds {
+impl std::fmt::Debug for HoldTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Holds").field("place", &self.place).finish_non_exhaustive()
     }
@@ -207,13 +207,18 @@ impl std::fmt::Debug for Hold {
     }
 }
 
-impl Holds {
+impl HoldTable {
     /// The holds of a client that was created in a process, whose driver is told about them.
-    pub(crate) fn new(place: Place, origin: Origin, meter: Arc<Meter>, driver: Arc<dyn Report>) -> Self {
-        Self { place, origin, meter, driver, all: Mutex::default(), permit_news: OnceLock::new() }
+    pub(crate) fn new(
+        place: LockPath,
+        origin: ForkGuard,
+        recorder: Arc<Recorder>,
+        driver: Arc<dyn Report>,
+    ) -> Self {
+        Self { place, origin, recorder, driver, all: Mutex::default(), permit_news: OnceLock::new() }
     }
 
-    pub(crate) fn all(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn all(&self) -> MutexGuard<'_, HoldIndex> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -280,7 +285,7 @@ impl Holds {
     }
 }
 
-impl Held {
+impl HoldIndex {
     pub(crate) fn add(&mut self, hold: &Arc<Hold>) {
         self.by_node.insert(hold.grant.node.clone(), Arc::clone(hold));
         match self.by_owner.entry(hold.claim.owner) {
@@ -313,8 +318,8 @@ impl Held {
         }
         if let Some(began) = hold.began {
             let lasted = began.elapsed();
-            hold.holds.meter.ended(lasted);
-            let (path, node) = (Shown(hold.holds.place.path()), Shown(hold.grant.node.as_str()));
+            hold.holds.recorder.ended(lasted);
+            let (path, node) = (Escaped(hold.holds.place.path()), Escaped(hold.grant.node.as_str()));
             tracing::debug!(%path, %node, ?lasted, "no longer held");
         }
         Some(hold)
@@ -323,13 +328,13 @@ impl Held {
 
 impl Hold {
     /// With one level, beginning now.
-    pub(crate) fn new(holds: Arc<Holds>, claim: Claim, grant: Grant) -> Self {
+    pub(crate) fn new(holds: Arc<HoldTable>, claim: AcquireRequest, grant: Grant) -> Self {
         Self {
             holds,
             claim,
             grant,
             began: claim.since.map(|_| Instant::now()),
-            until: claim.max_hold.map(|time| Moment::now().after(time)),
+            until: claim.max_hold.map(|time| BootInstant::now().after(time)),
             fate: Arc::default(),
             levels: AtomicUsize::new(1),
             pins: AtomicUsize::new(0),
@@ -338,24 +343,24 @@ impl Hold {
     }
 
     /// One lease more.
-    pub(crate) fn begin_level(&self, _: &Held) {
+    pub(crate) fn begin_level(&self, _: &HoldIndex) {
         self.levels.store(self.levels.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// One lease less. Returns how many are left.
-    pub(crate) fn end_level(&self, _: &Held) -> usize {
+    pub(crate) fn end_level(&self, _: &HoldIndex) -> usize {
         let left = self.levels.load(Ordering::Relaxed) - 1;
         self.levels.store(left, Ordering::Relaxed);
         left
     }
 
     /// Something keeps one lease more.
-    pub(crate) fn pin(&self, _: &Held) {
+    pub(crate) fn pin(&self, _: &HoldIndex) {
         self.pins.store(self.pins.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Something keeps one lease less.
-    pub(crate) fn unpin(&self, _: &Held) {
+    pub(crate) fn unpin(&self, _: &HoldIndex) {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
@@ -412,7 +417,7 @@ impl Hold {
 
     /// For how long it may still be held, if that is limited.
     fn left(&self) -> Option<Duration> {
-        self.until.map(|until| until.since(Moment::now()))
+        self.until.map(|until| until.since(BootInstant::now()))
     }
 
     /// For how long it is certain, if nobody breaks it and it is not lost already.
@@ -423,12 +428,12 @@ impl Hold {
 
     /// Changes the state to lost. Returns whether it was not lost before.
     fn lose(&self, reason: LossReason) -> bool {
-        let (path, node) = (Shown(self.holds.place.path()), Shown(self.grant.node.as_str()));
+        let (path, node) = (Escaped(self.holds.place.path()), Escaped(self.grant.node.as_str()));
         let accident = reason != LossReason::ClientClosed;
         let lost = self.fate.change(|state| {
             // Counted before anyone is told.
             if state.holds() && self.began.is_some() && accident {
-                self.holds.meter.lost(reason);
+                self.holds.recorder.lost(reason);
             }
             state.holds().then_some(LeaseState::Lost(reason))
         });

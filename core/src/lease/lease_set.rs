@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::config::timeout::Patience;
+use crate::config::timeout::Timeout;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
@@ -20,10 +20,10 @@ use crate::lease::state::LeaseState;
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-/// use zklock::{Patience, Semaphore};
+/// use zklock::{Timeout, Semaphore};
 ///
 /// let semaphore = Semaphore::new(client, "/locks/upstream", 5)?;
-/// let leases = semaphore.acquire_many(3, Patience::Forever).await?;
+/// let leases = semaphore.acquire_many(3, Timeout::Forever).await?;
 /// for lease in &leases {
 ///     println!("a permit through {}", lease.node());
 /// }
@@ -141,7 +141,7 @@ impl<L: Borrow<Lease>> Leases<L> {
     /// # Errors
     /// [`NotHeld`](crate::ErrorKind::NotHeld) if all were released before, [`Forked`](crate::ErrorKind::Forked).
     pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.release_with(Patience::Forever)
+        self.release_with(Timeout::Forever)
     }
 
     /// Like [`release`](Self::release), but waits for at most `time` for all of them, and returns without an error then
@@ -152,13 +152,13 @@ impl<L: Borrow<Lease>> Leases<L> {
     /// # Errors
     /// As [`release`](Self::release).
     pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.release_with(Patience::For(time))
+        self.release_with(Timeout::For(time))
     }
 
     /// Releases them, and waits for the acknowledgements with this patience: it begins for all of them now.
     pub(crate) fn release_with(
         &self,
-        patience: Patience,
+        patience: Timeout,
     ) -> impl Future<Output = Result<()>> + Send + 'static {
         let begun = self.release_each(|lease| lease.begin_release(patience));
         async move {
@@ -237,12 +237,12 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::config::lock_path::Place;
-    use crate::lease::hold::{Claim, Grant, Holds, Notice, Report};
+    use crate::config::lock_path::LockPath;
+    use crate::lease::hold::{AcquireRequest, Grant, HoldTable, Notice, Report};
     use crate::lease::owner::Owner;
     use crate::queue::{Kind, NodeName};
-    use crate::runtime::clock::Moment;
-    use crate::runtime::fork::Origin;
+    use crate::runtime::clock::BootInstant;
+    use crate::runtime::fork::ForkGuard;
     use crate::session::term::Term;
 
     /// Stands in for the driver: notes the nodes whose holds were released, and when to say that they are deleted.
@@ -272,15 +272,15 @@ mod tests {
 
     struct Directory {
         driver: Arc<Driver>,
-        holds: Arc<Holds>,
+        holds: Arc<HoldTable>,
     }
 
     impl Directory {
         fn new() -> Self {
             let driver = Arc::new(Driver::default());
             let report: Arc<dyn Report> = Arc::clone(&driver) as _;
-            let place = Place::new("", "/lock", "").unwrap();
-            Self { driver, holds: Arc::new(Holds::new(place, Origin::new(), Arc::default(), report)) }
+            let place = LockPath::new("", "/lock", "").unwrap();
+            Self { driver, holds: Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), report)) }
         }
 
         fn node(number: u64) -> NodeName {
@@ -289,8 +289,8 @@ mod tests {
 
         fn grant(&self, number: u64) -> Lease {
             let term = Term::new(Duration::from_secs(60), 1);
-            term.prove(Moment::now(), 1);
-            let claim = Claim::new(Owner::new(), Kind::Permit(9), None);
+            term.prove(BootInstant::now(), 1);
+            let claim = AcquireRequest::new(Owner::new(), Kind::Permit(9), None);
             let grant =
                 Grant { node: Self::node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
             self.holds.grant(claim, grant)

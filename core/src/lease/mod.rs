@@ -24,13 +24,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::hold::{Claim, Grant, Hold, Holds, Notice};
+use self::hold::{AcquireRequest, Grant, Hold, HoldTable, Notice};
 use self::owner::Owner;
-use self::release::{Judge, Level, OwnLevel, Release, Releaser, Releasing};
+use self::release::{LateLossReporter, Level, OwnLevel, Release, ReleaseWaiter, Releasing};
 use self::state::LeaseState;
 use self::transaction::Transaction;
-use crate::config::timeout::Patience;
-use crate::error::escape::Shown;
+use crate::config::timeout::Timeout;
+use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::mode::LockMode;
@@ -42,7 +42,7 @@ pub use self::forgotten::{Forgotten, on_forgotten};
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// How an owner's request for a lock proceeds.
-pub(crate) enum Entry {
+pub(crate) enum EnterOutcome {
     /// It holds already: one level more.
     Reentered(Lease),
     /// It queues, for this.
@@ -50,20 +50,22 @@ pub(crate) enum Entry {
 }
 
 /// The two ways in which leases come about.
-impl Holds {
+impl HoldTable {
     /// Re-enters without a request if `owner` holds the lock; says how to queue otherwise. A reader is refused the
     /// write lock: it would wait for itself.
-    pub(crate) fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<Entry> {
+    pub(crate) fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
         if let Some(hold) = held(kind) {
             hold.begin_level(&holds);
-            return Ok(Entry::Reentered(Lease::new(Arc::clone(hold))));
+            return Ok(EnterOutcome::Reentered(Lease::new(Arc::clone(hold))));
         }
         match (kind, held(Kind::Read), held(Kind::Write)) {
-            (Kind::Read, _, Some(writer)) => Ok(Entry::Queues(intent.in_place_of(writer.grant.node.clone()))),
+            (Kind::Read, _, Some(writer)) => {
+                Ok(EnterOutcome::Queues(intent.in_place_of(writer.grant.node.clone())))
+            }
             (Kind::Write, Some(_), _) => Err(self.upgrade_refused()),
-            _ => Ok(Entry::Queues(intent)),
+            _ => Ok(EnterOutcome::Queues(intent)),
         }
     }
 
@@ -76,11 +78,11 @@ impl Holds {
     }
 
     /// Records a grant; its first level is the lease returned.
-    pub(crate) fn grant(self: &Arc<Self>, claim: Claim, grant: Grant) -> Lease {
+    pub(crate) fn grant(self: &Arc<Self>, claim: AcquireRequest, grant: Grant) -> Lease {
         if let Some(since) = claim.since {
             let (waited, contended) = (since.elapsed(), claim.contended);
-            self.meter.acquired(waited, contended);
-            let (path, node) = (Shown(self.place.path()), Shown(grant.node.as_str()));
+            self.recorder.acquired(waited, contended);
+            let (path, node) = (Escaped(self.place.path()), Escaped(grant.node.as_str()));
             if waited >= LONG_WAIT {
                 tracing::info!(%path, %node, ?waited, contended, "acquired, after a long wait");
             } else {
@@ -207,7 +209,7 @@ impl Lease {
     }
 
     /// Whether it is a lease of this directory, as this client sees it.
-    pub(crate) fn is_of(&self, holds: &Arc<Holds>) -> bool {
+    pub(crate) fn is_of(&self, holds: &Arc<HoldTable>) -> bool {
         Arc::ptr_eq(&self.hold.holds, holds)
     }
 
@@ -337,7 +339,7 @@ impl Lease {
     /// # Errors
     /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
     pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.release_with(Patience::Forever)
+        self.release_with(Timeout::Forever)
     }
 
     /// Like [`release`](Self::release), but waits for at most `time`, and returns without an error then too.
@@ -347,11 +349,11 @@ impl Lease {
     /// # Errors
     /// As [`release`](Self::release).
     pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
-        self.release_with(Patience::For(time))
+        self.release_with(Timeout::For(time))
     }
 
     /// Releases this level, and waits for the acknowledgement with this patience.
-    pub(crate) fn release_with(&self, patience: Patience) -> Releasing {
+    pub(crate) fn release_with(&self, patience: Timeout) -> Releasing {
         match self.begin_release(patience) {
             Ok(None) => Releasing::Over,
             Ok(Some(acknowledged)) => Releasing::Sent(acknowledged),
@@ -361,23 +363,23 @@ impl Lease {
 
     /// Releases this level. What is returned ends when the server has acknowledged it, and with an error if there is
     /// nothing to wait for, or no longer.
-    pub(crate) fn begin_release(&self, patience: Patience) -> Result<Option<oneshot::Receiver<()>>> {
+    pub(crate) fn begin_release(&self, patience: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
             // As long as it could be held no one else can have the lock, so a caller may want to know when it is free.
             // Later it would only wait for a server that is away.
             let most = self.hold.remaining();
             let time = match patience {
-                Patience::Forever => most,
-                Patience::For(time) => time.min(most),
-                Patience::Try | Patience::TryWithin(_) => Duration::ZERO,
+                Timeout::Forever => most,
+                Timeout::For(time) => time.min(most),
+                Timeout::Try | Timeout::TryWithin(_) => Duration::ZERO,
             };
             if time.is_zero() {
                 return None;
             }
             let (done, receiver) = oneshot::channel();
             acknowledged = Some(receiver);
-            Some(Releaser { done, until: Instant::now() + time })
+            Some(ReleaseWaiter { done, until: Instant::now() + time })
         })?;
         Ok(acknowledged)
     }
@@ -392,7 +394,7 @@ impl Lease {
 
     /// Returns whether this frees the lock. `waiter`: who waits, if it does. Otherwise nobody does, and the clock is not
     /// read.
-    fn release_level(&self, waiter: impl FnOnce() -> Option<Releaser>) -> Result<bool> {
+    fn release_level(&self, waiter: impl FnOnce() -> Option<ReleaseWaiter>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
         let mut all = holds.all();
@@ -414,13 +416,13 @@ impl Lease {
         if let Some(hold) = &freed {
             let waiter = waiter();
             hold.fate.change(|state| state.holds().then_some(LeaseState::Released));
-            let judge = claim.since.map(|_| Judge {
+            let reporter = claim.since.map(|_| LateLossReporter {
                 place: holds.place.clone(),
-                meter: Arc::clone(&holds.meter),
+                recorder: Arc::clone(&holds.recorder),
                 level: Arc::clone(self.level.share(&all)),
                 term: Arc::clone(&grant.term),
             });
-            hold.report(|node| Notice::Released { node, release: Release { waiter, judge } }).ok();
+            hold.report(|node| Notice::Released { node, release: Release { waiter, reporter } }).ok();
         }
         Ok(freed.is_some())
     }

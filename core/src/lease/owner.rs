@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-/// use zklock::{Mutex, Owner, Patience};
+/// use zklock::{Mutex, Owner, Timeout};
 ///
 /// let (lock, owner) = (Mutex::new(client, "/locks/report")?, Owner::new());
-/// let outer = lock.acquire_as(owner, Patience::Forever).await?;
+/// let outer = lock.acquire_as(owner, Timeout::Forever).await?;
 /// // Re-enters at once, without a request.
-/// let inner = lock.acquire_as(owner, Patience::Try).await?;
+/// let inner = lock.acquire_as(owner, Timeout::Try).await?;
 /// assert_eq!(inner.fencing_token(), outer.fencing_token());
 /// # Ok(())
 /// # }

@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::config::lock_path::Place;
-use crate::error::escape::Shown;
+use crate::config::lock_path::LockPath;
+use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, Result};
-use crate::lease::hold::Held;
-use crate::metrics::recorder::Meter;
+use crate::lease::hold::HoldIndex;
+use crate::metrics::recorder::Recorder;
 use crate::session::term::Term;
 
 /// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver. It is watched
@@ -83,13 +83,13 @@ impl Level {
 /// How the driver is to end a hold whose last level was released.
 pub(crate) struct Release {
     /// The caller that waits for the end of the node, if one does.
-    pub(crate) waiter: Option<Releaser>,
+    pub(crate) waiter: Option<ReleaseWaiter>,
     /// Whom to tell if the node turns out to be gone already. None for a claim that does not count as a hold.
-    pub(crate) judge: Option<Judge>,
+    pub(crate) reporter: Option<LateLossReporter>,
 }
 
 /// A caller that waits until a node is deleted.
-pub(crate) struct Releaser {
+pub(crate) struct ReleaseWaiter {
     /// Told when the node is deleted; dropped when nothing is left to wait for.
     pub(crate) done: oneshot::Sender<()>,
     /// For how long it waits.
@@ -97,27 +97,27 @@ pub(crate) struct Releaser {
 }
 
 /// Who is told that a lock was gone when it was released (rule 12).
-pub(crate) struct Judge {
-    pub(crate) place: Place,
-    pub(crate) meter: Arc<Meter>,
+pub(crate) struct LateLossReporter {
+    pub(crate) place: LockPath,
+    pub(crate) recorder: Arc<Recorder>,
     pub(crate) level: Arc<Level>,
     pub(crate) term: Arc<Term>,
 }
 
-impl Judge {
+impl LateLossReporter {
     /// Counts, logs and tells the lease that the lock was gone: that somebody had deleted the node while it was held, or
     /// that the session ended before the server had acknowledged the release. The latter not if the term is over: until
     /// then nobody could have the lock, and the release did not have to be acknowledged any more.
-    pub(crate) fn tell(&self, node: &str, reason: LossReason) {
+    pub(crate) fn report(&self, node: &str, reason: LossReason) {
         let ended = match reason {
             LossReason::NodeDeleted => BROKEN,
             LossReason::SessionExpired if self.term.runs() => EXPIRED,
             _ => return,
         };
         // Counted before anyone is told.
-        self.meter.lost(reason);
+        self.recorder.lost(reason);
         self.level.0.store(ended, Ordering::Release);
-        let (path, node) = (Shown(self.place.path()), Shown(node));
+        let (path, node) = (Escaped(self.place.path()), Escaped(node));
         tracing::warn!(%path, %node, %reason, "lock lost: found out when it was released");
     }
 }
@@ -175,7 +175,7 @@ impl OwnLevel {
     }
 
     /// For those that wait for its end, and for the driver when the lock is released.
-    pub(super) fn share(&self, _: &Held) -> &Arc<Level> {
+    pub(super) fn share(&self, _: &HoldIndex) -> &Arc<Level> {
         self.shared.get_or_init(|| Arc::new(self.own.copy()))
     }
 
@@ -190,7 +190,7 @@ impl OwnLevel {
     }
 
     /// As [`Level::end`].
-    pub(super) fn end(&self, _: &Held) -> Option<bool> {
+    pub(super) fn end(&self, _: &HoldIndex) -> Option<bool> {
         self.level().end()
     }
 
@@ -200,7 +200,7 @@ impl OwnLevel {
     }
 
     /// As [`Level::end_lost`].
-    pub(super) fn end_lost(&self, _: &Held) {
+    pub(super) fn end_lost(&self, _: &HoldIndex) {
         self.level().end_lost();
     }
 
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_level_that_is_shared_goes_on_where_it_was() {
-        let held = Held::default();
+        let held = HoldIndex::default();
         let [open, ended, lost] = [(); 3].map(|()| OwnLevel::default());
         assert_eq!([&ended, &lost].map(|level| level.end(&held)), [Some(false); 2]);
         lost.end_lost(&held);
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_happens_to_a_level_after_it_was_shared_is_seen_on_both_sides() {
-        let held = Held::default();
+        let held = HoldIndex::default();
         let level = OwnLevel::default();
         let shared = Arc::clone(level.share(&held));
         shared.watch();

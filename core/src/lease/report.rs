@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::mode::LockMode;
 use super::state::LeaseState;
 use crate::error::server_report::Servers;
-use crate::runtime::clock::Moment;
+use crate::runtime::clock::BootInstant;
 
 /// An attempt to acquire a lock that has neither succeeded nor failed yet.
 ///
@@ -72,7 +72,7 @@ pub struct HoldReport {
 }
 
 /// What a driver shows of its queues while it waits for something to happen.
-pub(crate) struct Sight {
+pub(crate) struct DriverSnapshot {
     /// The server of its connection.
     pub(crate) server: Option<String>,
     /// Waits and holds; `None` if the driver did not let go of its queues in time.
@@ -80,12 +80,12 @@ pub(crate) struct Sight {
 }
 
 /// A driver that can be looked at from any thread.
-pub(crate) trait Inspect: Send + Sync {
+pub(crate) trait Inspector: Send + Sync {
     /// Returns after a tenth of a second at the latest.
-    fn inspect(&self) -> Sight;
+    fn inspect(&self) -> DriverSnapshot;
 
     /// When a server last answered anything; `None` if none has, or the transport does not say.
-    fn last_answer(&self) -> Option<Moment>;
+    fn last_answer(&self) -> Option<BootInstant>;
 
     /// The result of the last attempt at each of these servers.
     fn servers(&self, hosts: &str) -> Servers;

@@ -88,7 +88,7 @@ impl LeaseState {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Fate {
+pub(crate) struct HoldState {
     /// By number; the first is `Held`.
     state: AtomicU8,
     /// Whether another contender has asked for the lock.
@@ -98,7 +98,7 @@ pub(crate) struct Fate {
     changed: Notify,
 }
 
-impl Fate {
+impl HoldState {
     /// The state that was set last.
     pub(crate) fn state(&self) -> LeaseState {
         LeaseState::numbered(self.state.load(Ordering::Acquire))

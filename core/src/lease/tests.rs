@@ -3,12 +3,12 @@
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
-use crate::config::lock_path::Place;
+use crate::config::lock_path::LockPath;
 use crate::lease::hold::Report;
 use crate::lease::*;
 use crate::queue::NodeName;
-use crate::runtime::clock::Moment;
-use crate::runtime::fork::Origin;
+use crate::runtime::clock::BootInstant;
+use crate::runtime::fork::ForkGuard;
 use crate::session::term::Term;
 
 /// Stands in for the driver: notes what it is told.
@@ -39,7 +39,7 @@ impl Report for Driver {
 
 struct Directory {
     driver: Arc<Driver>,
-    holds: Arc<Holds>,
+    holds: Arc<HoldTable>,
     owner: Owner,
 }
 
@@ -50,24 +50,24 @@ fn node() -> NodeName {
 impl Directory {
     fn new() -> Self {
         let driver = Arc::new(Driver::default());
-        let place = Place::new("", "/lock", "").unwrap();
-        let holds = Holds::new(place, Origin::new(), Arc::default(), Arc::clone(&driver) as _);
+        let place = LockPath::new("", "/lock", "").unwrap();
+        let holds = HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::clone(&driver) as _);
         Self { driver, holds: Arc::new(holds), owner: Owner::new() }
     }
 
     /// A grant in a term of half this time-out, of which nothing has passed.
     fn grant(&self, kind: Kind, timeout: Duration) -> Lease {
-        self.grant_for(Claim::new(self.owner, kind, None), timeout)
+        self.grant_for(AcquireRequest::new(self.owner, kind, None), timeout)
     }
 
-    fn grant_for(&self, claim: Claim, timeout: Duration) -> Lease {
+    fn grant_for(&self, claim: AcquireRequest, timeout: Duration) -> Lease {
         let term = Term::new(timeout, 1);
-        term.prove(Moment::now(), 1);
+        term.prove(BootInstant::now(), 1);
         let grant = Grant { node: node(), fencing_token: 1, session_id: 1, term: Arc::new(term) };
         self.holds.grant(claim, grant)
     }
 
-    fn enter(&self, kind: Kind) -> Result<Entry> {
+    fn enter(&self, kind: Kind) -> Result<EnterOutcome> {
         self.holds.enter(self.owner, kind, Intent::Wait)
     }
 
@@ -86,7 +86,7 @@ fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
 fn the_driver_is_told_of_the_last_level_s_end_and_once() {
     let directory = Directory::new();
     let first = directory.grant(Kind::Exclusive, MINUTE);
-    let Ok(Entry::Reentered(second)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+    let Ok(EnterOutcome::Reentered(second)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
     first.release_in_background().unwrap();
     assert_eq!(first.release_in_background().unwrap_err().kind(), ErrorKind::NotHeld);
     assert_eq!((first.state(), second.state()), (LeaseState::Released, LeaseState::Held));
@@ -95,7 +95,7 @@ fn the_driver_is_told_of_the_last_level_s_end_and_once() {
     assert_eq!(directory.releases(), 0);
     drop(second);
     assert_eq!(directory.releases(), 1);
-    assert!(matches!(directory.enter(Kind::Exclusive), Ok(Entry::Queues(Intent::Wait))));
+    assert!(matches!(directory.enter(Kind::Exclusive), Ok(EnterOutcome::Queues(Intent::Wait))));
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn only_the_same_owner_enters_and_a_lost_hold_admits_no_one() {
     let directory = Directory::new();
     let lease = directory.grant(Kind::Exclusive, MINUTE);
     let other = directory.holds.enter(Owner::new(), Kind::Exclusive, Intent::Try);
-    assert!(matches!(other, Ok(Entry::Queues(Intent::Try))));
+    assert!(matches!(other, Ok(EnterOutcome::Queues(Intent::Try))));
     directory.holds.lose(&node(), LossReason::NodeDeleted);
-    assert!(matches!(directory.enter(Kind::Exclusive), Ok(Entry::Queues(_))));
+    assert!(matches!(directory.enter(Kind::Exclusive), Ok(EnterOutcome::Queues(_))));
     assert_eq!(lease.loss_reason(), Some(LossReason::NodeDeleted));
 }
 
@@ -120,18 +120,18 @@ fn a_reader_is_refused_the_write_lock_and_a_writer_goes_down() {
     let down = directory.enter(Kind::Read);
     assert!(matches!(
         down,
-        Ok(Entry::Queues(Intent::Downgrade { writer, tries: false })) if *writer == node()
+        Ok(EnterOutcome::Queues(Intent::Downgrade { writer, tries: false })) if *writer == node()
     ));
     let tried = directory.holds.enter(directory.owner, Kind::Read, Intent::Try);
-    assert!(matches!(tried, Ok(Entry::Queues(intent)) if intent.only_tries()));
+    assert!(matches!(tried, Ok(EnterOutcome::Queues(intent)) if intent.only_tries()));
 }
 
 #[tokio::test]
 async fn a_release_waits_until_the_end_of_the_term_at_most() {
     for (patience, most) in [
-        (Patience::Forever, MINUTE / 2),
-        (Patience::For(MINUTE), MINUTE / 2),
-        (Patience::For(Duration::from_secs(1)), Duration::from_secs(1)),
+        (Timeout::Forever, MINUTE / 2),
+        (Timeout::For(MINUTE), MINUTE / 2),
+        (Timeout::For(Duration::from_secs(1)), Duration::from_secs(1)),
     ] {
         let directory = Directory::new();
         let lease = directory.grant(Kind::Exclusive, MINUTE);
@@ -143,21 +143,24 @@ async fn a_release_waits_until_the_end_of_the_term_at_most() {
     }
     let directory = Directory::new();
     let lease = directory.grant(Kind::Exclusive, MINUTE);
-    assert!(lease.begin_release(Patience::Try).unwrap().is_none());
+    assert!(lease.begin_release(Timeout::Try).unwrap().is_none());
     assert!(directory.driver.releases.lock().unwrap().pop().unwrap().waiter.is_none());
     // Without a term there is nothing to wait for.
     let directory = Directory::new();
     let lease = directory.grant(Kind::Exclusive, Duration::ZERO);
-    assert!(lease.begin_release(Patience::Forever).unwrap().is_none());
+    assert!(lease.begin_release(Timeout::Forever).unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_release_waits_no_longer_than_its_lock_may_be_held() {
     let directory = Directory::new();
     let second = Duration::from_secs(1);
-    let claim = Claim { max_hold: Some(second), ..Claim::new(directory.owner, Kind::Exclusive, None) };
+    let claim = AcquireRequest {
+        max_hold: Some(second),
+        ..AcquireRequest::new(directory.owner, Kind::Exclusive, None)
+    };
     let lease = directory.grant_for(claim, MINUTE);
-    assert!(lease.begin_release(Patience::Forever).unwrap().is_some());
+    assert!(lease.begin_release(Timeout::Forever).unwrap().is_some());
     let release = directory.driver.releases.lock().unwrap().pop().unwrap();
     assert!(release.waiter.expect("somebody waits").until <= Instant::now() + second);
 }
@@ -166,7 +169,7 @@ async fn a_release_waits_no_longer_than_its_lock_may_be_held() {
 fn a_release_before_the_loss_stays_a_release_and_one_after_it_a_loss() {
     let directory = Directory::new();
     let early = directory.grant(Kind::Exclusive, MINUTE);
-    let Ok(Entry::Reentered(late)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+    let Ok(EnterOutcome::Reentered(late)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
     early.release_in_background().unwrap();
     directory.holds.lose(&node(), LossReason::SessionExpired);
     late.release_in_background().unwrap();
@@ -183,7 +186,7 @@ fn an_inner_level_that_nobody_waits_for_shares_nothing_and_one_that_is_waited_fo
     let directory = Directory::new();
     let outer = directory.grant(Kind::Exclusive, MINUTE);
     let levels = [(); 2].map(|()| match directory.enter(Kind::Exclusive) {
-        Ok(Entry::Reentered(lease)) => lease,
+        Ok(EnterOutcome::Reentered(lease)) => lease,
         _ => panic!("its owner's"),
     });
     let [alone, watched] = &levels;
@@ -203,7 +206,9 @@ fn whoever_waits_for_the_end_of_a_level_while_another_thread_ends_it_hears_of_it
     let directory = Directory::new();
     let _outer = directory.grant(Kind::Exclusive, MINUTE);
     for _ in 0..500 {
-        let Ok(Entry::Reentered(inner)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+        let Ok(EnterOutcome::Reentered(inner)) = directory.enter(Kind::Exclusive) else {
+            panic!("its owner's")
+        };
         let ended = std::thread::scope(|scope| {
             let waits = scope.spawn(|| inner.ended());
             inner.release_in_background().unwrap();
@@ -232,7 +237,7 @@ fn who_listens_for_a_request_has_the_node_watched_and_hears_of_an_earlier_one() 
 async fn whoever_waits_hears_of_the_end_of_a_level_of_a_request_and_of_the_loss() {
     let directory = Directory::new();
     let first = directory.grant(Kind::Exclusive, MINUTE);
-    let Ok(Entry::Reentered(second)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
+    let Ok(EnterOutcome::Reentered(second)) = directory.enter(Kind::Exclusive) else { panic!("its owner's") };
     let waits = [&first, &second].map(|lease| tokio::spawn(lease.ended()));
     let asked = tokio::spawn(first.revoked());
     tokio::task::yield_now().await;

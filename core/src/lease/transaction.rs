@@ -40,7 +40,7 @@ pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
 #[must_use = "nothing is written before `commit`"]
 pub struct Transaction {
     hold: Weak<Hold>,
-    operations: Vec<Operation>,
+    operations: Vec<WriteOperation>,
 }
 
 impl Transaction {
@@ -51,25 +51,25 @@ impl Transaction {
 
     /// Creates a node.
     pub fn create(self, path: &str, data: &[u8]) -> Self {
-        self.with(Operation::Create { path: path.to_owned(), data: data.to_owned() })
+        self.with(WriteOperation::Create { path: path.to_owned(), data: data.to_owned() })
     }
 
     /// Writes a node's data if its version matches; `None` matches any, and versions begin at 0.
     pub fn set_data(self, path: &str, data: &[u8], version: Option<i32>) -> Self {
-        self.with(Operation::SetData { path: path.to_owned(), data: data.to_owned(), version })
+        self.with(WriteOperation::SetData { path: path.to_owned(), data: data.to_owned(), version })
     }
 
     /// Deletes a node if its version matches; `None` matches any.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
-        self.with(Operation::Delete { path: path.to_owned(), version })
+        self.with(WriteOperation::Delete { path: path.to_owned(), version })
     }
 
     /// Fails the whole transaction unless a node's version matches.
     pub fn check(self, path: &str, version: i32) -> Self {
-        self.with(Operation::Check { path: path.to_owned(), version })
+        self.with(WriteOperation::Check { path: path.to_owned(), version })
     }
 
-    fn with(mut self, operation: Operation) -> Self {
+    fn with(mut self, operation: WriteOperation) -> Self {
         self.operations.push(operation);
         self
     }
@@ -105,14 +105,14 @@ impl Transaction {
 
 /// One write of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum WriteOperation {
     Create { path: String, data: Vec<u8> },
     SetData { path: String, data: Vec<u8>, version: Option<i32> },
     Delete { path: String, version: Option<i32> },
     Check { path: String, version: i32 },
 }
 
-impl Operation {
+impl WriteOperation {
     /// What it writes to.
     pub(crate) fn path(&self) -> &str {
         match self {
@@ -141,7 +141,7 @@ impl Operation {
     }
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for WriteOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Create { .. } => "create",

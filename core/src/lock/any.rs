@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::config::hosts::Hosts;
-use crate::config::lock_path::Order;
-use crate::config::timeout::{Deadline, Patience};
-use crate::driver::mailbox::Inquiry;
+use crate::config::lock_path::LockOrder;
+use crate::config::timeout::{Deadline, Timeout};
+use crate::driver::mailbox::Query;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lease::owner::Owner;
@@ -24,14 +24,14 @@ use crate::queue::contender::Contender;
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-/// use zklock::{AnyLock, Mutex, Owner, Patience, Semaphore};
+/// use zklock::{AnyLock, Mutex, Owner, Timeout, Semaphore};
 ///
 /// let locks: [AnyLock; 2] = [
 ///     Mutex::new(client, "/locks/report")?.into(),
 ///     Semaphore::new(client, "/locks/upstream", 5)?.into(),
 /// ];
 /// for lock in &locks {
-///     let lease = lock.acquire_as(Owner::new(), Patience::Forever).await?;
+///     let lease = lock.acquire_as(Owner::new(), Timeout::Forever).await?;
 ///     println!("{} through {}", lock.path(), lease.node());
 /// }
 /// # Ok(())
@@ -120,8 +120,8 @@ impl AnyLock {
     #[must_use]
     pub fn same_lock(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Lock(one), Self::Lock(other)) => one.is(other),
-            (Self::Semaphore(one), Self::Semaphore(other)) => one.leases().is(other.leases()),
+            (Self::Lock(one), Self::Lock(other)) => one.is_same(other),
+            (Self::Semaphore(one), Self::Semaphore(other)) => one.leases().is_same(other.leases()),
             _ => false,
         }
     }
@@ -132,7 +132,7 @@ impl AnyLock {
     ///
     /// # Errors
     /// As [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
-    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
+    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
         match self {
             Self::Lock(lock) => lock.acquire_as(owner, patience).await,
             Self::Semaphore(semaphore) => semaphore.acquire_with(patience).await,
@@ -151,7 +151,7 @@ impl AnyLock {
     }
 
     /// Whether a lease is of this lock, or of the other half of its read/write lock. A permit does not allow re-entry.
-    pub(crate) fn gave(&self, lease: &Lease) -> Result<bool> {
+    pub(crate) fn owns_lease(&self, lease: &Lease) -> Result<bool> {
         match self {
             Self::Lock(lock) => Ok(lease.is_of(&lock.resolve()?.holds)),
             Self::Semaphore(_) => Ok(false),
@@ -185,7 +185,7 @@ impl AnyLock {
     }
 
     /// Its place in the order that is the same in all programs.
-    pub(crate) fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> LockOrder {
         self.directory().order()
     }
 
@@ -205,10 +205,10 @@ impl AnyLock {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
             let node = Arc::clone(&node);
-            self.directory().ask(move |_, reply| Inquiry::Exists { node: Arc::clone(&node), reply })
+            self.directory().ask(move |_, reply| Query::Exists { node: Arc::clone(&node), reply })
         };
         let client = self.client()?;
-        deadline.insist(self.path(), || client.was_connected(), ask).await
+        deadline.ask_until_answered(self.path(), || client.was_connected(), ask).await
     }
 
     /// Its client in this process.
@@ -222,7 +222,7 @@ impl AnyLock {
     }
 
     /// The error of an attempt that began then and had several steps, this lock being one of them.
-    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Patience) -> Error {
+    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Timeout) -> Error {
         match self.directory().resolve() {
             Ok(resolved) => resolved.client.explain(error, since, patience),
             Err(_) => error,
@@ -231,7 +231,7 @@ impl AnyLock {
 
     /// Whether two were created on the same client.
     pub(crate) fn same_client(&self, other: &Self) -> bool {
-        self.directory().source().is(other.directory().source())
+        self.directory().source().is_same(other.directory().source())
     }
 
     /// The lock directory of the nodes that hold it.

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use crate::client::source::ClientSource;
 use crate::config::size_limits;
-use crate::config::timeout::{Deadline, Patience};
-use crate::driver::mailbox::Inquiry;
-use crate::driver::mailbox::node_watch::NumberWatch;
+use crate::config::timeout::{Deadline, Timeout};
+use crate::driver::mailbox::Query;
+use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::driver::mailbox::replies::First;
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::lease::owner::Owner;
 use crate::lock::options::LockOptions;
-use crate::lock::{Lock, Manner};
+use crate::lock::{Lock, LockSettings};
 use crate::queue::Kind;
-use crate::queue::contender::{About, Contender};
+use crate::queue::contender::{Contender, ContenderInfo};
 
 /// After this long without news an observer looks again, whatever the watch says (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ impl Election {
     }
 
     fn make(source: ClientSource, path: &str, id: Option<Arc<str>>) -> Result<Self> {
-        let manner = Manner { label: id.clone(), ..LockOptions::default().of_mutex() };
+        let manner = LockSettings { label: id.clone(), ..LockOptions::default().of_mutex() };
         let lock = Arc::new(Lock::new(source, path, Kind::Lead, manner)?);
         Ok(Self { lock, owner: Owner::new(), id })
     }
@@ -95,7 +95,9 @@ impl Election {
     #[must_use]
     pub fn id(&self) -> String {
         // That of the process in which it is asked: a candidate may be made before a fork.
-        self.id.as_deref().map_or_else(|| About::candidate_id(self.lock.source().options()), str::to_owned)
+        self.id
+            .as_deref()
+            .map_or_else(|| ContenderInfo::candidate_id(self.lock.source().options()), str::to_owned)
     }
 
     /// Becomes a candidate, and waits until it leads, as long as it takes: loss of the connection or of the session only
@@ -106,7 +108,7 @@ impl Election {
     /// # Errors
     /// As [`Lock::acquire`].
     pub async fn campaign(&self) -> Result<Leadership> {
-        self.campaign_with(Patience::Forever).await
+        self.campaign_with(Timeout::Forever).await
     }
 
     /// Like [`campaign`](Self::campaign), within `time`, which covers connecting, queueing and waiting together.
@@ -116,17 +118,17 @@ impl Election {
     /// # Errors
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout), and those of [`campaign`](Self::campaign).
     pub async fn campaign_within(&self, time: Duration) -> Result<Leadership> {
-        self.campaign_with(Patience::For(time)).await
+        self.campaign_with(Timeout::For(time)).await
     }
 
-    /// Campaigns. With [`Patience::Try`] it leads if there is no other candidate; one that has to wait is a
+    /// Campaigns. With [`Timeout::Try`] it leads if there is no other candidate; one that has to wait is a
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout).
     ///
     /// Cancel safe as [`campaign`](Self::campaign).
     ///
     /// # Errors
     /// As [`campaign_within`](Self::campaign_within).
-    pub async fn campaign_with(&self, patience: Patience) -> Result<Leadership> {
+    pub async fn campaign_with(&self, patience: Timeout) -> Result<Leadership> {
         self.lock.acquire_as(self.owner, patience).await.map(Leadership)
     }
 
@@ -146,7 +148,7 @@ impl Election {
     /// As [`Lock::contenders`].
     pub async fn leader(&self) -> Result<Option<Candidate>> {
         let First { contender, .. } =
-            self.lock.ask(|place, reply| Inquiry::First { place, watch: false, reply }).await?;
+            self.lock.ask(|place, reply| Query::First { place, watch: false, reply }).await?;
         first(&self.lock, contender)
     }
 
@@ -307,7 +309,7 @@ struct Observer {
     /// Whether anything was.
     reported: bool,
     /// Fires when that may have changed.
-    changed: Option<NumberWatch>,
+    changed: Option<NodeWatch>,
 }
 
 impl Observer {
@@ -340,13 +342,13 @@ impl Observer {
         let ask = async || {
             let resolved = self.lock.resolve()?;
             let place = resolved.holds.place.clone();
-            resolved.client.ask(|reply| Inquiry::First { place, watch: true, reply }).await
+            resolved.client.ask(|reply| Query::First { place, watch: true, reply }).await
         };
-        Deadline::after(Patience::Forever).insist(self.lock.path(), || true, ask).await
+        Deadline::after(Timeout::Forever).ask_until_answered(self.lock.path(), || true, ask).await
     }
 
     /// Waits until there may be news.
     async fn wait(&mut self) -> Result<()> {
-        NumberWatch::changed_within(self.changed.take(), LONG_SILENCE).await
+        NodeWatch::changed_within(self.changed.take(), LONG_SILENCE).await
     }
 }

@@ -22,22 +22,22 @@ use tokio::sync::oneshot;
 
 use crate::client::Client;
 use crate::client::source::ClientSource;
-use crate::config::lock_path::{Order, Place};
-use crate::config::timeout::{Deadline, Patience};
+use crate::config::lock_path::{LockOrder, LockPath};
+use crate::config::timeout::{Deadline, Timeout};
 use crate::config::{ClientOptions, LONGEST, size_limits};
-use crate::driver::mailbox::{Attempt, Command, Inquiry, Reply};
+use crate::driver::mailbox::{AcquireAttempt, Command, Query, Reply};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::hold::{Claim, Holds};
+use crate::lease::hold::{AcquireRequest, HoldTable};
 use crate::lease::owner::Owner;
-use crate::lease::{Entry, Lease};
-use crate::metrics::recorder::Wait;
-use crate::queue::contender::{About, Contender};
+use crate::lease::{EnterOutcome, Lease};
+use crate::metrics::recorder::WaitTimer;
+use crate::queue::contender::{Contender, ContenderInfo};
 use crate::queue::{JoinId, Kind, Naming};
 use crate::runtime::fork::PerProcess;
 
 /// How a lock behaves, whatever its kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct LockSettings {
     pub(crate) reentrant: bool,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) naming: Naming,
@@ -73,9 +73,9 @@ pub struct Lock(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     source: ClientSource,
-    place: Place,
+    place: LockPath,
     kind: Kind,
-    manner: Manner,
+    manner: LockSettings,
     /// The process's first client, and its holds: for good, except of a shared client.
     first: PerProcess<Arc<Resolved>>,
     /// The last of those that followed a shared client which was closed.
@@ -86,11 +86,11 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) client: Client,
-    pub(crate) holds: Arc<Holds>,
+    pub(crate) holds: Arc<HoldTable>,
 }
 
 impl Lock {
-    pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, manner: Manner) -> Result<Self> {
+    pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, manner: LockSettings) -> Result<Self> {
         Self::with_part(source, path, "", kind, manner)
     }
 
@@ -100,14 +100,14 @@ impl Lock {
         path: &str,
         part: &str,
         kind: Kind,
-        manner: Manner,
+        manner: LockSettings,
     ) -> Result<Self> {
-        let place = Place::new(&source.hosts().chroot, path, part)?;
+        let place = LockPath::new(&source.hosts().chroot, path, part)?;
         size_limits::check("label", manner.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
         if manner.max_hold.is_some_and(|time| time.is_zero()) {
             return Err(Error::bad_argument("max_hold", "must be more than zero"));
         }
-        let manner = Manner { max_hold: manner.max_hold.map(|time| time.min(LONGEST)), ..manner };
+        let manner = LockSettings { max_hold: manner.max_hold.map(|time| time.min(LONGEST)), ..manner };
         let (first, last) = (PerProcess::new(), PerProcess::new());
         Ok(Self(Arc::new(Inner { source, place, kind, manner, first, last })))
     }
@@ -127,7 +127,7 @@ impl Lock {
     /// was ever reached, [`AuthFailed`](ErrorKind::AuthFailed), [`SequenceExhausted`](ErrorKind::SequenceExhausted),
     /// [`Forked`](ErrorKind::Forked).
     pub async fn acquire(&self) -> Result<Lease> {
-        self.acquire_as(Owner::new(), Patience::Forever).await
+        self.acquire_as(Owner::new(), Timeout::Forever).await
     }
 
     /// Like [`acquire`](Self::acquire), within `time`, which covers connecting, queueing and waiting together.
@@ -158,7 +158,7 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within the connect time-out, and those of
     /// [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
-        busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
+        busy_is_none(self.acquire_as(Owner::new(), Timeout::Try).await)
     }
 
     /// Like [`try_acquire`](Self::try_acquire), but a server has to answer within `time`, whatever the client's connect
@@ -170,32 +170,32 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within `time`, and those of
     /// [`acquire`](Self::acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
-        busy_is_none(self.acquire_as(Owner::new(), Patience::TryWithin(time)).await)
+        busy_is_none(self.acquire_as(Owner::new(), Timeout::TryWithin(time)).await)
     }
 
-    /// Acquires the lock for `owner`, which re-enters at once if it holds the lock. With [`Patience::Try`] a lock that
+    /// Acquires the lock for `owner`, which re-enters at once if it holds the lock. With [`Timeout::Try`] a lock that
     /// is taken is a [`LockTimeout`](ErrorKind::LockTimeout).
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
-    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Lease> {
+    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
         // A future of its own is for those that wait.
         if let Some(lease) = self.reenter(owner)? {
             return Ok(lease);
         }
         // What a re-entry never needs takes no room in this future, which is moved to where it is awaited.
         let pending = match self.request(owner, patience.into())? {
-            Request::Granted(lease) => return Ok(lease),
-            Request::Pending(pending) => pending,
+            PendingAcquire::Granted(lease) => return Ok(lease),
+            PendingAcquire::Pending(pending) => pending,
         };
         pending.await
     }
 
     /// Asks for the lock; await the returned value for the outcome.
-    pub(crate) fn request(&self, owner: Owner, patience: Patience) -> Result<Request> {
-        self.request_as(owner, self.0.kind, patience, Wait::begin)
+    pub(crate) fn request(&self, owner: Owner, patience: Timeout) -> Result<PendingAcquire> {
+        self.request_as(owner, self.0.kind, patience, WaitTimer::begin)
     }
 
     /// Asks for the lock, as a contender of this kind, for a caller that has waited like that. A re-entry does not pay for reading the clock.
@@ -203,9 +203,9 @@ impl Lock {
         &self,
         owner: Owner,
         kind: Kind,
-        patience: Patience,
-        wait: impl FnOnce() -> Wait,
-    ) -> Result<Request> {
+        patience: Timeout,
+        wait: impl FnOnce() -> WaitTimer,
+    ) -> Result<PendingAcquire> {
         self.resolved(|resolved| self.request_of(resolved, owner, kind, patience, wait))
     }
 
@@ -214,26 +214,26 @@ impl Lock {
         resolved: &Arc<Resolved>,
         owner: Owner,
         kind: Kind,
-        patience: Patience,
-        wait: impl FnOnce() -> Wait,
-    ) -> Result<Request> {
+        patience: Timeout,
+        wait: impl FnOnce() -> WaitTimer,
+    ) -> Result<PendingAcquire> {
         let Resolved { client, holds } = &**resolved;
         // Without this option every acquire is by another owner, and waits.
         let owner = if self.0.manner.reentrant { owner } else { Owner::new() };
         // What the owner holds now decides, not what it holds when the driver receives this: a writer that asks to read
         // and then releases keeps the lock.
         let intent = match holds.enter(owner, kind, patience.intent())? {
-            Entry::Reentered(lease) => return Ok(Request::Granted(lease)),
-            Entry::Queues(intent) => intent,
+            EnterOutcome::Reentered(lease) => return Ok(PendingAcquire::Granted(lease)),
+            EnterOutcome::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
         let (join, wait) = (client.next_join(), wait());
-        client.send(Command::Join(Attempt {
+        client.send(Command::Join(AcquireAttempt {
             join,
             holds: Arc::clone(holds),
-            claim: Claim {
+            claim: AcquireRequest {
                 max_hold: self.0.manner.max_hold,
-                ..Claim::new(owner, kind, wait.counts.then_some(wait))
+                ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait))
             },
             intent,
             asked: wait.since,
@@ -244,7 +244,7 @@ impl Lock {
             reply,
         }))?;
         let leave = LeaveOnDrop { resolved: Arc::clone(resolved), join: Some(join) };
-        Ok(Request::Pending(Pending { outcome, leave }))
+        Ok(PendingAcquire::Pending(Pending { outcome, leave }))
     }
 
     /// Re-enters, if `owner` holds the lock: what a request comes to then, without one.
@@ -254,27 +254,27 @@ impl Lock {
         }
         // What it would queue for does not matter here.
         self.resolved(|resolved| {
-            Ok(match resolved.holds.enter(owner, self.0.kind, Patience::Forever.intent())? {
-                Entry::Reentered(lease) => Some(lease),
-                Entry::Queues(_) => None,
+            Ok(match resolved.holds.enter(owner, self.0.kind, Timeout::Forever.intent())? {
+                EnterOutcome::Reentered(lease) => Some(lease),
+                EnterOutcome::Queues(_) => None,
             })
         })
     }
 
     /// The data of a new node.
     fn node_data(&self, options: &ClientOptions) -> Vec<u8> {
-        let Manner { label, stated_permits, .. } = &self.0.manner;
+        let LockSettings { label, stated_permits, .. } = &self.0.manner;
         match (self.0.kind, label) {
             // A candidate's is its id and nothing else: Curator shows it as such.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),
-            (Kind::Lead, None) => About::candidate_id(options).into(),
-            _ => About::node_data(options, label.as_deref(), *stated_permits),
+            (Kind::Lead, None) => ContenderInfo::candidate_id(options).into(),
+            _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits),
         }
     }
 
     /// The place of this lock in the order that is the same in all programs.
-    pub(crate) fn order(&self) -> Order {
-        Order {
+    pub(crate) fn order(&self) -> LockOrder {
+        LockOrder {
             path: self.0.place.absolute_path().to_owned(),
             ensemble: self.0.source.hosts().ensemble(),
             reads: self.0.kind == Kind::Read,
@@ -287,7 +287,7 @@ impl Lock {
     }
 
     /// Whether two are handles of one lock.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -325,7 +325,7 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
     /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
-        let contenders = self.ask(|place, reply| Inquiry::Contenders { place, reply }).await?;
+        let contenders = self.ask(|place, reply| Query::Contenders { place, reply }).await?;
         self.with_paths(contenders)
     }
 
@@ -352,11 +352,11 @@ impl Lock {
 
     /// The number of contenders. One round trip.
     pub(crate) async fn count(&self) -> Result<usize> {
-        self.ask(|place, reply| Inquiry::Count { place, reply }).await
+        self.ask(|place, reply| Query::Count { place, reply }).await
     }
 
     /// Asks the server something about the lock's directory, again if the connection is lost before it answers.
-    pub(crate) async fn ask<T>(&self, inquiry: impl Fn(Place, Reply<T>) -> Inquiry) -> Result<T> {
+    pub(crate) async fn ask<T>(&self, inquiry: impl Fn(LockPath, Reply<T>) -> Query) -> Result<T> {
         let resolved = self.resolve()?;
         let ask = |reply| inquiry(self.0.place.clone(), reply);
         resolved.client.ask_again(self.path(), ask).await
@@ -405,12 +405,12 @@ pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 /// An acquire that was asked for. Dropping it leaves the queue.
-pub(crate) enum Request {
+pub(crate) enum PendingAcquire {
     Granted(Lease),
     Pending(Pending),
 }
 
-impl Request {
+impl PendingAcquire {
     pub(crate) async fn granted(self) -> Result<Lease> {
         match self {
             Self::Granted(lease) => Ok(lease),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::config::timeout::{Deadline, Patience};
+use crate::config::timeout::{Deadline, Timeout};
 use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -81,7 +81,7 @@ impl MultiLock {
     /// # Errors
     /// As [`Lock::acquire`](crate::Lock::acquire).
     pub async fn acquire(&self) -> Result<Leases> {
-        self.acquire_as(Owner::new(), Patience::Forever).await
+        self.acquire_as(Owner::new(), Timeout::Forever).await
     }
 
     /// Like [`acquire`](Self::acquire), within `time`, which covers all of them.
@@ -114,7 +114,7 @@ impl MultiLock {
     /// # Errors
     /// As [`Lock::try_acquire`](crate::Lock::try_acquire).
     pub async fn try_acquire(&self) -> Result<Option<Leases>> {
-        busy_is_none(self.acquire_as(Owner::new(), Patience::Try).await)
+        busy_is_none(self.acquire_as(Owner::new(), Timeout::Try).await)
     }
 
     /// Like [`try_acquire`](Self::try_acquire), but the servers have to answer within `time` in all.
@@ -124,7 +124,7 @@ impl MultiLock {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Leases>> {
-        busy_is_none(self.acquire_as(Owner::new(), Patience::TryWithin(time)).await)
+        busy_is_none(self.acquire_as(Owner::new(), Timeout::TryWithin(time)).await)
     }
 
     /// Acquires all for `owner`, within one deadline; the leases are in the order in which they were taken. A lock that
@@ -135,11 +135,11 @@ impl MultiLock {
     ///
     /// # Errors
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all could be acquired in time, or not at once with
-    /// [`Patience::Try`]; [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of them but not one
+    /// [`Timeout::Try`]; [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of them but not one
     /// that comes before it: taking that now would break the order; or if one path through two clients turns out to be
     /// one lock, because their hosts are different names of one ensemble; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
-    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Patience>) -> Result<Leases> {
+    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Leases> {
         self.acquire_as_each(&vec![owner; self.locks.len()], patience).await
     }
 
@@ -151,7 +151,7 @@ impl MultiLock {
     /// # Errors
     /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) if the number of owners
     /// differs from that of locks.
-    pub async fn acquire_as_each(&self, owners: &[Owner], patience: impl Into<Patience>) -> Result<Leases> {
+    pub async fn acquire_as_each(&self, owners: &[Owner], patience: impl Into<Timeout>) -> Result<Leases> {
         if owners.len() != self.locks.len() {
             let problem =
                 format!("are {}, but must be {}, one for each lock", owners.len(), self.locks.len());
@@ -292,7 +292,7 @@ fn one_lock(one: &AnyLock, other: &AnyLock) -> Error {
 mod tests {
     use super::*;
     use crate::client::Client;
-    use crate::client::per_process::EachProcess;
+    use crate::client::per_process::PerProcessClient;
     use crate::client::source::ClientSource;
     use crate::config::ClientOptions;
     use crate::lock::mutex::Mutex;
@@ -357,9 +357,9 @@ mod tests {
 
     #[test]
     fn a_client_of_which_every_process_has_its_own_is_one_client() {
-        let new = || EachProcess::new(ClientOptions::new(Some("a:1")).unwrap());
+        let new = || PerProcessClient::new(ClientOptions::new(Some("a:1")).unwrap());
         let (one, other) = (new(), new());
-        let lock = |client: &EachProcess| {
+        let lock = |client: &PerProcessClient| {
             AnyLock::from(Mutex::new(ClientSource::EachProcess(client.clone()), "/x").unwrap())
         };
         assert_eq!(MultiLock::new(vec![lock(&one), lock(&one)]).unwrap().locks().len(), 1);

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::config::ClientOptions;
-use crate::queue::contender::{About, host_name};
+use crate::queue::contender::{ContenderInfo, host_name};
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
@@ -19,7 +19,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-impl About {
+impl ContenderInfo {
     /// The id of a candidate that did not choose one: as Curator's programs do by hand, where to find it.
     pub(crate) fn candidate_id(options: &ClientOptions) -> String {
         if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
@@ -61,36 +61,36 @@ mod tests {
     use super::*;
     use crate::queue::contender::stated_permits;
 
-    fn parse(data: &[u8]) -> Option<About> {
-        About::parse(&serde_json::from_slice(data).ok()?)
+    fn parse(data: &[u8]) -> Option<ContenderInfo> {
+        ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
     }
 
     #[test]
     fn a_client_that_does_not_identify_itself_states_only_its_permits() {
         let options =
             ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap().identify(false);
-        assert_eq!(About::node_data(&options, Some("lock"), None), b"");
-        assert_eq!(About::node_data(&options, Some("lock"), Some(3)), br#"{"permits":3}"#);
+        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), None), b"");
+        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), Some(3)), br#"{"permits":3}"#);
         let data = serde_json::from_slice(br#"{"permits":3}"#).unwrap();
-        assert_eq!((About::parse(&data), stated_permits(&data)), (None, Some(3)));
+        assert_eq!((ContenderInfo::parse(&data), stated_permits(&data)), (None, Some(3)));
     }
 
     #[test]
     fn what_ours_write_is_understood() {
         let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap();
-        let about = parse(&About::node_data(&options, Some("lock"), Some(3))).unwrap();
+        let about = parse(&ContenderInfo::node_data(&options, Some("lock"), Some(3))).unwrap();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
         assert_eq!(
             (about.language.as_str(), about.label.as_deref(), about.permits),
             ("rust", Some("lock"), Some(3))
         );
-        let about = parse(&About::node_data(&options, None, None)).unwrap();
+        let about = parse(&ContenderInfo::node_data(&options, None, None)).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
         // What would end the text or the line ends neither.
-        let about = parse(&About::node_data(&options, Some("a \"b\"\\\n\u{1f512}"), None)).unwrap();
+        let about = parse(&ContenderInfo::node_data(&options, Some("a \"b\"\\\n\u{1f512}"), None)).unwrap();
         assert_eq!(about.label.as_deref(), Some("a \"b\"\\\n\u{1f512}"));
         let nobody = ClientOptions::new(Some("a")).unwrap();
-        assert_eq!(parse(&About::node_data(&nobody, None, None)).unwrap().label, None);
+        assert_eq!(parse(&ContenderInfo::node_data(&nobody, None, None)).unwrap().label, None);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::lock::Manner;
+use crate::lock::LockSettings;
 use crate::queue::Naming;
 
 /// How a lock behaves. One type for all kinds of locks; a lock refuses what it cannot do with
@@ -66,13 +66,13 @@ impl LockOptions {
     }
 
     /// The manner of a mutex.
-    pub(crate) fn of_mutex(self) -> Manner {
+    pub(crate) fn of_mutex(self) -> LockSettings {
         let Self { reentrant, label, naming, max_hold } = self;
-        Manner { reentrant: reentrant.unwrap_or(true), label, naming, max_hold, stated_permits: None }
+        LockSettings { reentrant: reentrant.unwrap_or(true), label, naming, max_hold, stated_permits: None }
     }
 
     /// The manner of both halves of a read/write lock.
-    pub(crate) fn of_read_write_lock(self) -> Result<Manner> {
+    pub(crate) fn of_read_write_lock(self) -> Result<LockSettings> {
         if self.reentrant == Some(false) {
             return Err(Error::bad_argument(
                 "reentrant",
@@ -83,7 +83,7 @@ impl LockOptions {
     }
 
     /// The manner of a semaphore whose nodes state this number of permits.
-    pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<Manner> {
+    pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<LockSettings> {
         if self.reentrant == Some(true) {
             let problem = "a permit has no owner that could acquire it again; leave it out";
             return Err(Error::bad_argument("reentrant", problem));
@@ -94,7 +94,7 @@ impl LockOptions {
             return Err(Error::bad_argument("naming", problem));
         }
         // Each request is by an owner of its own, so that nobody re-enters.
-        Ok(Manner { stated_permits, ..self.of_mutex() })
+        Ok(LockSettings { stated_permits, ..self.of_mutex() })
     }
 }
 

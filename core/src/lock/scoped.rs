@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::timeout::Patience;
+use crate::config::timeout::Timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
@@ -14,7 +14,7 @@ use crate::lock::multi::MultiLock;
 use crate::lock::semaphore::Semaphore;
 
 /// What a scope can hold.
-pub(crate) trait Held {
+pub(crate) trait Holdable {
     /// Waits until it is lost.
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static;
 
@@ -28,7 +28,7 @@ pub(crate) trait Held {
     fn release_in_background(&self);
 }
 
-impl Held for Lease {
+impl Holdable for Lease {
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let lost = Self::lost(self);
         async move {
@@ -49,7 +49,7 @@ impl Held for Lease {
     }
 }
 
-impl Held for Leases {
+impl Holdable for Leases {
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let lost = Self::lost(self);
         async move {
@@ -72,9 +72,9 @@ impl Held for Leases {
 
 /// Releases it at the end of the scope, even if the scope is dropped or its body panics: the body may have given
 /// another handle to something that lives on.
-struct Scope<H: Held>(Arc<H>);
+struct Scope<H: Holdable>(Arc<H>);
 
-impl<H: Held> Drop for Scope<H> {
+impl<H: Holdable> Drop for Scope<H> {
     fn drop(&mut self) {
         self.0.release_in_background();
     }
@@ -82,7 +82,10 @@ impl<H: Held> Drop for Scope<H> {
 
 /// Runs `body` while this is held. If it is lost before the body ends, the body is dropped where it waits, and the loss
 /// is the outcome; so it is if the body ends and it turns out that the lock was not held throughout.
-pub(crate) async fn run<H: Held, F: Future>(held: H, body: impl FnOnce(Arc<H>) -> F) -> Result<F::Output> {
+pub(crate) async fn run<H: Holdable, F: Future>(
+    held: H,
+    body: impl FnOnce(Arc<H>) -> F,
+) -> Result<F::Output> {
     let scope = Scope(Arc::new(held));
     let lost = scope.0.lost();
     let outcome = tokio::select! {
@@ -155,7 +158,7 @@ impl Lock {
     pub async fn hold_as<F: Future>(
         &self,
         owner: Owner,
-        patience: impl Into<Patience>,
+        patience: impl Into<Timeout>,
         body: impl FnOnce(Arc<Lease>) -> F,
     ) -> Result<F::Output> {
         run(self.acquire_as(owner, patience).await?, body).await

@@ -6,8 +6,14 @@ fn client(hosts: &str) -> Client {
     Client::new(ClientOptions::new(Some(hosts)).unwrap())
 }
 
-fn manner() -> Manner {
-    Manner { reentrant: true, label: None, naming: Naming::Curator, max_hold: None, stated_permits: None }
+fn manner() -> LockSettings {
+    LockSettings {
+        reentrant: true,
+        label: None,
+        naming: Naming::Curator,
+        max_hold: None,
+        stated_permits: None,
+    }
 }
 
 fn lock(source: impl Into<ClientSource>, path: &str, kind: Kind) -> Lock {
@@ -31,7 +37,7 @@ async fn clones_are_one_lock_with_one_list_of_holds_and_others_on_the_path_share
     let client = client("a:1");
     let (one, other) = (lock(&client, "/x", Kind::Exclusive), lock(&client, "/x", Kind::Exclusive));
     let holds = |lock: &Lock| Arc::clone(&lock.resolve().unwrap().holds);
-    assert!(one.is(&one.clone()) && !one.is(&other));
+    assert!(one.is_same(&one.clone()) && !one.is_same(&other));
     assert!(Arc::ptr_eq(&holds(&one), &holds(&one.clone())) && Arc::ptr_eq(&holds(&one), &holds(&other)));
     assert!(!Arc::ptr_eq(&holds(&one), &holds(&lock(&client, "/y", Kind::Exclusive))));
     assert!(!Arc::ptr_eq(&holds(&one), &holds(&lock(self::client("a:1"), "/x", Kind::Exclusive))));
@@ -47,20 +53,23 @@ async fn a_shared_client_that_was_closed_is_replaced_as_often_as_that_happens() 
     assert!(Arc::ptr_eq(&first, &lock.resolve().unwrap()));
     Client::shared(&options).close().await.unwrap();
     let second = lock.resolve().unwrap();
-    assert!(!first.client.is(&second.client) && second.client.mailbox().usable());
+    assert!(!first.client.is_same(&second.client) && second.client.mailbox().usable());
     assert!(Arc::ptr_eq(&second, &lock.resolve().unwrap()));
     Client::shared(&options).close().await.unwrap();
     let third = lock.resolve().unwrap();
-    assert!(!second.client.is(&third.client) && third.client.mailbox().usable());
+    assert!(!second.client.is_same(&third.client) && third.client.mailbox().usable());
 }
 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     let client = client("a:1");
     let refused = |manner| Lock::new((&client).into(), "/x", Kind::Exclusive, manner).unwrap_err();
-    assert_eq!(refused(Manner { max_hold: Some(Duration::ZERO), ..manner() }).argument(), Some("max_hold"));
     assert_eq!(
-        refused(Manner { label: Some("x".repeat(1025).into()), ..manner() }).argument(),
+        refused(LockSettings { max_hold: Some(Duration::ZERO), ..manner() }).argument(),
+        Some("max_hold")
+    );
+    assert_eq!(
+        refused(LockSettings { label: Some("x".repeat(1025).into()), ..manner() }).argument(),
         Some("label")
     );
 }

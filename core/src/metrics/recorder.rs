@@ -26,7 +26,7 @@ const fn bounds() -> [Duration; 22] {
 
 /// How a caller has waited so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wait {
+pub(crate) struct WaitTimer {
     pub(crate) since: Instant,
     /// Whether for another contender.
     pub(crate) contended: bool,
@@ -34,14 +34,14 @@ pub(crate) struct Wait {
     pub(crate) counts: bool,
 }
 
-impl Wait {
+impl WaitTimer {
     pub(crate) fn begin() -> Self {
         Self { since: Instant::now(), contended: false, counts: true }
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct Recorder {
     contended: AtomicU64,
     busy: AtomicU64,
     timeouts: AtomicU64,
@@ -53,7 +53,7 @@ pub(crate) struct Meter {
     requests: [AtomicU64; RequestKind::ALL.len()],
 }
 
-impl Meter {
+impl Recorder {
     /// A hold began.
     pub(crate) fn acquired(&self, waited: Duration, contended: bool) {
         self.wait.record(waited);
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn a_bucket_counts_what_took_no_longer() {
-        let meter = Meter::default();
+        let recorder = Recorder::default();
         for micros in [0, 100, 101, 1_000_000_000, 1_000_000_001] {
-            meter.acquired(Duration::from_micros(micros), micros == 101);
+            recorder.acquired(Duration::from_micros(micros), micros == 101);
         }
-        let Stats { acquisitions, contended, wait, hold, .. } = meter.snapshot(None);
+        let Stats { acquisitions, contended, wait, hold, .. } = recorder.snapshot(None);
         assert_eq!((acquisitions, contended, wait.count, hold.count), (5, 1, 5, 0));
         let counts: Vec<_> = wait.buckets.iter().map(|(_, count)| *count).collect();
         assert_eq!((counts[0], counts[1], counts[20], counts[21]), (2, 3, 3, 4));
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn every_request_has_a_name_and_a_place_of_its_own() {
-        let meter = Meter::default();
+        let recorder = Recorder::default();
         for (index, request) in RequestKind::ALL.iter().enumerate() {
             assert_eq!(*request as usize, index);
-            meter.requested(*request);
+            recorder.requested(*request);
         }
-        let requests = meter.snapshot(None).requests;
+        let requests = recorder.snapshot(None).requests;
         assert!(requests.values().all(|count| *count == 1));
         let names: std::collections::BTreeSet<_> = requests.keys().map(|request| request.as_str()).collect();
         assert_eq!(names.len(), RequestKind::ALL.len());

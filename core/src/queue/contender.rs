@@ -33,7 +33,7 @@ pub struct Contender {
     /// downgrade: the reader has a node of its own, but its lease keeps the writer's token.
     pub fencing_token: i64,
     /// Its own description, if it is one of zklock's.
-    pub about: Option<About>,
+    pub about: Option<ContenderInfo>,
     /// The node's data, unchanged; empty if it was not read, because it is longer than 4 KiB or may not be read. Nor is
     /// any more once 16 MiB were read for one list.
     pub data: Vec<u8>,
@@ -56,7 +56,7 @@ pub struct Contender {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct About {
+pub struct ContenderInfo {
     /// The name of the host.
     pub host: String,
     /// The process.
@@ -78,12 +78,12 @@ impl Contender {
         stat: &zookeeper_client::Stat,
         data: Option<Vec<u8>>,
     ) -> Self {
-        Self::seen(position, name, &Sighting::new(stat, data))
+        Self::seen(position, name, &NodeSnapshot::new(stat, data))
     }
 
     /// As it was seen on another occasion.
-    pub(crate) fn seen(position: usize, name: &NodeName, sighting: &Sighting) -> Self {
-        let Sighting { owner, czxid, data, data_length } = sighting;
+    pub(crate) fn seen(position: usize, name: &NodeName, sighting: &NodeSnapshot) -> Self {
+        let NodeSnapshot { owner, czxid, data, data_length } = sighting;
         let json = serde_json::from_slice(data).ok();
         Self {
             position,
@@ -91,7 +91,7 @@ impl Contender {
             reader: name.kind() == Kind::Read,
             session_id: *owner,
             fencing_token: *czxid,
-            about: json.as_ref().and_then(About::parse),
+            about: json.as_ref().and_then(ContenderInfo::parse),
             permits: json.as_ref().and_then(stated_permits),
             data: data.to_vec(),
             data_length: *data_length,
@@ -99,9 +99,9 @@ impl Contender {
     }
 
     /// Its snapshot.
-    pub(crate) fn sighting(&self) -> Sighting {
+    pub(crate) fn sighting(&self) -> NodeSnapshot {
         let Self { session_id: owner, fencing_token: czxid, data, data_length, .. } = self;
-        Sighting { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
+        NodeSnapshot { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
     }
 
     /// With its node's full path in place of the name, for whoever is told of it. The driver knows nodes by their names.
@@ -113,7 +113,7 @@ impl Contender {
 
 /// What is seen of a contender, as it is: not read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub(crate) struct NodeSnapshot {
     /// The session that owns its node.
     pub(crate) owner: i64,
     /// The transaction that created it.
@@ -124,7 +124,7 @@ pub(crate) struct Sighting {
     pub(crate) data_length: usize,
 }
 
-impl Sighting {
+impl NodeSnapshot {
     /// As the server tells it.
     pub(crate) fn new(stat: &zookeeper_client::Stat, data: Option<Vec<u8>>) -> Self {
         let data = data.unwrap_or_default().into();
@@ -132,7 +132,7 @@ impl Sighting {
     }
 }
 
-impl About {
+impl ContenderInfo {
     /// What a node's data says, if it is in our form: others write addresses, names, or nothing.
     pub(crate) fn parse(data: &Value) -> Option<Self> {
         Some(Self {
@@ -169,18 +169,24 @@ pub(crate) fn host_name() -> String {
 mod tests {
     use super::*;
 
-    fn parse(data: &[u8]) -> Option<About> {
-        About::parse(&serde_json::from_slice(data).ok()?)
+    fn parse(data: &[u8]) -> Option<ContenderInfo> {
+        ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
     }
 
     #[test]
     fn only_what_ours_write_is_understood() {
         let ours = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1}"#;
-        let about =
-            About { host: "h".into(), pid: 7, language: "rust".into(), label: None, since: 1, permits: None };
+        let about = ContenderInfo {
+            host: "h".into(),
+            pid: 7,
+            language: "rust".into(),
+            label: None,
+            since: 1,
+            permits: None,
+        };
         assert_eq!(parse(ours), Some(about.clone()));
         let semaphore = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1,"permits":3}"#;
-        assert_eq!(parse(semaphore), Some(About { permits: Some(3), ..about }));
+        assert_eq!(parse(semaphore), Some(ContenderInfo { permits: Some(3), ..about }));
         for other in [&b""[..], b"10.0.0.1", b"{}", b"\xff", br#"{"host":1}"#, b"[1]"] {
             assert_eq!(parse(other), None);
         }

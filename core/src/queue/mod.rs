@@ -20,6 +20,6 @@ mod small_map;
 
 pub use self::action::Action;
 pub use self::event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
-pub use self::machine::{Known, NEAR, Queue, Standing};
+pub use self::machine::{ContenderAhead, Known, NEAR, Queue};
 pub use self::node_name::{Kind, Naming, NodeName, is_kazoos};
-pub(crate) use self::small_map::{Map, Set};
+pub(crate) use self::small_map::{SmallMap, SmallSet};

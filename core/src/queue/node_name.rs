@@ -172,19 +172,19 @@ impl fmt::Debug for NodeName {
 /// Mints one uuid for each join. All are recognisable as this session's, so that a listing tells our orphans from other
 /// clients' nodes without a record of every uuid ever used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Mint {
+pub(super) struct NodeNamer {
     session: u64,
     next: u64,
 }
 
-impl Mint {
+impl NodeNamer {
     /// `seed` must be random and never used for another session or path.
     pub(super) fn new(seed: u64) -> Self {
         // The version's four bits are fixed in a random (version 4) uuid.
         Self { session: (seed & !0xf000) | 0x4000, next: 0 }
     }
 
-    pub(super) fn mint(&mut self) -> Uuid {
+    pub(super) fn next_uuid(&mut self) -> Uuid {
         self.next += 1;
         // So are the variant's two.
         Uuid::from_u64_pair(self.session, (self.next & (u64::MAX >> 2)) | (1 << 63))
@@ -250,26 +250,26 @@ mod tests {
 
     #[test]
     fn minted_uuids_are_random_ones_by_form_and_recognised() {
-        let mut mint = Mint::new(0x0123_4567_89ab_cdef);
-        let (first, second) = (mint.mint(), mint.mint());
+        let mut namer = NodeNamer::new(0x0123_4567_89ab_cdef);
+        let (first, second) = (namer.next_uuid(), namer.next_uuid());
         assert_ne!(first, second);
         assert_eq!(first.get_version_num(), 4);
         assert_eq!(first.get_variant(), uuid::Variant::RFC4122);
         for naming in [Naming::Curator, Naming::Kazoo] {
             for kind in [Kind::Exclusive, Kind::Lead] {
                 let name = naming.prefix(first, kind) + "0000000000";
-                assert_eq!(mint.minted(&name), Some(first), "{name}");
+                assert_eq!(namer.minted(&name), Some(first), "{name}");
                 // As it may be after a detour through something that writes uuids its own way.
                 let upper = name.replace("abcdef", "ABCDEF").replace("cdef", "CDEF");
-                assert_eq!(mint.minted(&upper), Some(first), "{upper}");
+                assert_eq!(namer.minted(&upper), Some(first), "{upper}");
                 // Of the session that differs in the last digit of its half of the uuid, and in the first.
                 for other in [0x0123_4567_89ab_cdee, 0x1123_4567_89ab_cdef] {
-                    assert_eq!(Mint::new(other).minted(&name), None, "{name}");
+                    assert_eq!(NodeNamer::new(other).minted(&name), None, "{name}");
                 }
             }
         }
         for other in ["", "_c_", "_c_0123456", "01234567-lock-0000000000", "_c_é1234567-lock-0000000000"] {
-            assert_eq!(mint.minted(other), None, "{other}");
+            assert_eq!(namer.minted(other), None, "{other}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::node_name::{Kind, NodeName};
 
 /// Other clients' nodes, as seen on this connection. A new listing makes a new view: nothing survives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct View {
+pub(super) struct RemoteView {
     /// Those that the listing showed, in the order of the queue.
     listed: Arc<[NodeName]>,
     /// Those of them that block readers.
@@ -28,7 +28,7 @@ pub(super) struct View {
     found: BTreeSet<NodeName>,
 }
 
-impl View {
+impl RemoteView {
     pub(super) fn new(mut nodes: Vec<NodeName>) -> Self {
         nodes.sort_unstable();
         // An empty slice by default takes no memory.

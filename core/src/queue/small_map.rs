@@ -8,20 +8,20 @@ use std::ops::RangeBounds;
 
 /// A map.
 #[derive(Clone, Debug)]
-pub(crate) enum Map<K, V> {
+pub(crate) enum SmallMap<K, V> {
     /// One entry, or none.
     Few(Option<(K, V)>),
     /// What was not removed of more.
     Many(BTreeMap<K, V>),
 }
 
-impl<K, V> Default for Map<K, V> {
+impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self::Few(None)
     }
 }
 
-impl<K: Ord, V> Map<K, V> {
+impl<K: Ord, V> SmallMap<K, V> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Few(one) => usize::from(one.is_some()),
@@ -146,7 +146,7 @@ impl<K: Ord, V> Map<K, V> {
     }
 }
 
-impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
+impl<K: Ord, V> FromIterator<(K, V)> for SmallMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::default();
         for (key, value) in entries {
@@ -170,7 +170,7 @@ impl<K, V> Iterator for Entries<K, V> {
     }
 }
 
-impl<K, V> IntoIterator for Map<K, V> {
+impl<K, V> IntoIterator for SmallMap<K, V> {
     type Item = (K, V);
     type IntoIter = Entries<K, V>;
 
@@ -183,15 +183,15 @@ impl<K, V> IntoIterator for Map<K, V> {
 }
 
 /// Equal with the same entries, however they are kept.
-impl<K: Ord, V: PartialEq> PartialEq for Map<K, V> {
+impl<K: Ord, V: PartialEq> PartialEq for SmallMap<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
     }
 }
 
-impl<K: Ord, V: Eq> Eq for Map<K, V> {}
+impl<K: Ord, V: Eq> Eq for SmallMap<K, V> {}
 
-impl<K: Ord + Hash, V: Hash> Hash for Map<K, V> {
+impl<K: Ord + Hash, V: Hash> Hash for SmallMap<K, V> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.len().hash(state);
         for entry in self.iter() {
@@ -202,15 +202,15 @@ impl<K: Ord + Hash, V: Hash> Hash for Map<K, V> {
 
 /// A set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Set<K: Ord>(Map<K, ()>);
+pub(crate) struct SmallSet<K: Ord>(SmallMap<K, ()>);
 
-impl<K: Ord> Default for Set<K> {
+impl<K: Ord> Default for SmallSet<K> {
     fn default() -> Self {
-        Self(Map::default())
+        Self(SmallMap::default())
     }
 }
 
-impl<K: Ord> Set<K> {
+impl<K: Ord> SmallSet<K> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -234,8 +234,8 @@ impl<K: Ord> Set<K> {
 
     pub(crate) fn retain(&mut self, mut stays: impl FnMut(&K) -> bool) {
         match &mut self.0 {
-            Map::Few(one) => drop(one.take_if(|(key, ())| !stays(key))),
-            Map::Many(all) => all.retain(|key, ()| stays(key)),
+            SmallMap::Few(one) => drop(one.take_if(|(key, ())| !stays(key))),
+            SmallMap::Many(all) => all.retain(|key, ()| stays(key)),
         }
     }
 
@@ -252,7 +252,7 @@ impl<K: Ord> Set<K> {
     }
 }
 
-impl<K: Ord> Extend<K> for Set<K> {
+impl<K: Ord> Extend<K> for SmallSet<K> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
         for key in keys {
             self.insert(key);
@@ -260,7 +260,7 @@ impl<K: Ord> Extend<K> for Set<K> {
     }
 }
 
-impl<K: Ord> FromIterator<K> for Set<K> {
+impl<K: Ord> FromIterator<K> for SmallSet<K> {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
         let mut set = Self::default();
         set.extend(keys);
@@ -268,7 +268,7 @@ impl<K: Ord> FromIterator<K> for Set<K> {
     }
 }
 
-impl<K: Ord> IntoIterator for Set<K> {
+impl<K: Ord> IntoIterator for SmallSet<K> {
     type Item = K;
     type IntoIter = std::iter::Map<Entries<K, ()>, fn((K, ())) -> K>;
 
@@ -294,7 +294,7 @@ mod tests {
     proptest! {
         #[test]
         fn both_do_what_a_tree_does(steps in prop::collection::vec((0..4_u8, 0..3_u8), 0..24)) {
-            let (mut map, mut set) = (Map::default(), Set::default());
+            let (mut map, mut set) = (SmallMap::default(), SmallSet::default());
             let (mut tree, mut keys) = (BTreeMap::new(), BTreeSet::new());
             for (at, (step, key)) in steps.into_iter().enumerate() {
                 if step > 1 {
@@ -313,7 +313,7 @@ mod tests {
                     prop_assert!(set.range(from..).rev().eq(keys.range(from..).rev()));
                 }
                 // As those that never had more.
-                let same: (Map<_, _>, Set<_>) =
+                let same: (SmallMap<_, _>, SmallSet<_>) =
                     (map.iter().map(|(key, value)| (*key, *value)).collect(), set.iter().copied().collect());
                 prop_assert!(same == (map.clone(), set.clone()) && hash(&same) == hash(&(&map, &set)));
                 let mut left = set.clone();

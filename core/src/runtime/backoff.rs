@@ -40,9 +40,9 @@ impl Backoff {
 /// Pauses between the end of a session and the search for another, or between a contender's nodes. There is none after
 /// the first that ends young; they grow while more of them do, whatever ends them.
 #[derive(Debug, Default)]
-pub(crate) struct Rests(Option<Backoff>);
+pub(crate) struct RestartBackoff(Option<Backoff>);
 
-impl Rests {
+impl RestartBackoff {
     /// The pause after one that has lived for so long.
     pub(crate) fn after(&mut self, life: Duration) -> Duration {
         if life >= LIVED_WELL {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn sessions_rest_for_longer_and_longer_while_they_die_young() {
-        let mut rests = Rests::default();
+        let mut rests = RestartBackoff::default();
         let young = Duration::from_millis(10);
         assert_eq!(rests.after(young), Duration::ZERO);
         let pauses: Vec<_> = std::iter::repeat_with(|| rests.after(young)).take(12).collect();

@@ -13,9 +13,9 @@ const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
 /// A point in time, in nanoseconds since the machine booted. Comparable only on the same machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(pub(crate) u64);
+pub(crate) struct BootInstant(pub(crate) u64);
 
-impl Moment {
+impl BootInstant {
     pub(crate) fn now() -> Self {
         let (seconds, nanos) = read(BOOT);
         Self(seconds * 1_000_000_000 + u64::from(nanos))
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn the_clock_does_not_go_back() {
-        let earlier = Moment::now();
-        assert!(Moment::now() >= earlier && earlier > Moment(0));
+        let earlier = BootInstant::now();
+        assert!(BootInstant::now() >= earlier && earlier > BootInstant(0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which process this is. A forked child must not use what it inherited: it has none of its parent's threads, its locks
 //! may be held for ever by one of them, and its sockets are the parent's.
 //!
-//! The one fork detector. Handles remember where they were made ([`Origin`]) and refuse to work elsewhere; what
+//! The one fork detector. Handles remember where they were made ([`ForkGuard`]) and refuse to work elsewhere; what
 //! belongs to a process hangs on it ([`PerProcess`]), and a child starts with a new one.
 
 use std::fmt;
@@ -28,9 +28,9 @@ extern "C" fn after_fork() {
 
 /// The process in which something was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin(u64);
+pub struct ForkGuard(u64);
 
-impl Origin {
+impl ForkGuard {
     /// This process.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two defaults could be two different values")]
@@ -57,7 +57,7 @@ impl Origin {
 /// the process ends.
 ///
 /// A forked child leaks its parent's: dropping it would touch the parent's locks and sockets.
-pub struct PerProcess<T>(AtomicPtr<(Origin, T)>);
+pub struct PerProcess<T>(AtomicPtr<(ForkGuard, T)>);
 
 impl<T: Send + Sync> PerProcess<T> {
     /// No value yet.
@@ -90,7 +90,7 @@ impl<T: Send + Sync> PerProcess<T> {
         if let Some(value) = made_here(before) {
             return Ok(value);
         }
-        let ours = Box::into_raw(Box::new((Origin::new(), make()?)));
+        let ours = Box::into_raw(Box::new((ForkGuard::new(), make()?)));
         let published = match self.0.compare_exchange(before, ours, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => ours,
             Err(theirs) => {
@@ -125,7 +125,7 @@ impl<T> Drop for PerProcess<T> {
 }
 
 /// The published value, if it was published in this process. Valid until the `PerProcess` is dropped.
-fn made_here<'a, T>(made: *const (Origin, T)) -> Option<&'a T> {
+fn made_here<'a, T>(made: *const (ForkGuard, T)) -> Option<&'a T> {
     // SAFETY: null, or published by `PerProcess::get_or_try_init`; what is published is freed by `drop` only.
     let made = unsafe { made.as_ref() };
     made.filter(|(origin, _)| origin.is_here()).map(|(_, value)| value)

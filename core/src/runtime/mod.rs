@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use spawns_core::{Spawn, Task};
 #[cfg(not(feature = "_simulation"))]
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use self::fork::Origin;
+use self::fork::ForkGuard;
 #[cfg(not(feature = "_simulation"))]
 use self::fork::PerProcess;
 use self::supervise::watched;
@@ -81,7 +82,7 @@ where
 #[derive(Debug)]
 pub(crate) struct Background {
     task: AbortHandle,
-    origin: Origin,
+    origin: ForkGuard,
 }
 
 impl Drop for Background {
@@ -103,7 +104,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     let task = spawn(async move { deliver(future.await) })?;
-    Ok(Background { task: task.abort_handle(), origin: Origin::new() })
+    Ok(Background { task: task.abort_handle(), origin: ForkGuard::new() })
 }
 
 /// Sleeps by the library's own timers, wherever the future is awaited.

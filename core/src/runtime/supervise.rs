@@ -59,8 +59,8 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
 /// A task that is being spawned. Its end is reported to whom its spawner is [`supervised`] by, who may stop it.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
-        Ok(Lines { ended, stopped }) => (End(Some(ended)), Some(stopped)),
-        Err(_) => (End(None), None),
+        Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),
+        Err(_) => (TaskEnd(None), None),
     };
     async move {
         let _end = end;
@@ -84,9 +84,9 @@ async fn told(stopped: Option<watch::Receiver<bool>>) {
 }
 
 /// Goes with a task, and tells when the task does.
-struct End(Option<watch::Sender<bool>>);
+struct TaskEnd(Option<watch::Sender<bool>>);
 
-impl Drop for End {
+impl Drop for TaskEnd {
     fn drop(&mut self) {
         if let Some(ended) = &self.0 {
             ended.send_replace(true);

@@ -11,7 +11,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock_transport::{Heard, Settings};
+use zklock_transport::{LastContact, Settings};
 use zookeeper_client as zk;
 
 use self::certificates::Certificates;
@@ -26,7 +26,7 @@ pub(crate) struct Session {
     pub(crate) client: zk::Client,
     pub(crate) tasks: Stops,
     /// What the server of its connection has heard.
-    pub(crate) heard: Heard,
+    pub(crate) heard: LastContact,
 }
 
 /// How long closing a session waits for the server's acknowledgement.
@@ -37,7 +37,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Why there is no session, and another attempt would not cure it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Denial {
+pub(crate) enum ConnectRefusal {
     /// The servers do not accept the credentials.
     Credentials,
     /// The connections were to be encrypted, and they are not ours to encrypt.
@@ -64,10 +64,10 @@ impl Search<'_> {
         self,
         mut previous: Option<zk::SessionInfo>,
         mut pause: Duration,
-    ) -> Result<Session, Denial> {
+    ) -> Result<Session, ConnectRefusal> {
         let Self { options, settings, certificates, outages } = self;
         if certificates.is_some() && !is_on_our_transport().await {
-            return Err(Denial::StockTransport);
+            return Err(ConnectRefusal::StockTransport);
         }
         let mut backoff = Backoff::default();
         loop {
@@ -77,7 +77,7 @@ impl Search<'_> {
                 }
                 if let Some(session) = &previous {
                     let ghost = connector(options).with_session(session.clone());
-                    bury(options, settings, ghost).await?;
+                    close_abandoned_session(options, settings, ghost).await?;
                     previous = None;
                 }
                 // Others need not wait behind the ghost for so long.
@@ -90,12 +90,12 @@ impl Search<'_> {
                     report_transport();
                     return Ok(session);
                 }
-                Ok(Err(zk::Error::AuthFailed)) => return Err(Denial::Credentials),
+                Ok(Err(zk::Error::AuthFailed)) => return Err(ConnectRefusal::Credentials),
                 Ok(Err(error)) => {
                     let servers = ServerReport::all(&options.hosts.servers, &settings.entries());
                     let servers = Servers::from(servers).to_string();
                     tracing::debug!(%error, %servers, "no session yet");
-                    outages.tell(&servers);
+                    outages.warn_once(&servers);
                 }
                 Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
             }
@@ -119,7 +119,11 @@ fn report_transport() {
 }
 
 /// Closes a session of which only id and password are left. Succeeds if the server no longer has it.
-async fn bury(options: &ClientOptions, settings: &Settings, ghost: zk::Connector) -> Result<(), zk::Error> {
+async fn close_abandoned_session(
+    options: &ClientOptions,
+    settings: &Settings,
+    ghost: zk::Connector,
+) -> Result<(), zk::Error> {
     match connect(options, settings, ghost).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;

@@ -26,7 +26,7 @@ struct Warning {
 
 impl Outages {
     /// Warns that no server can be used, unless the log knows. `servers` says what happened at each.
-    pub(crate) fn tell(&self, servers: &str) -> bool {
+    pub(crate) fn warn_once(&self, servers: &str) -> bool {
         let (now, mut last) = (Instant::now(), self.last());
         let is_due = last.as_ref().is_none_or(|last| {
             let pause = if last.servers == servers { SAME } else { DIFFERENT };
@@ -53,7 +53,7 @@ impl Outages {
                 settings.attempt_failed().await;
                 let failures = settings.failures_since(since);
                 if failures.len() >= servers.split(',').count() {
-                    self.tell(&Servers::from(ServerReport::all(&servers, &failures)).to_string());
+                    self.warn_once(&Servers::from(ServerReport::all(&servers, &failures)).to_string());
                 }
             }
         }
@@ -79,7 +79,7 @@ mod tests {
     async fn told(seconds: u64, problem: impl Fn(u64) -> String) -> usize {
         let (outages, mut told) = (Outages::default(), 0);
         for second in 0..seconds {
-            told += usize::from(outages.tell(&problem(second)));
+            told += usize::from(outages.warn_once(&problem(second)));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         told
@@ -96,8 +96,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_next_outage_is_told_of_although_the_same_happens() {
         let outages = Outages::default();
-        assert!(outages.tell("refused") && !outages.clone().tell("refused"));
+        assert!(outages.warn_once("refused") && !outages.clone().warn_once("refused"));
         outages.end();
-        assert!(outages.tell("refused"));
+        assert!(outages.warn_once("refused"));
     }
 }

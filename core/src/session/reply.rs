@@ -9,7 +9,7 @@ use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 
 /// What an answer says about the session that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum SessionEvidence {
     /// It existed when the request was carried out.
     Alive,
     /// It is over, or this is another one.
@@ -20,39 +20,39 @@ pub enum Verdict {
 
 /// What is read in a node's Stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct NodeOwner {
     /// The session that owns the node.
     pub owner: i64,
     /// The transaction that created it.
     pub czxid: i64,
 }
 
-impl Found {
+impl NodeOwner {
     /// Whether the node is this session's, and has a token: transactions are numbered from one.
     fn belongs_to(self, session: i64) -> bool {
         self.owner == session && self.czxid > 0
     }
 }
 
-impl From<zk::Stat> for Found {
+impl From<zk::Stat> for NodeOwner {
     fn from(stat: zk::Stat) -> Self {
         Self { owner: stat.ephemeral_owner, czxid: stat.czxid }
     }
 }
 
 /// An answer for a queue, and what it says about the session.
-pub type Judged = (Event, Verdict);
+pub type Judged = (Event, SessionEvidence);
 
 /// The answer to a create of a node with this name. If the server created it for another session, ours is gone, and the
 /// client crate has adopted another (rule 11).
 #[must_use]
-pub fn created(ticket: Ticket, session: i64, answer: Result<(String, Found), zk::Error>) -> Judged {
+pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner), zk::Error>) -> Judged {
     let (outcome, verdict) = match answer {
         Ok((name, found)) if found.belongs_to(session) => {
-            (Outcome::Done((name, found.czxid)), Verdict::Alive)
+            (Outcome::Done((name, found.czxid)), SessionEvidence::Alive)
         }
-        Ok(_) => (Outcome::Lost, Verdict::Over),
-        Err(error) => (write_failed(&error), Verdict::Unknown),
+        Ok(_) => (Outcome::Lost, SessionEvidence::Over),
+        Err(error) => (write_failed(&error), SessionEvidence::Unknown),
     };
     (Event::Created(ticket, outcome), verdict)
 }
@@ -74,25 +74,25 @@ pub fn created_beside<T>(
     session: i64,
     name: String,
     committed: Result<T, MultiWriteError>,
-    found: Result<Option<Found>, zk::Error>,
+    found: Result<Option<NodeOwner>, zk::Error>,
 ) -> Judged {
     use MultiWriteError::{OperationFailed, RequestFailed};
     let over = is_over(&committed);
     let (outcome, verdict) = match (committed, found) {
         (Ok(_), Ok(Some(found))) if found.belongs_to(session) => {
-            (Outcome::Done((name, found.czxid)), Verdict::Alive)
+            (Outcome::Done((name, found.czxid)), SessionEvidence::Alive)
         }
-        (Ok(_), Ok(Some(_))) => (Outcome::Lost, Verdict::Over),
+        (Ok(_), Ok(Some(_))) => (Outcome::Lost, SessionEvidence::Over),
         (Err(OperationFailed { source: zk::Error::NodeExists, .. }), found) => {
             return found_in_place(ticket, session, name, found.or(Ok(None)));
         }
         // What became of it is not known: a listing tells.
-        (Ok(_), _) => (Outcome::Lost, Verdict::Unknown),
+        (Ok(_), _) => (Outcome::Lost, SessionEvidence::Unknown),
         (Err(OperationFailed { index: 0, source: zk::Error::NoAuth }), _) => {
-            return (Event::CheckForbidden(ticket), Verdict::Unknown);
+            return (Event::CheckForbidden(ticket), SessionEvidence::Unknown);
         }
         (Err(OperationFailed { source, .. } | RequestFailed { source }), _) => {
-            (write_failed(&source), if over { Verdict::Over } else { Verdict::Unknown })
+            (write_failed(&source), if over { SessionEvidence::Over } else { SessionEvidence::Unknown })
         }
     };
     (Event::Created(ticket, outcome), verdict)
@@ -104,7 +104,7 @@ pub fn found_in_place(
     ticket: Ticket,
     session: i64,
     name: String,
-    found: Result<Option<Found>, zk::Error>,
+    found: Result<Option<NodeOwner>, zk::Error>,
 ) -> Judged {
     let outcome = match found {
         Ok(Some(found)) if found.belongs_to(session) => Outcome::Done((name, found.czxid)),
@@ -112,7 +112,7 @@ pub fn found_in_place(
         Ok(_) => Outcome::Lost,
         Err(error) => failed(&error),
     };
-    (Event::Created(ticket, outcome), Verdict::Unknown)
+    (Event::Created(ticket, outcome), SessionEvidence::Unknown)
 }
 
 /// The answer to a listing, and to the sync before it, if there was one: without that the listing says nothing.
@@ -152,12 +152,14 @@ pub fn probed(
 
 /// The Stat of a node that carries our uuid. One that the server created for another session shows that ours is gone.
 #[must_use]
-pub fn verified(ticket: Ticket, session: i64, found: Result<Option<Found>, zk::Error>) -> Judged {
+pub fn verified(ticket: Ticket, session: i64, found: Result<Option<NodeOwner>, zk::Error>) -> Judged {
     let (outcome, verdict) = match found {
-        Ok(Some(found)) if found.belongs_to(session) => (Outcome::Done(Some(found.czxid)), Verdict::Unknown),
-        Ok(Some(_)) => (Outcome::Done(None), Verdict::Over),
-        Ok(None) => (Outcome::NoNode, Verdict::Unknown),
-        Err(error) => (failed(&error), Verdict::Unknown),
+        Ok(Some(found)) if found.belongs_to(session) => {
+            (Outcome::Done(Some(found.czxid)), SessionEvidence::Unknown)
+        }
+        Ok(Some(_)) => (Outcome::Done(None), SessionEvidence::Over),
+        Ok(None) => (Outcome::NoNode, SessionEvidence::Unknown),
+        Err(error) => (failed(&error), SessionEvidence::Unknown),
     };
     (Event::Verified(ticket, outcome), verdict)
 }
@@ -172,7 +174,7 @@ pub fn watched(ticket: Ticket, answer: Result<(), zk::Error>) -> Event {
 /// itself does not tell.
 #[must_use]
 pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> Judged {
-    let verdict = if answer.is_ok() && proven { Verdict::Alive } else { Verdict::Unknown };
+    let verdict = if answer.is_ok() && proven { SessionEvidence::Alive } else { SessionEvidence::Unknown };
     (Event::Deleted(ticket, answer.map_or_else(|error| write_failed(&error), Outcome::Done)), verdict)
 }
 
@@ -180,7 +182,7 @@ pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> J
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Beat {
     /// Whether it proves the session.
-    pub verdict: Verdict,
+    pub verdict: SessionEvidence,
     /// Which of the nodes was the first that did not exist. The nodes behind it were not checked.
     pub missing: Option<usize>,
     /// Which of the nodes was the first that exists, but may not be read. The nodes behind it were not checked.
@@ -215,12 +217,12 @@ pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bo
     let beat = |verdict| Beat { verdict, missing, unreadable };
     let nothing = |verdict| Beat { verdict, missing: None, unreadable: None };
     match owned {
-        _ if is_over(committed) => nothing(Verdict::Over),
+        _ if is_over(committed) => nothing(SessionEvidence::Over),
         // The other nodes tell whether the session exists: the next heartbeat asks for them.
-        _ if !found => beat(Verdict::Unknown),
-        None | Some(Ok(true)) => beat(Verdict::Alive),
-        Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => nothing(Verdict::Unknown),
-        Some(_) => nothing(Verdict::Over),
+        _ if !found => beat(SessionEvidence::Unknown),
+        None | Some(Ok(true)) => beat(SessionEvidence::Alive),
+        Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => nothing(SessionEvidence::Unknown),
+        Some(_) => nothing(SessionEvidence::Over),
     }
 }
 
@@ -285,7 +287,7 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
 /// A listing that was requested on a different connection from the `current` one is torn from the create that was sent
 /// with it, and says nothing (rule 3). Other replies are facts whichever connection brings them.
 #[must_use]
-pub fn vet(event: Event, asked: u64, current: u64) -> Event {
+pub fn discard_stale(event: Event, asked: u64, current: u64) -> Event {
     match event {
         Event::Listed(ticket, _) if asked != current => Event::Listed(ticket, Outcome::Lost),
         Event::Probed(ticket, _) if asked != current => Event::Probed(ticket, Outcome::Lost),
@@ -303,17 +305,20 @@ mod tests {
     #[test]
     fn a_listing_from_another_connection_says_nothing_and_everything_else_does() {
         let listed = || Event::Listed(TICKET, Done(vec!["x".to_owned()]));
-        assert_eq!(vet(listed(), 1, 1), listed());
-        assert_eq!(vet(listed(), 1, 2), Event::Listed(TICKET, Lost));
+        assert_eq!(discard_stale(listed(), 1, 1), listed());
+        assert_eq!(discard_stale(listed(), 1, 2), Event::Listed(TICKET, Lost));
         let probed = || Event::Probed(TICKET, Done(Vec::new()));
-        assert_eq!((vet(probed(), 1, 1), vet(probed(), 1, 2)), (probed(), Event::Probed(TICKET, Lost)));
+        assert_eq!(
+            (discard_stale(probed(), 1, 1), discard_stale(probed(), 1, 2)),
+            (probed(), Event::Probed(TICKET, Lost))
+        );
         for fact in [
             Event::Created(TICKET, Done(("x".to_owned(), 1))),
             Event::Deleted(TICKET, NoNode),
             Event::Verified(TICKET, Done(Some(1))),
             Event::Gone(TICKET),
         ] {
-            assert_eq!(vet(fact.clone(), 1, 2), fact);
+            assert_eq!(discard_stale(fact.clone(), 1, 2), fact);
         }
     }
 
@@ -330,19 +335,22 @@ mod tests {
 
     #[test]
     fn a_node_with_our_uuid_is_ours_only_if_our_session_owns_it() {
-        let found = |owner| verified(TICKET, 7, Ok(Some(Found { owner, czxid: 3 })));
-        assert_eq!(found(7), (Event::Verified(TICKET, Done(Some(3))), Verdict::Unknown));
-        assert_eq!(found(8), (Event::Verified(TICKET, Done(None)), Verdict::Over));
-        assert_eq!(verified(TICKET, 7, Ok(None)), (Event::Verified(TICKET, NoNode), Verdict::Unknown));
+        let found = |owner| verified(TICKET, 7, Ok(Some(NodeOwner { owner, czxid: 3 })));
+        assert_eq!(found(7), (Event::Verified(TICKET, Done(Some(3))), SessionEvidence::Unknown));
+        assert_eq!(found(8), (Event::Verified(TICKET, Done(None)), SessionEvidence::Over));
+        assert_eq!(
+            verified(TICKET, 7, Ok(None)),
+            (Event::Verified(TICKET, NoNode), SessionEvidence::Unknown)
+        );
     }
 
     #[test]
     fn a_delete_proves_a_session_only_where_it_is_known_whose_connection_it_is() {
-        assert_eq!(deleted(TICKET, true, Ok(())).1, Verdict::Alive);
-        assert_eq!(deleted(TICKET, false, Ok(())).1, Verdict::Unknown);
+        assert_eq!(deleted(TICKET, true, Ok(())).1, SessionEvidence::Alive);
+        assert_eq!(deleted(TICKET, false, Ok(())).1, SessionEvidence::Unknown);
         assert_eq!(
             deleted(TICKET, true, Err(zk::Error::NoNode)),
-            (Event::Deleted(TICKET, NoNode), Verdict::Unknown)
+            (Event::Deleted(TICKET, NoNode), SessionEvidence::Unknown)
         );
     }
 
@@ -350,15 +358,15 @@ mod tests {
     fn a_heartbeat_on_an_unknown_connection_proves_the_session_that_owns_the_node() {
         let alive = || Ok::<_, MultiWriteError>(());
         let verdict = |owned| beaten(&alive(), owned).verdict;
-        assert_eq!(verdict(None), Verdict::Alive);
-        assert_eq!(verdict(Some(Ok(true))), Verdict::Alive);
-        assert_eq!(verdict(Some(Ok(false))), Verdict::Over);
-        assert_eq!(verdict(Some(Err(zk::Error::ConnectionLoss))), Verdict::Unknown);
+        assert_eq!(verdict(None), SessionEvidence::Alive);
+        assert_eq!(verdict(Some(Ok(true))), SessionEvidence::Alive);
+        assert_eq!(verdict(Some(Ok(false))), SessionEvidence::Over);
+        assert_eq!(verdict(Some(Err(zk::Error::ConnectionLoss))), SessionEvidence::Unknown);
         // The node that would have told is gone.
-        let first = Beat { verdict: Verdict::Unknown, missing: Some(0), unreadable: None };
+        let first = Beat { verdict: SessionEvidence::Unknown, missing: Some(0), unreadable: None };
         assert_eq!(beaten(&failed_at(0, zk::Error::NoNode), Some(Ok(false))), first);
-        assert_eq!(beaten(&failed_at(1, zk::Error::NoNode), Some(Ok(false))).verdict, Verdict::Over);
-        assert_eq!(beaten(&failed_at(1, zk::Error::NoAuth), Some(Ok(false))).verdict, Verdict::Over);
+        assert_eq!(beaten(&failed_at(1, zk::Error::NoNode), Some(Ok(false))).verdict, SessionEvidence::Over);
+        assert_eq!(beaten(&failed_at(1, zk::Error::NoAuth), Some(Ok(false))).verdict, SessionEvidence::Over);
     }
 
     fn failed_at(index: usize, source: zk::Error) -> Result<(), MultiWriteError> {
@@ -369,10 +377,10 @@ mod tests {
     fn a_heartbeat_proves_the_session_only_by_a_node_that_exists() {
         let beat = |answer| beaten(&answer, None);
         let missing = |verdict, index| Beat { verdict, missing: Some(index), unreadable: None };
-        assert_eq!(beat(failed_at(0, zk::Error::NoNode)), missing(Verdict::Unknown, 0));
-        assert_eq!(beat(failed_at(1, zk::Error::NoNode)), missing(Verdict::Alive, 1));
+        assert_eq!(beat(failed_at(0, zk::Error::NoNode)), missing(SessionEvidence::Unknown, 0));
+        assert_eq!(beat(failed_at(1, zk::Error::NoNode)), missing(SessionEvidence::Alive, 1));
         for index in [0, 1] {
-            let unreadable = Beat { verdict: Verdict::Alive, missing: None, unreadable: Some(index) };
+            let unreadable = Beat { verdict: SessionEvidence::Alive, missing: None, unreadable: Some(index) };
             assert_eq!(beat(failed_at(index, zk::Error::NoAuth)), unreadable);
         }
     }
@@ -383,11 +391,14 @@ mod tests {
         let nothing = |verdict| Beat { verdict, missing: None, unreadable: None };
         for source in [zk::Error::NoAuth, zk::Error::NoNode, zk::Error::Throttled, zk::Error::ConnectionLoss]
         {
-            assert_eq!(verdict(Err(MultiWriteError::RequestFailed { source })), nothing(Verdict::Unknown));
+            assert_eq!(
+                verdict(Err(MultiWriteError::RequestFailed { source })),
+                nothing(SessionEvidence::Unknown)
+            );
         }
         for index in [0, 1] {
-            assert_eq!(verdict(failed_at(index, zk::Error::SessionMoved)), nothing(Verdict::Unknown));
-            assert_eq!(verdict(failed_at(index, zk::Error::SessionExpired)), nothing(Verdict::Over));
+            assert_eq!(verdict(failed_at(index, zk::Error::SessionMoved)), nothing(SessionEvidence::Unknown));
+            assert_eq!(verdict(failed_at(index, zk::Error::SessionExpired)), nothing(SessionEvidence::Over));
         }
     }
 }

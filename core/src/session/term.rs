@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zklock_transport::Heard;
+use zklock_transport::LastContact;
 
-use crate::runtime::clock::Moment;
+use crate::runtime::clock::BootInstant;
 
 /// The term of one session. It ends half a session time-out after the last proof of the session, which is a committed
 /// write: counted from the moment before the write was sent, and only once it is acknowledged.
@@ -23,7 +23,7 @@ use crate::runtime::clock::Moment;
 pub(crate) struct Term {
     length: Duration,
     /// When the session's server heard of the client.
-    heard: Heard,
+    heard: LastContact,
     /// From when the last proof counts; zero before the first.
     proof: AtomicU64,
     /// When the last proof was sent, from whenever it counts.
@@ -39,7 +39,7 @@ impl Term {
     pub(crate) fn new(session_timeout: Duration, connection: u64) -> Self {
         Self {
             length: session_timeout / 2,
-            heard: Heard::default(),
+            heard: LastContact::default(),
             proof: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             connection: AtomicU64::new(connection),
@@ -48,7 +48,7 @@ impl Term {
     }
 
     /// The same; what its server hears of the client is noted there.
-    pub(crate) fn with(self, heard: Heard) -> Self {
+    pub(crate) fn with(self, heard: LastContact) -> Self {
         Self { heard, ..self }
     }
 
@@ -61,7 +61,7 @@ impl Term {
     ///
     /// If it is not the session's connection any more, that proves nothing: the client crate sends what it had not sent
     /// yet on the next connection, and whose session that is no one has looked at when this was asked.
-    pub(crate) fn prove(&self, sent: Moment, connection: u64) {
+    pub(crate) fn prove(&self, sent: BootInstant, connection: u64) {
         if self.connection.load(Ordering::Acquire) == connection {
             self.proof.fetch_max(self.counts_from(sent).0, Ordering::Release);
             self.answered.fetch_max(sent.0, Ordering::Release);
@@ -70,9 +70,9 @@ impl Term {
     }
 
     /// From when a proof counts that was sent then.
-    fn counts_from(&self, sent: Moment) -> Moment {
+    fn counts_from(&self, sent: BootInstant) -> BootInstant {
         match self.heard.by(sent.before(self.report()).0) {
-            Some(heard) => sent.min(Moment(heard).after(self.reach())),
+            Some(heard) => sent.min(BootInstant(heard).after(self.reach())),
             // The transport is somebody else's.
             None => sent,
         }
@@ -92,7 +92,7 @@ impl Term {
     }
 
     /// Whether a proof was sent at this moment or later.
-    pub(crate) fn is_proven_since(&self, moment: Moment) -> bool {
+    pub(crate) fn is_proven_since(&self, moment: BootInstant) -> bool {
         self.answered.load(Ordering::Acquire) >= moment.0
     }
 
@@ -100,31 +100,31 @@ impl Term {
     pub(crate) fn proof_age(&self) -> Option<Duration> {
         match self.answered.load(Ordering::Acquire) {
             0 => None,
-            answered => Some(Moment::now().since(Moment(answered))),
+            answered => Some(BootInstant::now().since(BootInstant(answered))),
         }
     }
 
     /// How much of the term is left.
     pub(crate) fn remaining(&self) -> Duration {
-        self.left_at(Moment::now())
+        self.left_at(BootInstant::now())
     }
 
-    fn left_at(&self, now: Moment) -> Duration {
+    fn left_at(&self, now: BootInstant) -> Duration {
         match self.proof.load(Ordering::Acquire) {
             0 => Duration::ZERO,
-            proof => self.length.saturating_sub(now.since(Moment(proof))),
+            proof => self.length.saturating_sub(now.since(BootInstant(proof))),
         }
     }
 
     pub(crate) fn runs(&self) -> bool {
-        self.runs_at(Moment::now())
+        self.runs_at(BootInstant::now())
     }
 
     /// Whether anything is left, without working out how much: every re-entry asks.
-    fn runs_at(&self, now: Moment) -> bool {
+    fn runs_at(&self, now: BootInstant) -> bool {
         match self.proof.load(Ordering::Acquire) {
             0 => false,
-            proof => now < Moment(proof).after(self.length),
+            proof => now < BootInstant(proof).after(self.length),
         }
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     fn proven(sent: u64) -> Term {
         let term = Term::new(TIMEOUT, 1);
-        term.prove(Moment(sent), 1);
+        term.prove(BootInstant(sent), 1);
         term
     }
 
@@ -180,11 +180,11 @@ mod tests {
     #[test]
     fn a_term_is_half_the_time_out_from_the_sending() {
         let term = proven(1_000_000_000);
-        assert_eq!(term.left_at(Moment(1_000_000_000)), Duration::from_secs(3));
-        assert_eq!(term.left_at(Moment(3_999_999_999)), Duration::from_nanos(1));
-        assert_eq!(term.left_at(Moment(4_000_000_000)), Duration::ZERO);
+        assert_eq!(term.left_at(BootInstant(1_000_000_000)), Duration::from_secs(3));
+        assert_eq!(term.left_at(BootInstant(3_999_999_999)), Duration::from_nanos(1));
+        assert_eq!(term.left_at(BootInstant(4_000_000_000)), Duration::ZERO);
         assert_eq!(
-            [999, 3_999_999_999, 4_000_000_000].map(|now| term.runs_at(Moment(now))),
+            [999, 3_999_999_999, 4_000_000_000].map(|now| term.runs_at(BootInstant(now))),
             [true, true, false]
         );
     }
@@ -192,8 +192,8 @@ mod tests {
     #[test]
     fn an_older_proof_that_comes_late_does_not_shorten_a_term() {
         let term = proven(2_000_000_000);
-        term.prove(Moment(1_000_000_000), 1);
-        assert_eq!(term.left_at(Moment(2_000_000_000)), Duration::from_secs(3));
+        term.prove(BootInstant(1_000_000_000), 1);
+        assert_eq!(term.left_at(BootInstant(2_000_000_000)), Duration::from_secs(3));
     }
 
     /// Sixteenths of the time-out.
@@ -203,9 +203,9 @@ mod tests {
 
     /// From when a write counts that is sent at `sent`, if requests were sent and answered before at these moments, and
     /// the handshake so long before the first of them that it does not matter. All are sixteenths of the time-out.
-    fn counts(requests: &[(u32, u32)], sent: u32) -> Moment {
-        let moment = |count| Moment(0).after(sixteenths(count));
-        let heard = Heard::default();
+    fn counts(requests: &[(u32, u32)], sent: u32) -> BootInstant {
+        let moment = |count| BootInstant(0).after(sixteenths(count));
+        let heard = LastContact::default();
         let scribe = heard.greeted(moment(0).0, TIMEOUT);
         for (sent, answered) in requests {
             scribe.answered(moment(*sent).0, moment(*answered).0);
@@ -213,11 +213,11 @@ mod tests {
         let term = Term::new(TIMEOUT, 1).with(heard);
         term.prove(moment(sent), 1);
         assert!(term.is_proven_since(moment(sent)));
-        Moment(term.proof.load(Ordering::Acquire))
+        BootInstant(term.proof.load(Ordering::Acquire))
     }
 
-    fn at(count: u32) -> Moment {
-        Moment(0).after(sixteenths(count))
+    fn at(count: u32) -> BootInstant {
+        BootInstant(0).after(sixteenths(count))
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
     fn the_age_of_a_proof_is_the_time_since_it_was_sent() {
         let term = Term::new(TIMEOUT, 1);
         assert_eq!(term.proof_age(), None);
-        term.prove(Moment::now().before(TIMEOUT), 1);
+        term.prove(BootInstant::now().before(TIMEOUT), 1);
         assert!(term.proof_age().is_some_and(|age| age >= TIMEOUT));
     }
 
@@ -288,7 +288,7 @@ mod tests {
     fn proofs_of_another_connection_are_not_fresh() {
         let term = Term::new(TIMEOUT, 1);
         assert!(!term.is_proven_on(1));
-        term.prove(Moment::now(), 1);
+        term.prove(BootInstant::now(), 1);
         assert!(term.is_fresh(1) && term.is_proven_on(1));
         assert!(!term.is_fresh(2) && !term.is_proven_on(2));
     }
@@ -297,8 +297,8 @@ mod tests {
     fn a_proof_for_a_connection_that_is_lost_is_none() {
         let term = proven(1_000_000_000);
         term.moved(2);
-        term.prove(Moment(2_000_000_000), 1);
-        assert_eq!(term.left_at(Moment(2_000_000_000)), Duration::from_secs(2));
-        assert!(!term.is_proven_on(2) && !term.is_proven_since(Moment(2_000_000_000)));
+        term.prove(BootInstant(2_000_000_000), 1);
+        assert_eq!(term.left_at(BootInstant(2_000_000_000)), Duration::from_secs(2));
+        assert!(!term.is_proven_on(2) && !term.is_proven_since(BootInstant(2_000_000_000)));
     }
 }

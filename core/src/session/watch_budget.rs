@@ -18,16 +18,16 @@ fn limit() -> usize {
 
 /// The room on one session; clones count together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WatchRoom(Arc<AtomicUsize>);
+pub(crate) struct WatchBudget(Arc<AtomicUsize>);
 
 /// Room for one watch, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    room: WatchRoom,
+    room: WatchBudget,
     bytes: usize,
 }
 
-impl WatchRoom {
+impl WatchBudget {
     /// Reserves room for a watch on a path of this length, if there is any.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
         let add = |used| (used + bytes <= limit()).then_some(used + bytes);
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_a_thousand_paths_and_again_when_they_are_dropped() {
-        let room = WatchRoom::default();
+        let room = WatchBudget::default();
         let mut all: Vec<_> = std::iter::from_fn(|| room.reserve(120)).collect();
         assert_eq!(all.len(), 1024);
         assert!(!room.fits(1) && room.clone().reserve(1).is_none());

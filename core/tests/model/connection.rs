@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use zklock::queue::{Event, NodeName, Outcome, Ticket};
-use zklock::reply::{self, Beat, Judged, Verdict};
+use zklock::reply::{self, Beat, Judged, SessionEvidence};
 use zookeeper_client::{Error, MultiWriteError};
 
 use super::request::{Request, Sent};
@@ -12,7 +12,7 @@ use super::server::{Fired, Node, Permission, Server, SessionId, Zxid};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Message {
     /// The reply to the oldest request that has none: what the driver makes of it, and the server's transaction number.
-    Reply(Option<Event>, Verdict, Zxid),
+    Reply(Option<Event>, SessionEvidence, Zxid),
     Fired(String, Fired),
     /// The server closed the connection.
     Closed,
@@ -88,7 +88,7 @@ impl Connection {
         asker: Asker,
         request: Request,
         server: &mut Server,
-    ) -> (Option<Event>, Verdict) {
+    ) -> (Option<Event>, SessionEvidence) {
         let Asker { serving, known } = asker;
         if server.forbidden.is_some() && server.forbidden == request.needs() {
             return reply(request.failed(Error::NoAuth));
@@ -108,7 +108,7 @@ impl Connection {
             }
             Request::MakeParents(ticket) => {
                 server.make_directory();
-                (Event::ParentsMade(ticket, Outcome::Done(())), Verdict::Unknown)
+                (Event::ParentsMade(ticket, Outcome::Done(())), SessionEvidence::Unknown)
             }
             Request::Heartbeat(nodes, asks) => {
                 self.apply_to(server.now, serving, server);
@@ -123,7 +123,7 @@ impl Connection {
             }
             Request::Sync => {
                 self.apply_to(server.now, serving, server);
-                return (None, Verdict::Unknown);
+                return (None, SessionEvidence::Unknown);
             }
             read => return reply(self.read(asker, read, server)),
         };
@@ -132,13 +132,13 @@ impl Connection {
     }
 
     /// Answers that it is too busy for a request.
-    pub(super) fn throttle(&mut self, request: &Request) -> (Option<Event>, Verdict) {
+    pub(super) fn throttle(&mut self, request: &Request) -> (Option<Event>, SessionEvidence) {
         self.unsynced = matches!(request, Request::Sync);
         reply(request.failed(Error::Throttled))
     }
 
     fn read(&mut self, asker: Asker, request: Request, server: &Server) -> Option<Judged> {
-        let unknown = |event| Some((event, Verdict::Unknown));
+        let unknown = |event| Some((event, SessionEvidence::Unknown));
         match request {
             Request::List(ticket) | Request::ListAndWatch(ticket) => {
                 if std::mem::take(&mut self.unsynced) {
@@ -181,8 +181,8 @@ impl Connection {
     }
 }
 
-fn reply(judged: Option<Judged>) -> (Option<Event>, Verdict) {
-    judged.map_or((None, Verdict::Unknown), |(event, verdict)| (Some(event), verdict))
+fn reply(judged: Option<Judged>) -> (Option<Event>, SessionEvidence) {
+    judged.map_or((None, SessionEvidence::Unknown), |(event, verdict)| (Some(event), verdict))
 }
 
 /// Creates a node with just this name, in one transaction with a check if there is one. Its Stat is read in the same

@@ -1,7 +1,7 @@
 //! A client's driver: it drives the real queue as the crate's driver does.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName};
-use zklock::reply::vet;
+use zklock::reply::discard_stale;
 
 use super::client::{Client, Hold, Input, Place, Told};
 use super::mutants::{Mutant, Pipe};
@@ -21,7 +21,7 @@ impl Client {
             };
             self.take_in(input);
         }
-        self.settle();
+        self.flush();
     }
 
     fn take_in(&mut self, input: Input) {
@@ -97,7 +97,7 @@ impl Client {
         if event.is_lost() && self.connected && connection == self.connection {
             return self.late.push_back(event);
         }
-        self.tell(vet(event, connection, self.connection));
+        self.tell(discard_stale(event, connection, self.connection));
     }
 
     /// Whether it is one that does not look whose nodes are: Curator does not.
@@ -135,13 +135,13 @@ impl Client {
         (self.number << 48) | (self.seeds << 16)
     }
 
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         self.check_term();
         // Carrying out an action may tell the queue something.
         self.unsettled = true;
         while std::mem::take(&mut self.unsettled) {
             if let Some(queue) = &mut self.queue {
-                queue.settle();
+                queue.flush();
             }
             while let Some(action) = self.queue.as_mut().and_then(Pipe::next_action) {
                 self.act(action);

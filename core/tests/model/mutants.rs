@@ -159,8 +159,8 @@ impl Pipe {
         }
     }
 
-    pub(crate) fn settle(&mut self) {
-        self.queue.settle();
+    pub(crate) fn flush(&mut self) {
+        self.queue.flush();
     }
 
     pub(crate) fn next_action(&mut self) -> Option<Action> {
@@ -174,7 +174,7 @@ impl Pipe {
                 Carried::Out(action) => return Some(action),
                 Carried::Swallowed(answer) => {
                     self.queue.handle(answer);
-                    self.queue.settle();
+                    self.queue.flush();
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! What a driver requests from a server.
 
 use zklock::queue::{Event, NodeName, Ticket};
-use zklock::reply::{self, Judged, Verdict};
+use zklock::reply::{self, Judged, SessionEvidence};
 use zookeeper_client::{Error, MultiWriteError};
 
 use super::server::{CHILDREN, Permission};
@@ -77,16 +77,16 @@ impl Request {
                 Some(reply::created(*ticket, 0, Err(error)))
             }
             Self::MakeParents(ticket) => {
-                Some((Event::ParentsMade(*ticket, reply::failed(&error)), Verdict::Unknown))
+                Some((Event::ParentsMade(*ticket, reply::failed(&error)), SessionEvidence::Unknown))
             }
             Self::List(ticket) | Self::ListAndWatch(ticket) => {
-                Some((reply::listed(*ticket, Ok(()), Err(error)), Verdict::Unknown))
+                Some((reply::listed(*ticket, Ok(()), Err(error)), SessionEvidence::Unknown))
             }
             Self::Verify(ticket, _) => Some(reply::verified(*ticket, 0, Err(error))),
             Self::Probe(ticket, names) => {
-                Some((reply::probed(*ticket, names.clone(), Err(error)), Verdict::Unknown))
+                Some((reply::probed(*ticket, names.clone(), Err(error)), SessionEvidence::Unknown))
             }
-            Self::Watch(ticket, _) => Some((reply::watched(*ticket, Err(error)), Verdict::Unknown)),
+            Self::Watch(ticket, _) => Some((reply::watched(*ticket, Err(error)), SessionEvidence::Unknown)),
             Self::Delete(ticket, _) => Some(reply::deleted(*ticket, false, Err(error))),
             Self::Sync | Self::Unwatch(_) | Self::Heartbeat(..) => None,
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use zklock::reply::Found;
+use zklock::reply::NodeOwner;
 use zookeeper_client::Error;
 
 /// A transaction number.
@@ -35,8 +35,8 @@ pub(crate) struct Node {
 
 impl Node {
     /// What is read in its Stat.
-    pub(super) fn found(&self) -> Found {
-        Found { owner: self.owner.map_or(0, SessionId::number), czxid: self.made }
+    pub(super) fn found(&self) -> NodeOwner {
+        NodeOwner { owner: self.owner.map_or(0, SessionId::number), czxid: self.made }
     }
 
     fn exists_at(&self, at: Zxid) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zklock::queue::{Event, Outcome, Ticket};
-use zklock::reply::Verdict;
+use zklock::reply::SessionEvidence;
 
 use super::connection::{Asker, Connection, Message};
 use super::request::{Request, Sent};
@@ -359,21 +359,21 @@ impl Session {
     }
 
     /// What an answer says about the session.
-    fn judge(&mut self, sent: &Sent, verdict: Verdict, news: &mut VecDeque<News>) {
+    fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
         // Anyone may delete a node.
         let tells = !matches!(sent.request, Request::Delete(..)) || self.proven;
         match verdict {
-            Verdict::Alive if tells && sent.connection == self.number => {
+            SessionEvidence::Alive if tells && sent.connection == self.number => {
                 if !(self.outlived && self.serving == self.id) {
                     self.term = Some(self.serving);
                 }
                 self.proven = true;
             }
-            Verdict::Over => news.push_back(News::Over(self.id)),
-            Verdict::Unknown if matches!(sent.request, Request::Heartbeat(..)) => {
+            SessionEvidence::Over => news.push_back(News::Over(self.id)),
+            SessionEvidence::Unknown if matches!(sent.request, Request::Heartbeat(..)) => {
                 news.push_back(News::Beaten);
             }
-            Verdict::Alive | Verdict::Unknown => {}
+            SessionEvidence::Alive | SessionEvidence::Unknown => {}
         }
     }
 

@@ -18,7 +18,7 @@ impl Desk {
 
     pub(crate) fn tell(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Action> {
         events.into_iter().for_each(|event| self.0.handle(event));
-        self.0.settle();
+        self.0.flush();
         std::iter::from_fn(|| self.0.next_action()).collect()
     }
 

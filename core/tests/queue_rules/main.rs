@@ -15,4 +15,4 @@ mod names;
 mod probes;
 mod sessions;
 mod terms;
-mod tries;
+mod try_acquire;

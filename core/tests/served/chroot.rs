@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{ErrorKind, LockOptions, LossReason, Patience, Permits, Semaphore};
+use zklock::{ErrorKind, LockOptions, LossReason, Permits, Semaphore, Timeout};
 
 use super::{client, hold, mutex, run, server, until_contenders};
 
@@ -50,7 +50,7 @@ fn a_shared_count_below_a_chroot_is_there_and_nowhere_else() {
             Semaphore::with_options(&below, "/s", permits, LockOptions::default()).expect("a path");
         let first = semaphore.acquire().await.expect("the permit");
         let other = semaphore.clone();
-        let waiting = tokio::spawn(async move { other.acquire_with(Patience::Forever).await });
+        let waiting = tokio::spawn(async move { other.acquire_with(Timeout::Forever).await });
         while semaphore.contenders().await.expect("an answer").len() < 2 {
             tokio::task::yield_now().await;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{Election, Patience};
+use zklock::{Election, Timeout};
 
 use super::proxy::op;
 use super::{behind_proxy, client, hold, run, server};
@@ -22,7 +22,7 @@ fn candidates_lead_in_turn_and_who_observes_is_told_of_each() {
         assert_eq!(leaders.next().await.expect("news").expect("a leader").id, "one");
         assert!(one.is_leader() && !other.is_leader());
         assert!(
-            timeout(Duration::from_secs(5), other.campaign_with(Patience::Try))
+            timeout(Duration::from_secs(5), other.campaign_with(Timeout::Try))
                 .await
                 .expect("an end")
                 .is_err()

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use zklock::{
-    ClientState, LeaseState, LockMode, LockOptions, Mutex, Owner, Patience, ReadWriteLock, Semaphore, dump,
+    ClientState, LeaseState, LockMode, LockOptions, Mutex, Owner, ReadWriteLock, Semaphore, Timeout, dump,
 };
 
 use super::{brief_client, client, hold, mutex, options, run, server, until_contenders};
@@ -38,8 +38,8 @@ fn a_hold_is_told_with_its_levels_its_age_and_the_term() {
         let lock =
             Mutex::with_options(&client, "/held", LockOptions::default().label("nightly")).expect("a path");
         let owner = Owner::new();
-        let lease = lock.acquire_as(owner, Patience::Forever).await.expect("the lock");
-        let second = lock.acquire_as(owner, Patience::Forever).await.expect("re-entry");
+        let lease = lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let second = lock.acquire_as(owner, Timeout::Forever).await.expect("re-entry");
         tokio::time::sleep(Duration::from_millis(5)).await;
         let health = client.health();
         assert_eq!((health.state, health.session_id), (ClientState::Connected, client.session_id()));

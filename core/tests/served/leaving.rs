@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{ErrorKind, Patience, Semaphore};
+use zklock::{ErrorKind, Semaphore, Timeout};
 
 use super::proxy::{Fate, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_contenders};
@@ -65,9 +65,9 @@ fn a_wait_for_permits_that_is_given_up_frees_the_turn_and_what_it_had() {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let (one, other) = (Semaphore::new(&one, "/s", 3).unwrap(), Semaphore::new(&other, "/s", 3).unwrap());
-        let taken = one.acquire_many(2, Patience::Forever).await.expect("the permits");
+        let taken = one.acquire_many(2, Timeout::Forever).await.expect("the permits");
         let greedy = other.clone();
-        let waiting = tokio::spawn(async move { greedy.acquire_many(2, Patience::Forever).await });
+        let waiting = tokio::spawn(async move { greedy.acquire_many(2, Timeout::Forever).await });
         // Two held, two wanted, and the turn.
         while one.contenders().await.expect("an answer").len() < 5 {
             tokio::task::yield_now().await;

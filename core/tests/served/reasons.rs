@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zklock::{
-    AnyLock, Client, Election, ErrorKind, Lock, LockOptions, MultiLock, Owner, Patience, Permits,
-    ReadWriteLock, Semaphore, TimeoutReason,
+    AnyLock, Client, Election, ErrorKind, Lock, LockOptions, MultiLock, Owner, Permits, ReadWriteLock,
+    Semaphore, Timeout, TimeoutReason,
 };
 
 use super::proxy::{Fate, Proxy, op};
@@ -22,11 +22,11 @@ fn silence(proxy: &Proxy) {
 }
 
 /// The error of an attempt that must fail.
-async fn failure(lock: impl Into<AnyLock>, patience: Patience) -> zklock::Error {
+async fn failure(lock: impl Into<AnyLock>, patience: Timeout) -> zklock::Error {
     lock.into().acquire_as(Owner::new(), patience).await.expect_err("it is not to be had")
 }
 
-async fn reason(lock: impl Into<AnyLock>, patience: Patience) -> Option<TimeoutReason> {
+async fn reason(lock: impl Into<AnyLock>, patience: Timeout) -> Option<TimeoutReason> {
     let error = failure(lock, patience).await;
     assert_eq!(error.kind(), ErrorKind::LockTimeout, "{error}");
     error.timeout_reason()
@@ -43,7 +43,7 @@ fn a_held_lock_is_taken_for_a_wait_and_for_a_try() {
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let ReadWriteLock { write_lock, .. } = ReadWriteLock::new(&one, "/rw").expect("a path");
         let _held = (hold(&one, "/m").await, write_lock.acquire().await.expect("the lock"));
-        for patience in [Patience::For(AMPLE), Patience::Try, Patience::TryWithin(Duration::from_secs(60))] {
+        for patience in [Timeout::For(AMPLE), Timeout::Try, Timeout::TryWithin(Duration::from_secs(60))] {
             assert_eq!(reason(&mutex(&other, "/m"), patience).await, Some(TimeoutReason::Taken));
             let ReadWriteLock { read_lock, .. } = ReadWriteLock::new(&other, "/rw").expect("a path");
             assert_eq!(reason(read_lock, patience).await, Some(TimeoutReason::Taken));
@@ -60,7 +60,7 @@ fn a_member_and_an_election_are_taken_as_a_mutex_is() {
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let _held = hold(&one, "/b").await;
         let _leads = Election::new(&one, "/e").expect("a path").campaign().await.expect("it leads");
-        for patience in [Patience::For(AMPLE), Patience::Try] {
+        for patience in [Timeout::For(AMPLE), Timeout::Try] {
             let both = MultiLock::new([(&mutex(&other, "/a")).into(), (&mutex(&other, "/b")).into()])
                 .expect("locks");
             let error = both.acquire_as(Owner::new(), patience).await.expect_err("one is held");
@@ -82,7 +82,7 @@ fn holders_of_permits_are_named() {
         for permits in [Permits::Fixed(2), Permits::SharedCount("/count".to_owned())] {
             let [first, second] = ["first", "second"].map(|label| labelled(&one, label, permits.clone()));
             let held = (first.acquire().await.expect("a permit"), second.acquire().await.expect("a permit"));
-            let error = failure(labelled(&other, "late", permits.clone()), Patience::For(AMPLE)).await;
+            let error = failure(labelled(&other, "late", permits.clone()), Timeout::For(AMPLE)).await;
             assert_eq!(error.timeout_reason(), Some(TimeoutReason::Taken), "{error}");
             let label = |contender: &zklock::Contender| contender.about.as_ref()?.label.clone();
             let labels: Vec<_> = error.blockers().iter().filter_map(label).collect();
@@ -92,13 +92,13 @@ fn holders_of_permits_are_named() {
             );
             // One that has gone meanwhile is in nobody's way.
             held.0.release().await.expect("the end of the hold");
-            let two = labelled(&other, "late", permits.clone()).acquire_many(2, Patience::For(AMPLE)).await;
+            let two = labelled(&other, "late", permits.clone()).acquire_many(2, Timeout::For(AMPLE)).await;
             let error = two.expect_err("one is held");
             // The node of the wait above may still be there: its delete is sent without waiting.
             let labels: Vec<_> =
                 error.blockers().iter().filter_map(label).filter(|one| one != "late").collect();
             assert_eq!(labels, ["second"], "{error}");
-            let tried = labelled(&other, "late", permits).acquire_many(2, Patience::Try).await;
+            let tried = labelled(&other, "late", permits).acquire_many(2, Timeout::Try).await;
             assert_eq!(tried.expect_err("one is held").timeout_reason(), Some(TimeoutReason::Taken));
             held.1.release().await.expect("the end of the hold");
         }
@@ -117,10 +117,10 @@ fn a_free_lock_in_an_outage_is_unreachable_and_a_try_fails_to_connect() {
         silence(&proxy);
         let locks: [AnyLock; 3] = [(&mutex(&client, "/m")).into(), (&semaphore).into(), read_lock.into()];
         for lock in locks.clone() {
-            assert_eq!(reason(lock, Patience::For(SHORT)).await, Some(TimeoutReason::Unreachable));
+            assert_eq!(reason(lock, Timeout::For(SHORT)).await, Some(TimeoutReason::Unreachable));
         }
         for lock in locks.clone() {
-            let error = failure(lock, Patience::TryWithin(SHORT)).await;
+            let error = failure(lock, Timeout::TryWithin(SHORT)).await;
             assert_eq!(error.kind(), ErrorKind::ConnectionFailed, "{error}");
             assert!(!error.to_string().contains("within 600s"), "{error}");
         }
@@ -141,7 +141,7 @@ fn a_try_beside_a_waiter_that_was_not_answered_either_does_not_find_the_lock_tak
         let waiting = mutex(&client, "/m");
         let waiting = tokio::spawn(async move { waiting.acquire_within(Duration::from_secs(60)).await });
         proxy.saw(|request| request.op == op::CREATE).await;
-        let error = failure(&mutex(&client, "/m"), Patience::TryWithin(SHORT)).await;
+        let error = failure(&mutex(&client, "/m"), Timeout::TryWithin(SHORT)).await;
         assert_eq!(error.kind(), ErrorKind::ConnectionFailed, "{error}");
         waiting.abort();
     });
@@ -154,10 +154,10 @@ fn without_a_session_a_wait_is_unreachable_and_a_try_fails_to_connect() {
         let semaphore = Semaphore::new(&client, "/s", 2).expect("a path");
         let locks: [AnyLock; 2] = [(&mutex(&client, "/m")).into(), (&semaphore).into()];
         for lock in locks {
-            let error = failure(lock.clone(), Patience::For(SHORT)).await;
+            let error = failure(lock.clone(), Timeout::For(SHORT)).await;
             assert_eq!(error.timeout_reason(), Some(TimeoutReason::Unreachable), "{error}");
             assert_eq!(error.servers().len(), 1, "{error}");
-            let error = failure(lock, Patience::TryWithin(SHORT)).await;
+            let error = failure(lock, Timeout::TryWithin(SHORT)).await;
             assert_eq!((error.kind(), error.servers().len()), (ErrorKind::ConnectionFailed, 1), "{error}");
         }
     });
@@ -176,7 +176,7 @@ fn answers_that_show_nobody_leave_the_reason_unknown() {
             |request| if request.op == op::LIST && request.names("/m") { Fate::Wait } else { Fate::Pass },
         );
         let lock: Lock = mutex(&client, "/m").into();
-        assert_eq!(reason(&lock, Patience::For(SHORT)).await, Some(TimeoutReason::Unknown));
+        assert_eq!(reason(&lock, Timeout::For(SHORT)).await, Some(TimeoutReason::Unknown));
     });
 }
 

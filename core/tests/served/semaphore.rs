@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
-use zklock::{Client, ErrorKind, Lease, LockOptions, Patience, Permits, Semaphore};
+use zklock::{Client, ErrorKind, Lease, LockOptions, Permits, Semaphore, Timeout};
 
 use super::proxy::{Fate, Request, op};
 use super::{behind_proxy, client, options, run, server};
@@ -20,7 +20,7 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
         };
         let (greedy, modest) = (semaphore(&one), semaphore(&other));
         // It waits in its turn until there are three.
-        let waiting = tokio::spawn(async move { greedy.acquire_many(3, Patience::Forever).await });
+        let waiting = tokio::spawn(async move { greedy.acquire_many(3, Timeout::Forever).await });
         while modest.contenders().await.expect("an answer").is_empty() {
             tokio::task::yield_now().await;
         }
@@ -42,7 +42,7 @@ fn a_try_for_permits_that_cannot_be_held_together_ends() {
         // Each is over before all can be there.
         let briefly = LockOptions::default().max_hold(Duration::from_micros(1));
         let semaphore = Semaphore::with_options(&client, "/s", 2, briefly).expect("a path");
-        let tried = timeout(Duration::from_secs(20), semaphore.acquire_many(2, Patience::Try)).await;
+        let tried = timeout(Duration::from_secs(20), semaphore.acquire_many(2, Timeout::Try)).await;
         let refused = tried.expect("an end").expect_err("no permits");
         assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
     });
@@ -83,9 +83,9 @@ fn of_its_permits_a_semaphore_knows_how_many_are_free() {
         let client = client(&server.hosts()).await;
         let semaphore = Semaphore::new(&client, "/s", 3).expect("a path");
         let locked = || async { semaphore.locked().await.expect("an answer") };
-        let two = semaphore.acquire_many(2, Patience::Try).await.expect("two permits");
+        let two = semaphore.acquire_many(2, Timeout::Try).await.expect("two permits");
         assert_eq!((two.len(), locked().await), (2, false));
-        let refused = semaphore.acquire_many(2, Patience::Try).await.expect_err("only one is free");
+        let refused = semaphore.acquire_many(2, Timeout::Try).await.expect_err("only one is free");
         assert_eq!(refused.kind(), ErrorKind::LockTimeout);
         assert!(refused.to_string().contains("2 of 3 permits of \"/s\" are taken"), "{refused}");
         let third = semaphore.try_acquire().await.expect("an answer").expect("a permit");
@@ -102,7 +102,7 @@ fn of_its_permits_a_semaphore_knows_how_many_are_free() {
         assert_eq!(late.kind(), ErrorKind::LockTimeout);
         assert_eq!(client.stats().timeouts, 1, "one attempt, however many nodes it had");
         third.release().await.expect("the end of the hold");
-        assert_eq!(semaphore.acquire_many(3, Patience::Try).await.expect("all permits").len(), 3);
+        assert_eq!(semaphore.acquire_many(3, Timeout::Try).await.expect("all permits").len(), 3);
     });
 }
 
@@ -115,10 +115,10 @@ fn more_permits_than_are_counted_are_not_free_now() {
         let permits = Permits::SharedCount("/count".to_owned());
         let semaphore =
             Semaphore::with_options(&client, "/s", permits, LockOptions::default()).expect("a path");
-        let refused = semaphore.acquire_many(3, Patience::Try).await.expect_err("there are two");
+        let refused = semaphore.acquire_many(3, Timeout::Try).await.expect_err("there are two");
         assert_eq!(refused.kind(), ErrorKind::LockTimeout);
         assert!(refused.to_string().contains("there are only 2"), "{refused}");
-        assert_eq!(semaphore.acquire_many(2, Patience::Try).await.expect("both").len(), 2);
+        assert_eq!(semaphore.acquire_many(2, Timeout::Try).await.expect("both").len(), 2);
     });
 }
 
@@ -152,9 +152,9 @@ fn who_waited_for_its_turn_alone_has_waited() {
                 tokio::task::yield_now().await;
             }
         };
-        let permits = first.acquire_many(2, Patience::Forever).await.expect("both permits");
+        let permits = first.acquire_many(2, Timeout::Forever).await.expect("both permits");
         // It waits in its turn, with a node for each permit, and the other behind it.
-        let greedy = tokio::spawn(async move { second.acquire_many(2, Patience::Forever).await });
+        let greedy = tokio::spawn(async move { second.acquire_many(2, Timeout::Forever).await });
         until(5).await;
         let modest = tokio::spawn(async move { third.acquire().await });
         until(6).await;
@@ -194,7 +194,7 @@ fn a_semaphore_with_a_shared_count_that_never_reached_a_server_says_so() {
         proxy.cut(false);
         let limit = Duration::from_millis(300);
         let client = Client::new(options(&proxy.hosts).connect_timeout(limit).expect("a time-out"));
-        for patience in [Patience::Forever, Patience::For(Duration::from_secs(100)), Patience::Try] {
+        for patience in [Timeout::Forever, Timeout::For(Duration::from_secs(100)), Timeout::Try] {
             let refused = counted(&client).acquire_with(patience).await.expect_err("nobody answers");
             assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{patience:?}: {refused}");
             assert!(!refused.servers().is_empty(), "{refused}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::diary::Outcome;
-use crate::pace::{End, Server};
+use crate::connect_log::ConnectOutcome;
+use crate::connect_throttle::{AttemptEnd, Server};
 use crate::settings::Settings;
 
 /// A connection on which nothing has come for this part of the session's time-out fell silent: the client crate asks for a
@@ -16,14 +16,14 @@ const SILENT_FOR: (u32, u32) = (3, 10);
 
 /// One attempt. Ends when it is dropped: where a future that was given up ends, too.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct ConnectAttempt {
     settings: Settings,
     server: Server,
     began: Instant,
     /// Until when there has to be an answer.
     deadline: Option<Instant>,
     /// What is to be said of it if it ends now.
-    outcome: Outcome,
+    outcome: ConnectOutcome,
     /// When anything was heard last, and after which time without that the server is silent.
     heard: Instant,
     silent_for: Duration,
@@ -31,7 +31,7 @@ pub(crate) struct Attempt {
     hung_up: bool,
 }
 
-impl Attempt {
+impl ConnectAttempt {
     /// Begins one as soon as the server may be connected to.
     ///
     /// # Errors
@@ -43,10 +43,10 @@ impl Attempt {
         }
         let began = settings.pace().turn(&server).await;
         let deadline = settings.pace().limit(&server).map(|limit| began + limit);
-        let outcome = Outcome::Silent;
+        let outcome = ConnectOutcome::Silent;
         let (heard, silent_for, hung_up) = (began, Duration::MAX, false);
         let mut attempt = Self { settings, server, began, deadline, outcome, heard, silent_for, hung_up };
-        attempt.is_now(Outcome::Silent);
+        attempt.is_now(ConnectOutcome::Silent);
         Ok(attempt)
     }
 
@@ -60,7 +60,7 @@ impl Attempt {
     }
 
     /// Notes how far it has come, or why it ends.
-    pub(crate) fn is_now(&mut self, outcome: Outcome) {
+    pub(crate) fn is_now(&mut self, outcome: ConnectOutcome) {
         self.settings.diary().note(&self.server, self.began, outcome.clone());
         self.outcome = outcome;
     }
@@ -85,28 +85,34 @@ impl Attempt {
         &self.server
     }
 
-    pub(crate) fn outcome(&self) -> &Outcome {
+    pub(crate) fn outcome(&self) -> &ConnectOutcome {
         &self.outcome
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> AttemptEnd {
         match self.outcome {
-            Outcome::Unresolved | Outcome::HalfSecured | Outcome::Mute if !self.hung_up => End::NotAnswered,
-            Outcome::Silent => End::NotConnected,
-            Outcome::Answered if !self.hung_up && self.heard.elapsed() >= self.silent_for => End::FellSilent,
-            _ => End::Told,
+            ConnectOutcome::Unresolved | ConnectOutcome::HalfSecured | ConnectOutcome::Mute
+                if !self.hung_up =>
+            {
+                AttemptEnd::NotAnswered
+            }
+            ConnectOutcome::Silent => AttemptEnd::NotConnected,
+            ConnectOutcome::Answered if !self.hung_up && self.heard.elapsed() >= self.silent_for => {
+                AttemptEnd::FellSilent
+            }
+            _ => AttemptEnd::Told,
         }
     }
 }
 
 /// The server.
-impl fmt::Display for Attempt {
+impl fmt::Display for ConnectAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.server.0, self.server.1)
     }
 }
 
-impl Drop for Attempt {
+impl Drop for ConnectAttempt {
     fn drop(&mut self) {
         self.settings.diary().conclude(&self.server, self.began, self.outcome.clone());
         self.settings.pace().ended(&self.server, self.began, self.end());

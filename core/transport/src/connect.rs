@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
-use crate::attempt::Attempt;
-use crate::diary::Outcome;
-use crate::distrust;
-use crate::question;
+use crate::attempt::ConnectAttempt;
+use crate::connect_log::ConnectOutcome;
 use crate::settings::Settings;
 use crate::socket::Socket;
+use crate::srvr_probe;
 use crate::tls::Encryption;
+use crate::tls_failure;
 
 /// For how long an address is tried alone.
 const HEAD_START: Duration = Duration::from_millis(100);
@@ -29,8 +29,8 @@ pub(crate) fn used() -> bool {
 }
 
 /// Connects to a server as the settings say, once it may be connected to again.
-pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, Attempt)> {
-    let mut attempt = Attempt::begin(settings, host, port).await?;
+pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, ConnectAttempt)> {
+    let mut attempt = ConnectAttempt::begin(settings, host, port).await?;
     if attempt.settings().diary().wonders_about(attempt.server()) {
         let patience = attempt.settings().pace().urgency().question();
         let answer = timeout(patience, ask(attempt.settings(), host, port)).await;
@@ -51,48 +51,53 @@ pub(crate) fn no_answer() -> Error {
 }
 
 /// Asks a server that closes connections what it does.
-async fn ask(settings: &Settings, host: &str, port: u16) -> Result<Option<Outcome>> {
+async fn ask(settings: &Settings, host: &str, port: u16) -> Result<Option<ConnectOutcome>> {
     let socket = open(settings.clone(), host, port, drop).await?;
-    question::ask(socket).await
+    srvr_probe::ask(socket).await
 }
 
 /// Connects, and says how far it has come.
-async fn open(settings: Settings, host: &str, port: u16, mut is_now: impl FnMut(Outcome)) -> Result<Socket> {
+async fn open(
+    settings: Settings,
+    host: &str,
+    port: u16,
+    mut is_now: impl FnMut(ConnectOutcome),
+) -> Result<Socket> {
     #[cfg(feature = "_simulation")]
     if let Some(connected) = crate::simulated::connect(host, port).await {
-        let stream = connected.inspect_err(|error| is_now(Outcome::Unreachable(error.to_string())))?;
+        let stream = connected.inspect_err(|error| is_now(ConnectOutcome::Unreachable(error.to_string())))?;
         USED.store(true, Ordering::Relaxed);
-        is_now(Outcome::Mute);
+        is_now(ConnectOutcome::Mute);
         return Ok(Socket::Simulated(stream));
     }
     let Some(encryption) = settings.encryption() else {
         let stream = reach(host, port, &mut is_now).await?;
-        is_now(Outcome::Mute);
+        is_now(ConnectOutcome::Mute);
         return Ok(Socket::Plain(stream));
     };
     let name = Encryption::name(host).inspect_err(|error| is_now(unsecured(error)))?;
     let stream = reach(host, port, &mut is_now).await?;
-    is_now(Outcome::HalfSecured);
+    is_now(ConnectOutcome::HalfSecured);
     let secured = encryption.secure(stream, name).await;
     let secured = secured.inspect_err(|error| is_now(unsecured(error)))?;
-    is_now(Outcome::Mute);
+    is_now(ConnectOutcome::Mute);
     Ok(Socket::Secured(Box::new(secured)))
 }
 
-fn unsecured(error: &Error) -> Outcome {
-    Outcome::Unsecured(distrust::why(error), error.to_string())
+fn unsecured(error: &Error) -> ConnectOutcome {
+    ConnectOutcome::Unsecured(tls_failure::why(error), error.to_string())
 }
 
-async fn reach(host: &str, port: u16, is_now: &mut impl FnMut(Outcome)) -> Result<TcpStream> {
+async fn reach(host: &str, port: u16, is_now: &mut impl FnMut(ConnectOutcome)) -> Result<TcpStream> {
     let reached = dial(host, port, is_now).await;
     reached.inspect_err(|error| {
         let (problem, inner) = (error.to_string(), error.get_ref());
         is_now(match error.kind() {
             _ if inner.and_then(|inner| inner.downcast_ref::<UnknownHost>()).is_some() => {
-                Outcome::UnknownHost(problem)
+                ConnectOutcome::UnknownHost(problem)
             }
-            ErrorKind::ConnectionRefused => Outcome::Refused(problem),
-            _ => Outcome::Unreachable(problem),
+            ErrorKind::ConnectionRefused => ConnectOutcome::Refused(problem),
+            _ => ConnectOutcome::Unreachable(problem),
         });
     })
 }
@@ -110,15 +115,19 @@ impl fmt::Display for UnknownHost {
 impl std::error::Error for UnknownHost {}
 
 /// Connects to the first address of `host` that answers, and says how far it has come.
-pub(crate) async fn dial(host: &str, port: u16, is_now: &mut impl FnMut(Outcome)) -> Result<TcpStream> {
+pub(crate) async fn dial(
+    host: &str,
+    port: u16,
+    is_now: &mut impl FnMut(ConnectOutcome),
+) -> Result<TcpStream> {
     let connected = if let Ok(ip) = host.parse::<IpAddr>() {
         // An address needs no resolver, and a resolver needs a thread.
         TcpStream::connect(SocketAddr::new(ip, port)).await
     } else {
-        is_now(Outcome::Unresolved);
+        is_now(ConnectOutcome::Unresolved);
         let found = tokio::net::lookup_host((host, port)).await;
         let found = found.map_err(|error| Error::new(error.kind(), UnknownHost(error.to_string())))?;
-        is_now(Outcome::Silent);
+        is_now(ConnectOutcome::Silent);
         connect_to_any(found).await
     };
     let stream = connected?;

@@ -5,35 +5,35 @@
 //! to read more than so much) does not pass through it: [`Settings`] travel along with the task.
 
 mod attempt;
-mod bundle;
 mod connect;
-mod diary;
-mod distrust;
-mod guard;
-mod heard;
-mod pace;
+mod connect_log;
+mod connect_throttle;
+mod frame_validator;
 mod pem;
-mod question;
+mod server_contact;
 mod settings;
 #[cfg(feature = "_simulation")]
 #[doc(hidden)]
 pub mod simulated;
 mod socket;
+mod srvr_probe;
 mod stream;
 mod timer;
 #[cfg_attr(not(feature = "_tls"), path = "no_tls.rs")]
 mod tls;
+mod tls_failure;
+mod write_coalescing;
 
-pub use diary::{Entry, Outcome};
-pub use distrust::Distrust;
-pub use guard::{Limits, TooLarge};
-pub use heard::{Heard, Scribe};
-pub use pace::Urgency;
+pub use connect_log::{ConnectOutcome, ServerAttempt};
+pub use connect_throttle::Urgency;
+pub use frame_validator::{Limits, TooLarge};
 pub use pem::PemError;
+pub use server_contact::{ContactRecorder, LastContact};
 pub use settings::{Settings, inherit};
 pub use stream::TcpStream;
 pub use timer::Timer;
 pub use tls::Encryption;
+pub use tls_failure::Distrust;
 
 /// Whether these sockets and timers have carried anything. A program that lacks the stand-ins has others.
 #[must_use]

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use crate::diary::{Diary, Entry};
-use crate::guard::Limits;
-use crate::heard::Heard;
-use crate::pace::{Pace, Urgency};
+use crate::connect_log::{ConnectLog, ServerAttempt};
+use crate::connect_throttle::{ConnectThrottle, Urgency};
+use crate::frame_validator::Limits;
+use crate::server_contact::LastContact;
 use crate::tls::Encryption;
 
 tokio::task_local! {
@@ -19,15 +19,15 @@ tokio::task_local! {
 
 /// What the connections of one client have in common. Clones share everything.
 #[derive(Clone, Debug)]
-pub struct Settings(Arc<Inner>, Heard);
+pub struct Settings(Arc<Inner>, LastContact);
 
 #[derive(Debug)]
 struct Inner {
     limits: Limits,
     /// What the next connection is encrypted with, if it is.
     encryption: Mutex<Option<Encryption>>,
-    pace: Pace,
-    diary: Diary,
+    pace: ConnectThrottle,
+    diary: ConnectLog,
     /// Reads the clock of the moments in `heard`.
     clock: fn() -> u64,
     /// When a server last answered anything, on any connection; 0 if none has.
@@ -61,8 +61,8 @@ impl Settings {
         let inner = Arc::new(Inner {
             limits,
             encryption: Mutex::default(),
-            pace: Pace::new(random),
-            diary: Diary::default(),
+            pace: ConnectThrottle::new(random),
+            diary: ConnectLog::default(),
             clock,
             last_answer: AtomicU64::new(0),
             is_probe,
@@ -70,7 +70,7 @@ impl Settings {
             without_password: AtomicBool::new(false),
             skipped: AtomicU64::new(0),
         });
-        Self(inner, Heard::default())
+        Self(inner, LastContact::default())
     }
 
     /// Encrypts all further connections.
@@ -116,13 +116,13 @@ impl Settings {
 
     /// The outcome of the last attempt that has failed since then, for each server.
     #[must_use]
-    pub fn failures_since(&self, since: Instant) -> Vec<Entry> {
+    pub fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
         self.0.diary.failures_since(since)
     }
 
     /// What became of the last attempt to connect to each server.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<ServerAttempt> {
         self.0.diary.entries()
     }
 
@@ -134,7 +134,7 @@ impl Settings {
 
     /// When the server of the current connection heard of the client.
     #[must_use]
-    pub fn heard(&self) -> Heard {
+    pub fn heard(&self) -> LastContact {
         self.1.clone()
     }
 
@@ -154,7 +154,7 @@ impl Settings {
     /// that is given up may come to stand after that of the next one.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
-        Self(Arc::clone(&self.0), Heard::default())
+        Self(Arc::clone(&self.0), LastContact::default())
     }
 
     /// Runs `future` so that the connections which it makes follow these settings.
@@ -190,11 +190,11 @@ impl Settings {
         (self.0.clock)()
     }
 
-    pub(crate) fn pace(&self) -> &Pace {
+    pub(crate) fn pace(&self) -> &ConnectThrottle {
         &self.0.pace
     }
 
-    pub(crate) fn diary(&self) -> &Diary {
+    pub(crate) fn diary(&self) -> &ConnectLog {
         &self.0.diary
     }
 }

@@ -10,15 +10,15 @@ use futures_io::{AsyncRead, AsyncWrite};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::time::{Sleep, sleep_until};
 
-use crate::attempt::Attempt;
-use crate::bundle::Bundle;
+use crate::attempt::ConnectAttempt;
 use crate::connect::{connect, dial, no_answer};
-use crate::diary::Outcome;
-use crate::distrust;
-use crate::guard::{Guard, Sign};
-use crate::heard::Scribe;
+use crate::connect_log::ConnectOutcome;
+use crate::frame_validator::{FrameValidator, Sign};
+use crate::server_contact::ContactRecorder;
 use crate::settings::Settings;
 use crate::socket::Socket;
+use crate::tls_failure;
+use crate::write_coalescing::Bundle;
 
 /// A connected stream with Nagle's algorithm off.
 #[derive(Debug)]
@@ -32,12 +32,12 @@ pub struct TcpStream {
 
 #[derive(Debug)]
 struct Guarded {
-    guard: Guard,
-    attempt: Attempt,
+    guard: FrameValidator,
+    attempt: ConnectAttempt,
     /// Goes off when the handshake was not answered in time. None once it was, or if there is no other server to try.
     patience: Option<Pin<Box<Sleep>>>,
     /// Notes what the server has heard, once it has a session.
-    scribe: Option<Scribe>,
+    scribe: Option<ContactRecorder>,
 }
 
 impl TcpStream {
@@ -66,7 +66,7 @@ impl TcpStream {
         if !settings.follow() {
             return Err(Error::new(ErrorKind::Unsupported, "no connection, only a probe of the settings"));
         }
-        let guard = Guard::new(settings.limits());
+        let guard = FrameValidator::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
         // The socket is closed before another server is asked: there are never two handshakes of one session at once, of
         // which the slower would take the session over.
@@ -106,8 +106,8 @@ impl Guarded {
             match self.guard.take(buf)? {
                 0 => {}
                 count => {
-                    if *self.attempt.outcome() == Outcome::Mute {
-                        self.attempt.is_now(Outcome::Answered);
+                    if *self.attempt.outcome() == ConnectOutcome::Mute {
+                        self.attempt.is_now(ConnectOutcome::Answered);
                         self.patience = None;
                     }
                     return Poll::Ready(Ok(count));
@@ -141,8 +141,8 @@ impl Guarded {
         self.guard.received(arrived);
         self.note_heard();
         if let Some(malformed) = self.guard.failure() {
-            let outcome = Outcome::Malformed(malformed.to_string());
-            if *self.attempt.outcome() == Outcome::Answered {
+            let outcome = ConnectOutcome::Malformed(malformed.to_string());
+            if *self.attempt.outcome() == ConnectOutcome::Answered {
                 tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
             } else {
                 // It comes again with each attempt. Core tells of it, with what the others did.
@@ -183,11 +183,12 @@ impl Guarded {
 
     fn ended(&mut self, error: Option<&Error>) {
         self.attempt.hangs_up();
-        if *self.attempt.outcome() == Outcome::Mute {
+        if *self.attempt.outcome() == ConnectOutcome::Mute {
             // Encryption reports in this way what the server thinks of our certificate.
             let trust = error.filter(|error| error.kind() == ErrorKind::InvalidData);
-            let unsecured = |error: &Error| Outcome::Unsecured(distrust::why(error), error.to_string());
-            let outcome = trust.map_or(Outcome::Closed, unsecured);
+            let unsecured =
+                |error: &Error| ConnectOutcome::Unsecured(tls_failure::why(error), error.to_string());
+            let outcome = trust.map_or(ConnectOutcome::Closed, unsecured);
             self.attempt.is_now(outcome);
         }
     }
@@ -264,7 +265,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::TcpStream;
-    use crate::guard::Limits;
+    use crate::frame_validator::Limits;
     use crate::settings::Settings;
 
     // Elsewhere a reset may take with it what was not read before it.

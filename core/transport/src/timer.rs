@@ -115,7 +115,7 @@ impl futures_core::Stream for Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::Limits;
+    use crate::frame_validator::Limits;
 
     /// In what time a timer fires, in whole seconds.
     fn seconds(timer: &Timer) -> u128 {

@@ -18,8 +18,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use crate::distrust::{self, Distrust};
 use crate::pem::PemError;
+use crate::tls_failure::{self, Distrust};
 
 /// An encrypted connection.
 pub(crate) type Secured = tokio_rustls::client::TlsStream<TcpStream>;
@@ -101,7 +101,7 @@ impl Encryption {
         let name = ServerName::try_from(host.strip_suffix('.').unwrap_or(host));
         let name = name.map_err(|_| {
             let problem = format!("{host:?} is no name that a certificate can hold");
-            distrust::error(ErrorKind::InvalidInput, Distrust::Name, problem)
+            tls_failure::error(ErrorKind::InvalidInput, Distrust::Name, problem)
         })?;
         Ok(Name(name.to_owned()))
     }
@@ -112,7 +112,7 @@ impl Encryption {
             if error.kind() == ErrorKind::UnexpectedEof {
                 let problem = "the server closed the connection during the TLS handshake: \
                     its port may not be the one for TLS, or it does not accept this client's certificate";
-                return distrust::error(error.kind(), Distrust::Other, problem);
+                return tls_failure::error(error.kind(), Distrust::Other, problem);
             }
             explain(error)
         })
@@ -157,7 +157,7 @@ pub(crate) fn explain(error: Error) -> Error {
         }
         problem => (Distrust::Other, format!("TLS failed: {problem}")),
     };
-    distrust::error(ErrorKind::InvalidData, why, text)
+    tls_failure::error(ErrorKind::InvalidData, why, text)
 }
 
 fn another_name(names: &str) -> String {

@@ -27,11 +27,11 @@
 //! that one sequence alone.
 
 mod genes;
+mod messages;
 mod pair;
 mod replies;
 mod side;
 mod steps;
-mod wire;
 
 use std::cell::RefCell;
 use std::env;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use crate::messages::{Line, Record};
 use crate::replies::{Lens, Said, Shape};
 use crate::side::{Client, LONG, Side};
 use crate::steps::{Op, Path, Place, SESSIONS, Step};
-use crate::wire::{Line, Record};
 
 /// How far the times in two Stats of the same step may be apart, in milliseconds.
 const APART: i64 = 10_000;

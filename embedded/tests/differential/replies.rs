@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use crate::wire::{BadReply, Fields};
+use crate::messages::{BadReply, Fields};
 
 /// What one server's numbers mean.
 #[derive(Default)]

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::messages::{BadReply, Fields, Line, Record};
 use crate::replies::{Lens, Said, Shape};
 use crate::steps::SESSIONS;
-use crate::wire::{BadReply, Fields, Line, Record};
 
 /// The time-out that clients ask for, in milliseconds: no session ends by itself meanwhile.
 pub(crate) const LONG: i32 = 60_000;

@@ -1,7 +1,7 @@
 //! What the sessions do, and how it is sent.
 
+use crate::messages::Record;
 use crate::replies::Shape;
-use crate::wire::Record;
 
 pub(crate) const SESSIONS: usize = 3;
 

@@ -27,8 +27,8 @@ _R = TypeVar("_R")
 _ANYBODY = _zklock.Owner()
 
 # What no argument stands for, checked once.
-_FOREVER = _zklock.Patience(True, None)
-_ACKNOWLEDGED = _zklock.ReleasePatience(True, None)
+_FOREVER = _zklock.Timeout(True, None)
+_ACKNOWLEDGED = _zklock.ReleaseTimeout(True, None)
 
 # Tell the scopes of a hold from those of its lock and of other holds.
 _numbers = itertools.count(1)
@@ -65,7 +65,7 @@ class Acquirable(Generic[_L]):
         owner = this_task()
         patience = _FOREVER
         if blocking is not True or timeout != -1 or connect_timeout is not None:
-            patience = _zklock.Patience(blocking, timeout, connect_timeout)
+            patience = _zklock.Timeout(blocking, timeout, connect_timeout)
         return Answer(self._acquire(owner, patience), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
@@ -80,7 +80,7 @@ class Acquirable(Generic[_L]):
         See `Lease.release`. Raises `NotHeld` if there is none.
         """
         unlimited = wait is True and timeout is None
-        patience = _ACKNOWLEDGED if unlimited else _zklock.ReleasePatience(wait, timeout)
+        patience = _ACKNOWLEDGED if unlimited else _zklock.ReleaseTimeout(wait, timeout)
         lease: _L = _zklock.take_newest(self._inner, self._caller())
         return lease._release(patience)
 
@@ -93,7 +93,7 @@ class Acquirable(Generic[_L]):
 
         See `zklock.Lock.hold`.
         """
-        return Hold(self, _zklock.Patience(True, timeout, connect_timeout))
+        return Hold(self, _zklock.Timeout(True, timeout, connect_timeout))
 
     def __call__(
         self, function: Callable[_P, Coroutine[Any, Any, _R]], /
@@ -121,7 +121,7 @@ class Acquirable(Generic[_L]):
         newest: _L | None = _zklock.newest(self._inner, self._caller())
         return newest
 
-    async def _take(self, owner: _zklock.Owner, patience: _zklock.Patience, site: _zklock.Site | None) -> _L:
+    async def _take(self, owner: _zklock.Owner, patience: _zklock.Timeout, site: _zklock.Site | None) -> _L:
         """Acquire, perhaps as a scope that is entered there."""
         inner: Any = _zklock.reenter(self._inner, owner)
         if inner is None:
@@ -131,7 +131,7 @@ class Acquirable(Generic[_L]):
         _zklock.push(self._inner, owner, inner, lease, scope)
         return lease
 
-    async def _acquire(self, owner: _zklock.Owner, patience: _zklock.Patience) -> bool:
+    async def _acquire(self, owner: _zklock.Owner, patience: _zklock.Timeout) -> bool:
         # As `_take` does it, but what is done at once does not pay for a second coroutine.
         inner = _zklock.reenter(self._inner, owner)
         if inner is not None:
@@ -143,7 +143,7 @@ class Acquirable(Generic[_L]):
             return False
         return True
 
-    def _enter(self, patience: _zklock.Patience, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:
+    def _enter(self, patience: _zklock.Timeout, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:
         # The type of what an async function returns, which some checkers tell from that of other coroutines.
         return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), patience, site))
 
@@ -173,7 +173,7 @@ class Hold(Generic[_L]):
 
     __slots__ = ("_entered", "_lock", "_number", "_patience")
 
-    def __init__(self, lock: Acquirable[_L], patience: _zklock.Patience) -> None:
+    def __init__(self, lock: Acquirable[_L], patience: _zklock.Timeout) -> None:
         self._lock: Acquirable[_L] = lock
         self._patience = patience
         self._number = next(_numbers)

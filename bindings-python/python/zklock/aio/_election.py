@@ -78,7 +78,7 @@ class Election:
 
         Cancelling it withdraws the candidate.
         """
-        return self._lead_on(_zklock.Patience(True, timeout, connect_timeout))
+        return self._lead_on(_zklock.Timeout(True, timeout, connect_timeout))
 
     def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
         """An asynchronous context manager that campaigns, and resigns at the end of its block.
@@ -89,7 +89,7 @@ class Election:
 
         The loss of the leadership cancels the task inside the block, whose end then raises `LockLost`.
         """
-        return Lead(self, _zklock.Patience(True, timeout, connect_timeout))
+        return Lead(self, _zklock.Timeout(True, timeout, connect_timeout))
 
     def leader(self) -> Coroutine[Any, Any, Candidate | None]:
         """Who leads, or is about to; None if there is no candidate. See `zklock.Election.leader`.
@@ -145,11 +145,11 @@ class Election:
     def __repr__(self) -> str:
         return represent(self._inner)
 
-    async def _campaign(self, patience: _zklock.Patience) -> Leadership:
+    async def _campaign(self, patience: _zklock.Timeout) -> Leadership:
         inner = await outcome(_zklock.start_campaign(self._inner, patience))
         return Leadership(inner)
 
-    async def _lead_on(self, patience: _zklock.Patience) -> Leadership:
+    async def _lead_on(self, patience: _zklock.Timeout) -> Leadership:
         inner = await outcome(_zklock.start_campaign(self._inner, patience))
         leadership = Leadership(inner)
         _zklock.keep(self._inner, inner, leadership)
@@ -162,7 +162,7 @@ class Lead:
 
     __slots__ = ("_election", "_patience", "_scopes")
 
-    def __init__(self, election: Election, patience: _zklock.Patience) -> None:
+    def __init__(self, election: Election, patience: _zklock.Timeout) -> None:
         self._election = election
         self._patience = patience
         self._scopes = _zklock.Scopes()

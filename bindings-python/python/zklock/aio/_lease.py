@@ -56,9 +56,9 @@ class Level(Generic[_I]):
         Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
         together with `wait=False`.
         """
-        return self._release(_zklock.ReleasePatience(wait, timeout))
+        return self._release(_zklock.ReleaseTimeout(wait, timeout))
 
-    def _release(self, patience: _zklock.ReleasePatience) -> Coroutine[Any, Any, None]:
+    def _release(self, patience: _zklock.ReleaseTimeout) -> Coroutine[Any, Any, None]:
         return Begun(_zklock.start_release(self._inner, patience))
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ class Lease(Level[_zklock.Lease]):
         ...     await lease.wait_lost(timeout=0.1)
         False
         """
-        _zklock.Patience(True, timeout)
+        _zklock.Timeout(True, timeout)
         ended = outcome(_zklock.start_wait_lost(self._inner))
         try:
             return await asyncio.wait_for(ended, None if timeout == -1 else timeout)

@@ -34,7 +34,7 @@ from zklock import (
     PermitsMismatch,
     ReadWriteLock,
 )
-from zklock._zklock import Owner, Patience, Pending, pin, start_acquire, start_wait_lost
+from zklock._zklock import Owner, Pending, Timeout, pin, start_acquire, start_wait_lost
 
 __all__ = [
     "CancelledError",
@@ -162,7 +162,7 @@ class _Recipe:
         if timeout is not None and timeout < 0:
             raise BadArgument(f"timeout: {timeout} is below zero; None waits as long as it takes")
         # Checks them, before anything waits.
-        Patience(blocking, timeout)
+        Timeout(blocking, timeout)
         if self._pid != os.getpid():
             # A forked child inherited what is its parent's, perhaps while another thread was at work in it.
             self._begin()
@@ -181,7 +181,7 @@ class _Recipe:
             if not (blocking and self._wait(start_wait_lost(lease), _left(deadline))):
                 return False
         # Each acquire has an owner of its own: one thread's locks exclude each other too.
-        acquiring = start_acquire(self._lock, Owner(), Patience(blocking, _left(deadline)))
+        acquiring = start_acquire(self._lock, Owner(), Timeout(blocking, _left(deadline)))
         self._wait(acquiring, None)
         try:
             lease = acquiring.take()

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use zookeeper_client as zk;
 
 use crate::metrics::RequestKind;
-use crate::metrics::recorder::Meter;
+use crate::metrics::recorder::Recorder;
 
 #[derive(Clone)]
-pub(in crate::driver) struct Metered {
+pub(in crate::driver) struct CountedClient {
     client: zk::Client,
-    meter: Arc<Meter>,
+    recorder: Arc<Recorder>,
 }
 
-impl Metered {
-    pub(in crate::driver) fn new(client: zk::Client, meter: Arc<Meter>) -> Self {
-        Self { client, meter }
+impl CountedClient {
+    pub(in crate::driver) fn new(client: zk::Client, recorder: Arc<Recorder>) -> Self {
+        Self { client, recorder }
     }
 
     /// Sends one request of this kind. There is no other way to send one, so that none goes uncounted.
     pub(in crate::driver) fn ask(&self, request: RequestKind) -> &zk::Client {
-        self.meter.requested(request);
+        self.recorder.requested(request);
         &self.client
     }
 

@@ -2,12 +2,12 @@
 
 use zookeeper_client as zk;
 
-use super::counted_client::Metered;
+use super::counted_client::CountedClient;
 use super::requests::ANY_VERSION;
-use crate::driver::mailbox::{Checked, News, OwnNode};
+use crate::driver::mailbox::{Checked, OwnNode, SessionEvent};
 use crate::metrics::RequestKind;
-use crate::runtime::clock::Moment;
-use crate::session::reply::{Beat, Verdict, beaten, missing_at};
+use crate::runtime::clock::BootInstant;
+use crate::session::reply::{Beat, SessionEvidence, beaten, missing_at};
 use crate::session::term::Term;
 
 /// Proves a session: a transaction that changes nothing is a committed write, even when it finds a node missing, or one
@@ -17,20 +17,20 @@ use crate::session::term::Term;
 /// ours gives us another, and the client crate accepts that silently (rule 11). Then a node of ours exists but does not
 /// belong to the session.
 pub(in crate::driver) async fn heartbeat(
-    client: &Metered,
+    client: &CountedClient,
     term: &Term,
     (epoch, connection): (u64, u64),
     mut nodes: Vec<OwnNode>,
-    report: impl Fn(News),
+    report: impl Fn(SessionEvent),
 ) {
-    let checked = |missing, last| report(News::Beaten(epoch, connection, Checked { missing, last }));
+    let checked = |missing, last| report(SessionEvent::Beaten(epoch, connection, Checked { missing, last }));
     let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for one in &nodes {
         if writer.add_check_version(&path(one), ANY_VERSION).is_err() {
             return checked(Vec::new(), None);
         }
     }
-    let sent = Moment::now();
+    let sent = BootInstant::now();
     let committed = writer.commit();
     // Answered after the transaction, by a server that knows everything that was committed before it.
     let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection));
@@ -48,9 +48,9 @@ pub(in crate::driver) async fn heartbeat(
     };
     let Beat { verdict, missing, unreadable } = beaten(&committed, owned);
     match verdict {
-        Verdict::Alive => term.prove(sent, connection),
-        Verdict::Over => return report(News::Over(epoch)),
-        Verdict::Unknown => {}
+        SessionEvidence::Alive => term.prove(sent, connection),
+        SessionEvidence::Over => return report(SessionEvent::Over(epoch)),
+        SessionEvidence::Unknown => {}
     }
     // Reported in any case: holders that are suspended are told of the proof.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
@@ -77,7 +77,7 @@ pub(in crate::driver) async fn heartbeat(
 /// is missing or may not be read, a multiRead does not. Ephemeral nodes have no children, so the answer is short.
 ///
 /// To be asked behind an answered transaction, so that the server knows our nodes.
-async fn missing_ones(client: &Metered, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
+async fn missing_ones(client: &CountedClient, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
     let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
     nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;
     let found = reader.commit().await.ok().filter(|found| found.len() == nodes.len())?;

@@ -6,22 +6,22 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zookeeper_client as zk;
 
-use super::counted_client::Metered;
-use super::requests::Route;
+use super::counted_client::CountedClient;
+use super::requests::SessionContext;
 use super::unanswered::Unanswered;
-use super::{Change, Link, Live, Stage};
-use crate::driver::mailbox::{Checked, Input, News};
-use crate::runtime::clock::Moment;
+use super::{Connection, ConnectionEvent, Live, SessionStage};
+use crate::driver::mailbox::{Checked, Input, SessionEvent};
+use crate::runtime::clock::BootInstant;
 use crate::session::certificates::Certificates;
 use crate::session::term::Term;
-use crate::session::watch_budget::WatchRoom;
-use crate::session::{Denial, Search, Session};
+use crate::session::watch_budget::WatchBudget;
+use crate::session::{ConnectRefusal, Search, Session};
 use crate::{runtime, session};
 
-impl Link {
+impl Connection {
     /// Looks for a session, unless there is one or it is already being looked for. Returns whether it began to.
     pub(in crate::driver) fn start(&mut self) -> bool {
-        let idle = matches!(self.stage, Stage::Idle);
+        let idle = matches!(self.stage, SessionStage::Idle);
         if idle {
             self.search(None, Duration::ZERO);
         }
@@ -30,12 +30,12 @@ impl Link {
 
     /// Stops looking. Returns whether it did.
     pub(in crate::driver) fn stop(&mut self) -> bool {
-        let Stage::Searching(search) = &self.stage else {
+        let SessionStage::Searching(search) = &self.stage else {
             return false;
         };
         search.abort();
         self.epoch += 1;
-        self.stage = Stage::Idle;
+        self.stage = SessionStage::Idle;
         true
     }
 
@@ -53,66 +53,68 @@ impl Link {
                 outages,
             };
             let established = search.establish(previous, pause).await;
-            sender.send(Input::News(News::Established(epoch, established))).ok();
+            sender.send(Input::News(SessionEvent::Established(epoch, established))).ok();
         })));
-        self.stage = Stage::Searching(search.abort_handle());
+        self.stage = SessionStage::Searching(search.abort_handle());
     }
 
-    pub(in crate::driver) fn handle(&mut self, event: News) -> Change {
+    pub(in crate::driver) fn handle(&mut self, event: SessionEvent) -> ConnectionEvent {
         match event {
-            News::Established(epoch, Ok(session)) if epoch == self.epoch => self.begin(session),
-            News::Established(epoch, Err(denial)) if epoch == self.epoch => {
-                self.stage = Stage::Idle;
-                Change::Refused(denial)
+            SessionEvent::Established(epoch, Ok(session)) if epoch == self.epoch => self.begin(session),
+            SessionEvent::Established(epoch, Err(denial)) if epoch == self.epoch => {
+                self.stage = SessionStage::Idle;
+                ConnectionEvent::Refused(denial)
             }
-            News::Established(_, Ok(session)) => {
+            SessionEvent::Established(_, Ok(session)) => {
                 // Nobody has waited for it to the end. The server need not keep it.
                 self.spawn(async {
                     session::close(session, session::CLOSE_LIMIT).await;
                 });
-                Change::None
+                ConnectionEvent::None
             }
-            News::State(epoch, state) if epoch == self.epoch => self.changed(state),
-            News::Over(epoch) if epoch == self.epoch => self.lose(),
-            News::Unserved(epoch) if epoch == self.epoch && self.claims_to_live() => {
-                tracing::error!("a bug: what serves the session has ended, as after a panic");
+            SessionEvent::State(epoch, state) if epoch == self.epoch => self.changed(state),
+            SessionEvent::Over(epoch) if epoch == self.epoch => self.lose(),
+            SessionEvent::Unserved(epoch) if epoch == self.epoch && self.claims_to_live() => {
+                tracing::error!("BUG: the task that serves the session ended unexpectedly");
                 self.lose()
             }
-            News::Panicked(epoch, panic) if epoch == self.epoch => {
+            SessionEvent::Panicked(epoch, panic) if epoch == self.epoch => {
                 tracing::error!(%panic, "a bug: something that runs on the session panicked");
                 self.lose()
             }
-            News::Beaten(epoch, connection, checked)
+            SessionEvent::Beaten(epoch, connection, checked)
                 if epoch == self.epoch && self.is_current(connection) =>
             {
                 if !checked.missing.is_empty() {
                     // Perhaps no proof: the node that would have told whose session this is may be a missing one.
                     self.answered();
                 }
-                Change::Checked(checked)
+                ConnectionEvent::Checked(checked)
             }
             // The connection was lost with the answer. A node that was there and is missing does not come back, so its
             // lease need not wait for the next connection, which checks the others.
-            News::Beaten(epoch, _, Checked { missing, .. }) if epoch == self.epoch && !missing.is_empty() => {
-                Change::Checked(Checked { missing, last: None })
+            SessionEvent::Beaten(epoch, _, Checked { missing, .. })
+                if epoch == self.epoch && !missing.is_empty() =>
+            {
+                ConnectionEvent::Checked(Checked { missing, last: None })
             }
-            _ => Change::None,
+            _ => ConnectionEvent::None,
         }
     }
 
     /// Whether the client crate has not said that the session is over.
     fn claims_to_live(&self) -> bool {
-        matches!(&self.stage, Stage::Live(live) if !live.session.client.state().is_terminated())
+        matches!(&self.stage, SessionStage::Live(live) if !live.session.client.state().is_terminated())
     }
 
-    fn begin(&mut self, session: Session) -> Change {
+    fn begin(&mut self, session: Session) -> ConnectionEvent {
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let (mut states, mut tasks) = (session.client.state_watcher(), session.tasks.clone());
         let state = session.client.state();
         let timeout = session.client.session_timeout();
-        let term = Arc::new(Term::new(timeout, self.connection).with(session.heard.clone()));
-        let route = Arc::new(Route {
-            client: Metered::new(session.client.clone(), Arc::clone(&self.meter)),
+        let term = Arc::new(Term::new(timeout, self.number).with(session.heard.clone()));
+        let route = Arc::new(SessionContext {
+            client: CountedClient::new(session.client.clone(), Arc::clone(&self.recorder)),
             tasks: session.tasks.clone(),
             term: Arc::clone(&term),
             chroot: self.options.hosts.chroot.len(),
@@ -121,18 +123,19 @@ impl Link {
             epoch,
             sender: self.sender.clone(),
         });
-        let (since, connected, began) = (Moment::now(), false, false);
+        let (since, connected, began) = (BootInstant::now(), false, false);
         let (renewing, telling) = (None, None);
-        self.stage = Stage::Live(Live { session, route, since, term, connected, began, renewing, telling });
+        self.stage =
+            SessionStage::Live(Live { session, route, since, term, connected, began, renewing, telling });
         self.spawn(async move {
             loop {
                 let news = tokio::select! {
                     biased;
-                    state = states.changed() => News::State(epoch, state),
-                    () = tasks.ended() => News::Unserved(epoch),
+                    state = states.changed() => SessionEvent::State(epoch, state),
+                    () = tasks.ended() => SessionEvent::Unserved(epoch),
                 };
                 let last = match &news {
-                    News::State(_, state) => state.is_terminated(),
+                    SessionEvent::State(_, state) => state.is_terminated(),
                     _ => true,
                 };
                 // Where nobody is told any more, the driver is gone, and this task with it.
@@ -145,9 +148,9 @@ impl Link {
         self.changed(state)
     }
 
-    pub(in crate::driver) fn changed(&mut self, state: zk::SessionState) -> Change {
-        let Stage::Live(live) = &mut self.stage else {
-            return Change::None;
+    pub(in crate::driver) fn changed(&mut self, state: zk::SessionState) -> ConnectionEvent {
+        let SessionStage::Live(live) = &mut self.stage else {
+            return ConnectionEvent::None;
         };
         match state {
             zk::SessionState::SyncConnected => {
@@ -159,25 +162,25 @@ impl Link {
                 self.outages.end();
                 let session_id = live.session.client.session_id().0;
                 if std::mem::replace(&mut live.began, true) {
-                    Change::Reconnected
+                    ConnectionEvent::Reconnected
                 } else {
-                    Change::Began { session_id, timeout: live.term.session_timeout() }
+                    ConnectionEvent::Began { session_id, timeout: live.term.session_timeout() }
                 }
             }
             // Never requested, and never enough to hold a lock through (rule 16).
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
-                self.connection += 1;
-                live.term.moved(self.connection);
+                self.number += 1;
+                live.term.moved(self.number);
                 live.connected = false;
                 self.unanswered.disconnects();
                 let began = live.began;
                 self.keep_renewing();
                 self.keep_telling();
-                if began { Change::Disconnected } else { Change::None }
+                if began { ConnectionEvent::Disconnected } else { ConnectionEvent::None }
             }
             zk::SessionState::AuthFailed => {
                 self.end();
-                Change::Refused(Denial::Credentials)
+                ConnectionEvent::Refused(ConnectRefusal::Credentials)
             }
             zk::SessionState::Expired | zk::SessionState::Closed => self.lose(),
         }
@@ -186,9 +189,9 @@ impl Link {
     /// Renews the certificates until there is a connection.
     fn keep_renewing(&mut self) {
         let Some(certificates) = self.certificates.clone().filter(Certificates::can_change) else { return };
-        if matches!(&self.stage, Stage::Live(Live { renewing: None, .. })) {
+        if matches!(&self.stage, SessionStage::Live(Live { renewing: None, .. })) {
             let task = self.spawn(certificates.keep_renewing());
-            if let Stage::Live(live) = &mut self.stage {
+            if let SessionStage::Live(live) = &mut self.stage {
                 live.renewing = Some(task);
             }
         }
@@ -197,44 +200,44 @@ impl Link {
     /// Tells the log, until there is a connection, when all servers have turned the client away, and why.
     fn keep_telling(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
-        if matches!(&self.stage, Stage::Live(Live { telling: None, .. })) {
+        if matches!(&self.stage, SessionStage::Live(Live { telling: None, .. })) {
             let task = self.spawn(outage);
-            if let Stage::Live(live) = &mut self.stage {
+            if let SessionStage::Live(live) = &mut self.stage {
                 live.telling = Some(task);
             }
         }
     }
 
     /// Gives the session up and looks for another.
-    pub(in crate::driver) fn lose(&mut self) -> Change {
+    pub(in crate::driver) fn lose(&mut self) -> ConnectionEvent {
         let pause = match &self.stage {
-            Stage::Live(live) => self.rests.after(Moment::now().since(live.since)),
+            SessionStage::Live(live) => self.rests.after(BootInstant::now().since(live.since)),
             _ => Duration::ZERO,
         };
         let previous = self.end();
         self.search(previous, pause);
-        Change::Lost
+        ConnectionEvent::Lost
     }
 
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
-        self.connection += 1;
+        self.number += 1;
         // What the last session's watches return is not this one's.
-        self.room = WatchRoom::default();
+        self.room = WatchBudget::default();
         self.tasks = JoinSet::new();
         self.unanswered = Unanswered::default();
-        match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Live(live) => {
+        match std::mem::replace(&mut self.stage, SessionStage::Idle) {
+            SessionStage::Live(live) => {
                 drop(live.route);
                 // The rest of it ends here, and with it its connection. The crate would keep that, and with its pings the
                 // session, as long as a request is unanswered: for ever, if that is why the session is given up.
                 Some(live.session.client.into_session())
             }
-            Stage::Searching(search) => {
+            SessionStage::Searching(search) => {
                 search.abort();
                 None
             }
-            Stage::Idle => None,
+            SessionStage::Idle => None,
         }
     }
 
@@ -243,13 +246,13 @@ impl Link {
         self.tasks.shutdown().await;
         self.settings.hurry();
         match self.stage {
-            Stage::Live(Live { session, route, .. }) => {
+            SessionStage::Live(Live { session, route, .. }) => {
                 // It has a handle of the session too, which ends with its last one.
                 drop(route);
                 session::close(session, limit).await;
             }
-            Stage::Searching(search) => search.abort(),
-            Stage::Idle => {}
+            SessionStage::Searching(search) => search.abort(),
+            SessionStage::Idle => {}
         }
     }
 }

@@ -18,27 +18,27 @@ use tokio::task::{AbortHandle, JoinSet};
 use zklock_transport::{Settings, Urgency};
 use zookeeper_client as zk;
 
-use self::counted_client::Metered;
+use self::counted_client::CountedClient;
 use self::heartbeat_request::heartbeat;
-use self::requests::{AccessLists, Errand, Route, Wire};
+use self::requests::{AccessLists, DirectoryClient, RequestTask, SessionContext};
 use self::unanswered::Unanswered;
 use crate::config::ClientOptions;
 use crate::driver::mailbox::{Checked, Input, OwnNode};
 use crate::error::server_report::{ServerReport, Servers};
-use crate::metrics::recorder::Meter;
+use crate::metrics::recorder::Recorder;
 use crate::queue::Event;
 use crate::runtime;
-use crate::runtime::backoff::Rests;
-use crate::runtime::clock::Moment;
+use crate::runtime::backoff::RestartBackoff;
+use crate::runtime::clock::BootInstant;
 use crate::runtime::{Part, random};
 use crate::session::certificates::Certificates;
 use crate::session::outage_log::Outages;
 use crate::session::term::Term;
-use crate::session::watch_budget::WatchRoom;
-use crate::session::{Denial, Session, reply};
+use crate::session::watch_budget::WatchBudget;
+use crate::session::{ConnectRefusal, Session, reply};
 
 /// What news means.
-pub(super) enum Change {
+pub(super) enum ConnectionEvent {
     None,
     /// Nodes of ours were checked.
     Checked(Checked),
@@ -52,11 +52,11 @@ pub(super) enum Change {
     /// The session is over, and a new one is being looked for.
     Lost,
     /// There will be no session.
-    Refused(Denial),
+    Refused(ConnectRefusal),
 }
 
 /// How far it is on the way to a session.
-enum Stage {
+enum SessionStage {
     Idle,
     Searching(AbortHandle),
     Live(Live),
@@ -65,8 +65,8 @@ enum Stage {
 struct Live {
     session: Session,
     /// What all requests on the session share.
-    route: Arc<Route>,
-    since: Moment,
+    route: Arc<SessionContext>,
+    since: BootInstant,
     term: Arc<Term>,
     connected: bool,
     /// Whether the driver knows of the session.
@@ -77,20 +77,20 @@ struct Live {
     telling: Option<AbortHandle>,
 }
 
-pub(super) struct Link {
+pub(super) struct Connection {
     options: ClientOptions,
     /// Those of the connections.
     settings: Settings,
     /// What the connections are encrypted with, if they are.
     certificates: Option<Certificates>,
-    meter: Arc<Meter>,
+    recorder: Arc<Recorder>,
     sender: mpsc::UnboundedSender<Input>,
     lists: AccessLists,
-    stage: Stage,
+    stage: SessionStage,
     /// What was asked for on the session.
     unanswered: Unanswered,
     /// The pauses before another session is looked for.
-    rests: Rests,
+    rests: RestartBackoff,
     /// The log's record of servers that cannot be used.
     outages: Outages,
     /// How urgent a connection is.
@@ -98,35 +98,35 @@ pub(super) struct Link {
     /// The session's number.
     epoch: u64,
     /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
-    connection: u64,
-    room: WatchRoom,
+    number: u64,
+    room: WatchBudget,
     /// Everything that runs on the session.
     tasks: JoinSet<()>,
 }
 
-impl Link {
+impl Connection {
     pub(super) fn new(
         options: ClientOptions,
-        meter: Arc<Meter>,
+        recorder: Arc<Recorder>,
         sender: mpsc::UnboundedSender<Input>,
     ) -> Self {
-        let settings = Settings::new(options.limits(), random::fraction, || Moment::now().0);
+        let settings = Settings::new(options.limits(), random::fraction, || BootInstant::now().0);
         settings.set_servers(options.hosts.servers.split(',').count());
         Self {
             lists: AccessLists::of(&options),
             certificates: options.tls.as_deref().map(|tls| Certificates::new(tls, &settings)),
             options,
             settings,
-            meter,
+            recorder,
             sender,
-            stage: Stage::Idle,
+            stage: SessionStage::Idle,
             unanswered: Unanswered::default(),
-            rests: Rests::default(),
+            rests: RestartBackoff::default(),
             outages: Outages::default(),
             urgency: Urgency::default(),
             epoch: 0,
-            connection: 0,
-            room: WatchRoom::default(),
+            number: 0,
+            room: WatchBudget::default(),
             tasks: JoinSet::new(),
         }
     }
@@ -158,17 +158,17 @@ impl Link {
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.stage, Stage::Live(Live { connected: true, .. }))
+        matches!(self.stage, SessionStage::Live(Live { connected: true, .. }))
     }
 
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.stage, Stage::Live(_))
+        matches!(self.stage, SessionStage::Live(_))
     }
 
     /// The session's id, 0 without one.
     pub(super) fn session_id(&self) -> i64 {
         match &self.stage {
-            Stage::Live(live) => live.session.client.session_id().0,
+            SessionStage::Live(live) => live.session.client.session_id().0,
             _ => 0,
         }
     }
@@ -176,7 +176,7 @@ impl Link {
     /// The session's term.
     pub(super) fn term(&self) -> Option<&Arc<Term>> {
         match &self.stage {
-            Stage::Live(live) => Some(&live.term),
+            SessionStage::Live(live) => Some(&live.term),
             _ => None,
         }
     }
@@ -184,7 +184,7 @@ impl Link {
     /// Whether the session has a connection on which it was proven recently.
     pub(super) fn is_fresh(&self) -> bool {
         match &self.stage {
-            Stage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.connection),
+            SessionStage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.number),
             _ => false,
         }
     }
@@ -200,7 +200,7 @@ impl Link {
     /// answers come in the order of the requests, so a server that answers pings has dropped it.
     pub(super) fn question(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.run(task, None);
-        self.unanswered.asks(task, Moment::now());
+        self.unanswered.asks(task, BootInstant::now());
     }
 
     /// The same after a pause.
@@ -209,7 +209,7 @@ impl Link {
         pause: Duration,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        let asked = Moment::now().after(pause);
+        let asked = BootInstant::now().after(pause);
         let later = async move {
             tokio::time::sleep(pause).await;
             task.await;
@@ -232,19 +232,19 @@ impl Link {
     /// After that the session is useless, whatever its connection says: pings are answered by a server that carries
     /// nothing out, and a client crate whose task has ended goes on saying that it is connected.
     pub(super) fn patience(&mut self) -> Option<Duration> {
-        let Stage::Live(Live { term, .. }) = &self.stage else { return None };
+        let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
         let since = self.unanswered.since(term)?;
-        Some(term.patience().saturating_sub(Moment::now().since(since)))
+        Some(term.patience().saturating_sub(BootInstant::now().since(since)))
     }
 
     /// Proves the session, and checks whether these nodes of ours exist.
     pub(super) fn beat(&mut self, nodes: Vec<OwnNode>) {
-        let Stage::Live(Live { session, term, .. }) = &self.stage else {
+        let SessionStage::Live(Live { session, term, .. }) = &self.stage else {
             return;
         };
-        let client = Metered::new(session.client.clone(), Arc::clone(&self.meter));
+        let client = CountedClient::new(session.client.clone(), Arc::clone(&self.recorder));
         let term = Arc::clone(term);
-        let (epoch, connection, sender) = (self.epoch, self.connection, self.sender.clone());
+        let (epoch, connection, sender) = (self.epoch, self.number, self.sender.clone());
         self.ask(async move {
             let report = |news| drop(sender.send(Input::News(news)));
             heartbeat(&client, &term, (epoch, connection), nodes, report).await;
@@ -252,11 +252,11 @@ impl Link {
     }
 
     /// Where requests go: the session, and how to report their outcomes.
-    pub(super) fn wire(&self, path: &Arc<str>) -> Option<Wire> {
-        let Stage::Live(Live { route, .. }) = &self.stage else {
+    pub(super) fn wire(&self, path: &Arc<str>) -> Option<DirectoryClient> {
+        let SessionStage::Live(Live { route, .. }) = &self.stage else {
             return None;
         };
-        Some(Wire { route: Arc::clone(route), path: Arc::clone(path), connection: self.connection })
+        Some(DirectoryClient { route: Arc::clone(route), path: Arc::clone(path), connection: self.number })
     }
 
     /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned. If one panics,
@@ -272,7 +272,7 @@ impl Link {
     ) -> AbortHandle {
         let (epoch, sender) = (self.epoch, self.sender.clone());
         let task = runtime::fragile(Part::Request, task);
-        self.tasks.spawn(runtime::gated(Errand::new(task, epoch, sender, unanswered)))
+        self.tasks.spawn(runtime::gated(RequestTask::new(task, epoch, sender, unanswered)))
     }
 
     /// The access control list of the nodes that are created.
@@ -281,7 +281,7 @@ impl Link {
     }
 
     /// The session's room for watches.
-    pub(super) fn room(&self) -> &WatchRoom {
+    pub(super) fn room(&self) -> &WatchBudget {
         &self.room
     }
 
@@ -292,11 +292,11 @@ impl Link {
 
     /// Whether this is the number of the current connection.
     pub(super) fn is_current(&self, connection: u64) -> bool {
-        self.is_connected() && connection == self.connection
+        self.is_connected() && connection == self.number
     }
 
     /// What a queue is told of the answer to a request that was made on a connection.
-    pub(super) fn vet(&self, connection: u64, event: Event) -> Event {
-        reply::vet(event, connection, self.connection)
+    pub(super) fn discard_stale(&self, connection: u64, event: Event) -> Event {
+        reply::discard_stale(event, connection, self.number)
     }
 }

@@ -3,7 +3,7 @@
 use zookeeper_client as zk;
 
 use crate::config::size_limits::{HEAD, LENGTH, REQUEST};
-use crate::lease::transaction::Operation;
+use crate::lease::transaction::WriteOperation;
 use crate::queue::NodeName;
 
 /// The kind of an operation in a transaction, whether it is the last, and an error code that is not used; there is one
@@ -22,15 +22,15 @@ pub(in crate::driver) fn creates(levels: &[(&str, &[zk::Acl])]) -> usize {
 pub(in crate::driver) fn conditional(
     condition: &str,
     chroot: &str,
-    operations: &[Operation],
+    operations: &[WriteOperation],
     acl: &[zk::Acl],
 ) -> usize {
     let operations = operations.iter().map(|operation| {
         let path = chroot.len() + operation.path().len();
         match operation {
-            Operation::Create { data, .. } => create(path, data.len(), acl),
-            Operation::SetData { data, .. } => LENGTH + path + LENGTH + data.len() + NUMBER,
-            Operation::Delete { .. } | Operation::Check { .. } => LENGTH + path + NUMBER,
+            WriteOperation::Create { data, .. } => create(path, data.len(), acl),
+            WriteOperation::SetData { data, .. } => LENGTH + path + LENGTH + data.len() + NUMBER,
+            WriteOperation::Delete { .. } | WriteOperation::Check { .. } => LENGTH + path + NUMBER,
         }
     });
     transaction(std::iter::once(LENGTH + condition.len() + NUMBER).chain(operations))

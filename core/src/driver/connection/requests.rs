@@ -11,19 +11,19 @@ use zklock_transport::{Limits, TooLarge};
 use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode, EventType};
 
-use super::counted_client::Metered;
+use super::counted_client::CountedClient;
 use super::request_size;
 use crate::config::acl::Acl;
 use crate::config::{ClientOptions, size_limits};
-use crate::driver::mailbox::{Input, News};
-use crate::error::escape::Shown;
+use crate::driver::mailbox::{Input, SessionEvent};
+use crate::error::escape::Escaped;
 use crate::metrics::RequestKind;
-use crate::queue::contender::Sighting;
+use crate::queue::contender::NodeSnapshot;
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
-use crate::runtime::clock::Moment;
+use crate::runtime::clock::BootInstant;
 use crate::runtime::supervise::{Tasks, poll_caught};
 use crate::session::reply;
-use crate::session::reply::{Found, Judged, Verdict, failed};
+use crate::session::reply::{Judged, NodeOwner, SessionEvidence, failed};
 use crate::session::term::Term;
 
 /// The data of a node whose owner is asked to give up the lock, as Curator writes it.
@@ -33,7 +33,7 @@ pub(in crate::driver) const REVOKE: &[u8] = b"__REVOKE__";
 pub(in crate::driver) const LONGEST_DATA: usize = 4096;
 
 /// What was seen of a node, once it was.
-pub(in crate::driver) type Seen = Arc<OnceLock<Arc<Sighting>>>;
+pub(in crate::driver) type SnapshotCell = Arc<OnceLock<Arc<NodeSnapshot>>>;
 
 /// Matches any version.
 pub(in crate::driver) const ANY_VERSION: i32 = -1;
@@ -56,8 +56,8 @@ impl AccessLists {
 }
 
 /// What all requests on a session share.
-pub(in crate::driver) struct Route {
-    pub(in crate::driver) client: Metered,
+pub(in crate::driver) struct SessionContext {
+    pub(in crate::driver) client: CountedClient,
     /// The client crate's, which end with the session.
     pub(in crate::driver) tasks: Tasks,
     pub(in crate::driver) term: Arc<Term>,
@@ -71,21 +71,21 @@ pub(in crate::driver) struct Route {
 }
 
 /// One lock directory on one session: where requests go, and where their outcomes are reported.
-pub(in crate::driver) struct Wire {
-    pub(in crate::driver) route: Arc<Route>,
+pub(in crate::driver) struct DirectoryClient {
+    pub(in crate::driver) route: Arc<SessionContext>,
     pub(in crate::driver) path: Arc<str>,
     pub(in crate::driver) connection: u64,
 }
 
-impl Deref for Wire {
-    type Target = Route;
+impl Deref for DirectoryClient {
+    type Target = SessionContext;
 
-    fn deref(&self) -> &Route {
+    fn deref(&self) -> &SessionContext {
         &self.route
     }
 }
 
-impl Wire {
+impl DirectoryClient {
     fn report(&self, event: Event) {
         let (path, connection) = (Arc::clone(&self.path), self.connection);
         self.sender.send(Input::Queue { path, connection, event }).ok();
@@ -106,23 +106,23 @@ impl Wire {
     }
 
     /// Reports an answer to a request that was sent at a given moment, and what it says about the session.
-    fn report_judged(&self, sent: Moment, (event, verdict): Judged) {
+    fn report_judged(&self, sent: BootInstant, (event, verdict): Judged) {
         match verdict {
-            Verdict::Alive => self.term.prove(sent, self.connection),
-            Verdict::Over => self.report_end(),
-            Verdict::Unknown => {}
+            SessionEvidence::Alive => self.term.prove(sent, self.connection),
+            SessionEvidence::Over => self.report_end(),
+            SessionEvidence::Unknown => {}
         }
         self.report(event);
     }
 
     /// Reports that the session is over.
     pub(in crate::driver) fn report_end(&self) {
-        self.sender.send(Input::News(News::Over(self.epoch))).ok();
+        self.sender.send(Input::News(SessionEvent::Over(self.epoch))).ok();
     }
 
     pub(in crate::driver) async fn create(self, ticket: Ticket, prefix: String, data: Arc<[u8]>) {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls());
-        let sent = Moment::now();
+        let sent = BootInstant::now();
         let made = self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await;
         let made = made.map(|(stat, sequence)| (format!("{prefix}{sequence}"), stat.into()));
         self.report_judged(sent, reply::created(ticket, self.session(), made));
@@ -139,7 +139,7 @@ impl Wire {
         data: Arc<[u8]>,
     ) {
         let options = CreateMode::Ephemeral.with_acls(self.acls());
-        let (node, sent) = (self.child(&name), Moment::now());
+        let (node, sent) = (self.child(&name), BootInstant::now());
         let mut multi = self.client.ask(RequestKind::Create).new_multi_writer();
         let added = multi.add_check_version(&self.child(writer.as_str()), ANY_VERSION);
         if let Err(error) = added.and_then(|()| multi.add_create(&node, &data, &options)) {
@@ -149,17 +149,17 @@ impl Wire {
         let found = self.client.ask(RequestKind::Verify).check_stat(&node);
         let committed = committed.await;
         let found = if reply::needs_stat(&committed) { found.await } else { Ok(None) };
-        let found = found.map(|stat| stat.map(Found::from));
+        let found = found.map(|stat| stat.map(NodeOwner::from));
         self.report_judged(sent, reply::created_beside(ticket, self.session(), name, committed, found));
     }
 
     pub(in crate::driver) async fn create_in_place(self, ticket: Ticket, name: String, data: Arc<[u8]>) {
         let options = CreateMode::Ephemeral.with_acls(self.acls());
-        let (node, sent) = (self.child(&name), Moment::now());
+        let (node, sent) = (self.child(&name), BootInstant::now());
         let judged = match self.client.ask(RequestKind::Create).create(&node, &data, &options).await {
             Err(zk::Error::NodeExists) => {
                 let found = self.client.ask(RequestKind::Verify).check_stat(&node).await;
-                let found = found.map(|stat| stat.map(Found::from));
+                let found = found.map(|stat| stat.map(NodeOwner::from));
                 reply::found_in_place(ticket, self.session(), name, found)
             }
             made => reply::created(ticket, self.session(), made.map(|(stat, _)| (name, stat.into()))),
@@ -240,22 +240,27 @@ impl Wire {
     }
 
     pub(in crate::driver) async fn verify(self, ticket: Ticket, name: NodeName) {
-        let (node, sent) = (self.child(name.as_str()), Moment::now());
+        let (node, sent) = (self.child(name.as_str()), BootInstant::now());
         let found = self.client.ask(RequestKind::Verify).check_stat(&node).await;
-        let found = found.map(|stat| stat.map(Found::from));
+        let found = found.map(|stat| stat.map(NodeOwner::from));
         self.report_judged(sent, reply::verified(ticket, self.session(), found));
     }
 
     /// Watches a node until the watch fires; dropping the future drops the watch on the server.
     /// Notes what it sees of the node, if that is wanted.
-    pub(in crate::driver) async fn watch(self, ticket: Ticket, name: NodeName, sighting: Option<Seen>) {
+    pub(in crate::driver) async fn watch(
+        self,
+        ticket: Ticket,
+        name: NodeName,
+        sighting: Option<SnapshotCell>,
+    ) {
         let path = self.child(name.as_str());
         // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
         let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((data, stat, watcher)) => {
                 if let Some(sighting) = sighting {
                     let data = (data.len() <= LONGEST_DATA).then(|| data.clone());
-                    sighting.set(Arc::new(Sighting::new(&stat, data))).ok();
+                    sighting.set(Arc::new(NodeSnapshot::new(&stat, data))).ok();
                 }
                 if data == REVOKE {
                     let (path, node) = (Arc::clone(&self.path), name.clone());
@@ -267,7 +272,7 @@ impl Wire {
                 match self.client.ask(RequestKind::Watch).check_and_watch_stat(&path).await {
                     Ok((Some(stat), watcher)) => {
                         if let Some(sighting) = sighting {
-                            sighting.set(Arc::new(Sighting::new(&stat, None))).ok();
+                            sighting.set(Arc::new(NodeSnapshot::new(&stat, None))).ok();
                         }
                         Ok(watcher)
                     }
@@ -300,11 +305,11 @@ impl Wire {
     }
 
     pub(in crate::driver) async fn delete(self, ticket: Ticket, name: NodeName) {
-        let sent = Moment::now();
+        let sent = BootInstant::now();
         let deleted = self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await;
         let judged = reply::deleted(ticket, self.term.is_proven_on(self.connection), deleted);
         if let (Event::Deleted(_, Outcome::Refused(refusal)), _) = &judged {
-            let (path, node) = (Shown(self.shown()), Shown(name.as_str()));
+            let (path, node) = (Escaped(self.shown()), Escaped(name.as_str()));
             tracing::warn!(%path, %node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");
         }
         self.report_judged(sent, judged);
@@ -393,7 +398,7 @@ pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<
 
 /// Something that runs on the session. A future by hand: one that the compiler makes out of it keeps what it runs twice,
 /// once as it was given and once as it is run, and there are three of them in an acquire and its release.
-pub(in crate::driver) struct Errand<F> {
+pub(in crate::driver) struct RequestTask<F> {
     task: F,
     epoch: u64,
     sender: mpsc::UnboundedSender<Input>,
@@ -401,7 +406,7 @@ pub(in crate::driver) struct Errand<F> {
     _unanswered: Option<Arc<()>>,
 }
 
-impl<F> Errand<F> {
+impl<F> RequestTask<F> {
     pub(in crate::driver) fn new(
         task: F,
         epoch: u64,
@@ -412,7 +417,7 @@ impl<F> Errand<F> {
     }
 }
 
-impl<F: Future<Output = ()>> Future for Errand<F> {
+impl<F: Future<Output = ()>> Future for RequestTask<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -421,7 +426,7 @@ impl<F: Future<Output = ()>> Future for Errand<F> {
         // SAFETY: as above.
         let task = unsafe { Pin::new_unchecked(&mut this.task) };
         if let Err(panic) = ready!(poll_caught(task, cx)) {
-            this.sender.send(Input::News(News::Panicked(this.epoch, panic))).ok();
+            this.sender.send(Input::News(SessionEvent::Panicked(this.epoch, panic))).ok();
         }
         Poll::Ready(())
     }

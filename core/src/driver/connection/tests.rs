@@ -3,22 +3,22 @@
 use zklock_embedded::Server;
 
 use crate::driver::connection::*;
-use crate::driver::mailbox::{Checked, News};
+use crate::driver::mailbox::{Checked, SessionEvent};
 use crate::queue::NodeName;
 use crate::runtime::supervise::Tasks;
 
 /// A server, and a link that has begun to look for a session on it.
-async fn searching() -> (Server, Link, mpsc::UnboundedReceiver<Input>) {
+async fn searching() -> (Server, Connection, mpsc::UnboundedReceiver<Input>) {
     let server = Server::start("127.0.0.1:0").await.expect("a free port");
     let (sender, receiver) = mpsc::unbounded_channel();
     let options = ClientOptions::new(Some(&server.hosts())).expect("hosts");
-    let mut link = Link::new(options, Arc::default(), sender);
+    let mut link = Connection::new(options, Arc::default(), sender);
     assert!(link.start());
     (server, link, receiver)
 }
 
 /// The next news.
-async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> News {
+async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> SessionEvent {
     match receiver.recv().await {
         Some(Input::News(news)) => news,
         _ => panic!("news"),
@@ -26,8 +26,8 @@ async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> News {
 }
 
 /// The tasks that serve the session that was found, and its time-out.
-fn serving(found: &News) -> (Tasks, Duration) {
-    let News::Established(_, Ok(session)) = found else { panic!("a session") };
+fn serving(found: &SessionEvent) -> (Tasks, Duration) {
+    let SessionEvent::Established(_, Ok(session)) = found else { panic!("a session") };
     (session.tasks.clone(), session.client.session_timeout())
 }
 
@@ -46,14 +46,14 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     on_the_runtime(async {
         let (_server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(found, News::Established(_, Ok(_))));
+        assert!(matches!(found, SessionEvent::Established(_, Ok(_))));
         // The last caller has given up while that was on its way.
         assert!(link.stop());
-        assert!(matches!(link.handle(found), Change::None) && !link.is_live());
+        assert!(matches!(link.handle(found), ConnectionEvent::None) && !link.is_live());
         // The next one begins anew.
         assert!(link.start());
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), Change::Began { .. }) && link.is_connected());
+        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }) && link.is_connected());
     })
     .await;
 }
@@ -67,7 +67,7 @@ async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
         let serving = serving(&found);
         assert!(link.stop());
         server.stop().await;
-        assert!(matches!(link.handle(found), Change::None));
+        assert!(matches!(link.handle(found), ConnectionEvent::None));
         link.close(Duration::ZERO).await;
         end_before_their_session(serving).await;
     })
@@ -94,10 +94,10 @@ async fn a_session_that_nobody_wants_is_closed_on_its_server() {
         let (server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
         let serving = serving(&found);
-        let News::Established(_, Ok(session)) = &found else { panic!("a session") };
+        let SessionEvent::Established(_, Ok(session)) = &found else { panic!("a session") };
         let id = session.client.session_id().0;
         assert!(link.stop());
-        assert!(matches!(link.handle(found), Change::None));
+        assert!(matches!(link.handle(found), ConnectionEvent::None));
         end_before_their_session(serving).await;
         assert!(!server.expire(id).await, "the server keeps it");
     })
@@ -109,18 +109,18 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
     on_the_runtime(async {
         let (_server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), Change::Began { .. }));
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         link.ask(async { drop(ended.await) });
         assert_eq!(link.patience(), None);
-        assert!(matches!(link.changed(zk::SessionState::SyncConnected), Change::Reconnected));
+        assert!(matches!(link.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
         assert!(link.patience().is_some(), "a delete has no answer");
         // What was answered before is not asked.
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         drop(end);
         tokio::task::yield_now().await;
-        assert!(matches!(link.changed(zk::SessionState::SyncConnected), Change::Reconnected));
+        assert!(matches!(link.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
         assert_eq!(link.patience(), None);
     })
     .await;
@@ -131,16 +131,19 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
     on_the_runtime(async {
         let (_server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), Change::Began { .. }));
-        let (epoch, connection) = (link.epoch, link.connection);
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
+        let (epoch, connection) = (link.epoch, link.number);
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         let node = |name: &str| (Arc::from("/l"), NodeName::parse(name).expect("a node"));
-        let beaten = |missing, last| News::Beaten(epoch, connection, Checked { missing, last });
+        let beaten = |missing, last| SessionEvent::Beaten(epoch, connection, Checked { missing, last });
         let told = link.handle(beaten(vec![node("lock-0000000001")], Some(node("lock-0000000002"))));
-        let Change::Checked(Checked { missing, last: None }) = told else { panic!("it is told") };
+        let ConnectionEvent::Checked(Checked { missing, last: None }) = told else { panic!("it is told") };
         assert_eq!(missing, [node("lock-0000000001")]);
         // The next connection checks the others.
-        assert!(matches!(link.handle(beaten(Vec::new(), Some(node("lock-0000000002")))), Change::None));
+        assert!(matches!(
+            link.handle(beaten(Vec::new(), Some(node("lock-0000000002")))),
+            ConnectionEvent::None
+        ));
     })
     .await;
 }
@@ -150,25 +153,29 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     on_the_runtime(async {
         let (_server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), Change::Began { .. }));
+        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
         let (first, old) = (link.session_id(), link.epoch);
-        assert!(matches!(link.lose(), Change::Lost));
+        assert!(matches!(link.lose(), ConnectionEvent::Lost));
         let found = loop {
             let news = news(&mut receiver).await;
-            if matches!(news, News::Established(..)) {
+            if matches!(news, SessionEvent::Established(..)) {
                 break news;
             }
         };
-        assert!(matches!(link.handle(found), Change::Began { .. }));
+        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
         let second = link.session_id();
         assert_ne!(second, first);
-        for late in [News::Unserved(old), News::Over(old), News::Panicked(old, "late".to_owned())] {
-            assert!(matches!(link.handle(late), Change::None));
+        for late in [
+            SessionEvent::Unserved(old),
+            SessionEvent::Over(old),
+            SessionEvent::Panicked(old, "late".to_owned()),
+        ] {
+            assert!(matches!(link.handle(late), ConnectionEvent::None));
             assert!(link.is_connected());
         }
         assert_eq!(link.session_id(), second);
         // Of its own it hears.
-        assert!(matches!(link.handle(News::Unserved(link.epoch)), Change::Lost));
+        assert!(matches!(link.handle(SessionEvent::Unserved(link.epoch)), ConnectionEvent::Lost));
     })
     .await;
 }
@@ -179,7 +186,7 @@ async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {
         let (server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), Change::Began { .. }));
+        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
         let settings = link.settings();
         server.stop().await;
         // The first round has none.
@@ -196,16 +203,16 @@ async fn the_log_is_told_when_all_servers_have_turned_the_client_away_and_that_e
     on_the_runtime(async {
         let (server, mut link, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), Change::Began { .. }));
+        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
         server.stop().await;
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), Change::Disconnected));
+        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         while link.outages.warned().is_none() {
             link.settings().attempt_failed().await;
             tokio::task::yield_now().await;
         }
         let warned = link.outages.warned().unwrap_or_default();
         assert!(warned.contains("refused the connection"), "{warned}");
-        assert!(matches!(link.changed(zk::SessionState::SyncConnected), Change::Reconnected));
+        assert!(matches!(link.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
         assert_eq!(link.outages.warned(), None);
     })
     .await;

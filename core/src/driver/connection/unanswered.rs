@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 
-use crate::runtime::clock::Moment;
+use crate::runtime::clock::BootInstant;
 use crate::session::term::Term;
 
 /// Of one session.
 #[derive(Default)]
 pub(super) struct Unanswered {
     /// When the connection came, if there is one.
-    connected: Option<Moment>,
+    connected: Option<BootInstant>,
     /// Since when proofs have been asked for on this connection, and nothing was answered that could have been one.
-    proofs: Option<Moment>,
+    proofs: Option<BootInstant>,
     /// Held by all that was asked for and could prove the session, until it is answered.
     writes: Arc<()>,
     /// What was asked that proves nothing, and when, in this order. The first is not answered yet, or was not when somebody
     /// last looked.
-    questions: VecDeque<(AbortHandle, Moment)>,
+    questions: VecDeque<(AbortHandle, BootInstant)>,
 }
 
 impl Unanswered {
@@ -31,12 +31,12 @@ impl Unanswered {
     /// Something is asked whose answer could be a proof.
     pub(super) fn asks_proof(&mut self) {
         if self.connected.is_some() {
-            self.proofs.get_or_insert_with(Moment::now);
+            self.proofs.get_or_insert_with(BootInstant::now);
         }
     }
 
     /// Something is asked, from this moment on, whose answer is no proof; the task ends with the answer.
-    pub(super) fn asks(&mut self, task: AbortHandle, from: Moment) {
+    pub(super) fn asks(&mut self, task: AbortHandle, from: BootInstant) {
         self.forget_answered();
         self.questions.push_back((task, from));
     }
@@ -50,12 +50,12 @@ impl Unanswered {
     /// What could have been a proof is answered. What was asked later is asked in vain from now on: perhaps nobody asks for
     /// anything else.
     pub(super) fn proof_is_answered(&mut self) {
-        self.proofs = (Arc::strong_count(&self.writes) > 1).then(Moment::now);
+        self.proofs = (Arc::strong_count(&self.writes) > 1).then(BootInstant::now);
     }
 
     /// There is a connection, on which everything goes out that was asked for in between.
     pub(super) fn connects(&mut self) {
-        self.connected = Some(Moment::now());
+        self.connected = Some(BootInstant::now());
         self.proof_is_answered();
     }
 
@@ -65,7 +65,7 @@ impl Unanswered {
     }
 
     /// Since when something is asked in vain.
-    pub(super) fn since(&mut self, term: &Term) -> Option<Moment> {
+    pub(super) fn since(&mut self, term: &Term) -> Option<BootInstant> {
         if self.proofs.is_some_and(|asked| term.is_proven_since(asked)) {
             self.proof_is_answered();
         }

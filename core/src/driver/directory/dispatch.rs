@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::Slot;
-use crate::driver::connection::Link;
+use super::Directory;
+use crate::driver::connection::Connection;
 use crate::queue::Action;
 
-impl Slot {
-    pub(super) fn send(&mut self, request: Action, path: &Arc<str>, link: &mut Link) {
+impl Directory {
+    pub(super) fn send(&mut self, request: Action, path: &Arc<str>, link: &mut Connection) {
         // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
         let Some(wire) = link.wire(path) else { return };
         match request {

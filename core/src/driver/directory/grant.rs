@@ -2,33 +2,33 @@
 
 use std::sync::Arc;
 
-use super::Slot;
+use super::Directory;
 use super::waiters::Waiter;
-use crate::driver::connection::Link;
+use crate::driver::connection::Connection;
 use crate::driver::errors::refused;
-use crate::driver::mailbox::Attempt;
+use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::Timers;
 use crate::error::Result;
-use crate::lease::hold::{Claim, Grant, Holds};
-use crate::lease::{Entry, Lease};
+use crate::lease::hold::{AcquireRequest, Grant, HoldTable};
+use crate::lease::{EnterOutcome, Lease};
 use crate::queue::{Event, Intent, JoinId, Kind, NodeName, Refusal};
 
-impl Slot {
+impl Directory {
     pub(super) fn grant(
         &mut self,
         join: JoinId,
         node: &NodeName,
         czxid: i64,
-        link: &Link,
+        link: &Connection,
         timers: &mut Timers,
     ) {
         let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
             // The waiter gave up at the same moment.
-            self.hear(Event::Release(node.clone()));
+            self.on_event(Event::Release(node.clone()));
             return;
         };
         timers.cancel(&alarms);
-        let Attempt { holds, claim, data, label, reply, .. } = attempt;
+        let AcquireAttempt { holds, claim, data, label, reply, .. } = attempt;
         let grant = Grant {
             node: node.clone(),
             fencing_token: czxid,
@@ -47,10 +47,10 @@ impl Slot {
                 continue;
             }
             match holds.enter(claim.owner, claim.kind, Intent::Wait) {
-                Ok(Entry::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
+                Ok(EnterOutcome::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
                 Err(error) => self.answer(other, timers, Err(error)),
                 // The term has ended since it was last looked at: they wait for a lock that their owner does not hold.
-                Ok(Entry::Queues(_)) => {
+                Ok(EnterOutcome::Queues(_)) => {
                     if self.waiters.line_up(other) {
                         self.enter_queue(other);
                     }
@@ -71,7 +71,13 @@ impl Slot {
 
     /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
     /// itself with the other.
-    fn settle_other_half(&mut self, holds: &Holds, granted: Claim, node: &NodeName, timers: &mut Timers) {
+    fn settle_other_half(
+        &mut self,
+        holds: &HoldTable,
+        granted: AcquireRequest,
+        node: &NodeName,
+        timers: &mut Timers,
+    ) {
         match granted.kind {
             Kind::Read => {
                 for writer in self.waiters.end_line((granted.owner, Kind::Write)) {
@@ -82,21 +88,21 @@ impl Slot {
             }
             Kind::Write => {
                 if let Some(reader) = self.waiters.first_in_line((granted.owner, Kind::Read)) {
-                    self.hear(Event::Downgrade(reader, node.clone()));
+                    self.on_event(Event::Downgrade(reader, node.clone()));
                 }
             }
             Kind::Exclusive | Kind::Permit(_) | Kind::Lead => {}
         }
     }
 
-    pub(super) fn refuse(&mut self, join: JoinId, refusal: Refusal, link: &Link, timers: &mut Timers) {
+    pub(super) fn refuse(&mut self, join: JoinId, refusal: Refusal, link: &Connection, timers: &mut Timers) {
         let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
             return;
         };
         timers.cancel(&alarms);
         let busy = refusal == Refusal::Busy;
         if busy && !attempt.claim.is_part() {
-            attempt.holds.meter.busy();
+            attempt.holds.recorder.busy();
         }
         let (holds, kind) = (&attempt.holds, attempt.claim.kind);
         let mut error = refused(holds.place.path(), kind, refusal);

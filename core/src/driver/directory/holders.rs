@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::{Claim, Holds};
+use crate::lease::hold::{AcquireRequest, HoldTable};
 use crate::lease::report::HoldReport;
-use crate::queue::{Map, NodeName};
+use crate::queue::{NodeName, SmallMap};
 
 /// A hold that the driver granted.
 pub(in crate::driver) struct Holder {
-    holds: Weak<Holds>,
+    holds: Weak<HoldTable>,
     /// Goes off when it has lasted for as long as it may.
     limit: Option<AlarmKey>,
     /// The data of its node.
@@ -36,15 +36,15 @@ impl Holder {
 
 /// All of a directory, by node.
 #[derive(Default)]
-pub(in crate::driver) struct Holders(Map<NodeName, Holder>);
+pub(in crate::driver) struct Holders(SmallMap<NodeName, Holder>);
 
 impl Holders {
     /// A claim is granted through a node with this data, to a lock with this label.
     pub(in crate::driver) fn add(
         &mut self,
         node: &NodeName,
-        holds: &Arc<Holds>,
-        claim: Claim,
+        holds: &Arc<HoldTable>,
+        claim: AcquireRequest,
         (data, label): (Arc<[u8]>, Option<Arc<str>>),
         timers: &mut Timers,
     ) {

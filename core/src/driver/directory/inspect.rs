@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use zklock_transport::Settings;
 
-use super::Slot;
+use super::Directory;
 use crate::error::server_report::{ServerReport, Servers};
-use crate::lease::report::{Inspect, Sight};
+use crate::lease::report::{DriverSnapshot, Inspector};
 use crate::runtime;
-use crate::runtime::clock::Moment;
+use crate::runtime::clock::BootInstant;
 
 /// For how long the driver is waited for. What it does at a time takes microseconds; a batch of hundreds of commands,
 /// milliseconds.
@@ -20,34 +20,34 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How often it is tried meanwhile.
 const STEP: Duration = Duration::from_micros(500);
 
-/// The slots of a client, by the paths of their directories.
-pub(in crate::driver) type All = BTreeMap<Arc<str>, Box<Slot>>;
+/// The lock directories of a client, by path.
+pub(in crate::driver) type All = BTreeMap<Arc<str>, Box<Directory>>;
 
 /// The driver holds the lock whenever it is not waiting, which costs it one uncontended lock for each batch.
-pub(in crate::driver) struct Shelf {
-    slots: Mutex<All>,
+pub(in crate::driver) struct SharedDirectories {
+    directories: Mutex<All>,
     settings: Settings,
     /// The label of the client, which its locks have unless they have their own.
     label: Option<String>,
 }
 
-impl Shelf {
+impl SharedDirectories {
     pub(in crate::driver) fn new(settings: Settings, label: Option<String>) -> Self {
-        Self { slots: Mutex::default(), settings, label }
+        Self { directories: Mutex::default(), settings, label }
     }
 
     /// For the driver. After a panic of its nothing is in there.
     pub(in crate::driver) fn lock(&self) -> MutexGuard<'_, All> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For anyone else.
     fn look(&self) -> Option<MutexGuard<'_, All>> {
         let mut waited = Duration::ZERO;
         loop {
-            match self.slots.try_lock() {
-                Ok(slots) => return Some(slots),
-                Err(TryLockError::Poisoned(slots)) => return Some(slots.into_inner()),
+            match self.directories.try_lock() {
+                Ok(directories) => return Some(directories),
+                Err(TryLockError::Poisoned(directories)) => return Some(directories.into_inner()),
                 // The driver asks this of itself, as from a program's subscriber to its events: nobody would let go.
                 Err(TryLockError::WouldBlock) if runtime::is_current() || waited >= PATIENCE => return None,
                 Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
@@ -57,17 +57,17 @@ impl Shelf {
     }
 }
 
-impl Inspect for Shelf {
-    fn inspect(&self) -> Sight {
+impl Inspector for SharedDirectories {
+    fn inspect(&self) -> DriverSnapshot {
         let server = self.settings.connected().map(|(host, port)| {
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
         });
-        let queues = self.look().map(|slots| {
+        let queues = self.look().map(|directories| {
             let (mut waits, mut holds) = (Vec::new(), Vec::new());
-            for slot in slots.values() {
-                slot.report(&mut waits, &mut holds);
+            for directory in directories.values() {
+                directory.report(&mut waits, &mut holds);
             }
-            drop(slots);
+            drop(directories);
             for label in waits
                 .iter_mut()
                 .map(|wait| &mut wait.label)
@@ -77,11 +77,11 @@ impl Inspect for Shelf {
             }
             (waits, holds)
         });
-        Sight { server, queues }
+        DriverSnapshot { server, queues }
     }
 
-    fn last_answer(&self) -> Option<Moment> {
-        self.settings.last_answer().map(Moment)
+    fn last_answer(&self) -> Option<BootInstant> {
+        self.settings.last_answer().map(BootInstant)
     }
 
     fn servers(&self, hosts: &str) -> Servers {

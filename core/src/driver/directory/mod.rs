@@ -22,32 +22,34 @@ use tokio::time::Instant;
 
 use self::holders::Holders;
 use self::releases::Releases;
-use self::resync::{Due, Silence};
-use self::retry::Pauses;
+use self::resync::{Due, ResyncTimer};
+use self::retry::RetryBackoff;
 use self::waiters::{Waiter, Waiters};
-use self::watches::Watches;
-use super::connection::Link;
+use self::watches::DirectoryWatches;
+use super::connection::Connection;
 use super::timers::Timers;
-use crate::driver::mailbox::Attempt;
+use crate::driver::mailbox::AcquireAttempt;
 use crate::error::Error;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::Claim;
+use crate::lease::hold::AcquireRequest;
 use crate::lease::release::Release;
-use crate::queue::{Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, Set, Ticket, is_kazoos};
+use crate::queue::{
+    Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, SmallSet, Ticket, is_kazoos,
+};
 
-pub(super) struct Slot {
+pub(super) struct Directory {
     queue: Queue,
     waiters: Waiters,
     holders: Holders,
     releases: Releases,
     /// Nodes of waiters that were asked to give up the lock before they had it.
-    revoked: Set<NodeName>,
-    watches: Watches,
-    pauses: Pauses,
+    revoked: SmallSet<NodeName>,
+    watches: DirectoryWatches,
+    pauses: RetryBackoff,
     /// The creates that wait, while the listings that were to be sent behind them do not.
-    late: Set<Ticket>,
-    silence: Silence,
+    late: SmallSet<Ticket>,
+    silence: ResyncTimer,
     /// Whether there was a listing since: only that shows who stands before a waiter.
     listed: bool,
     /// Whether the queue was told something since it last drew conclusions.
@@ -56,11 +58,17 @@ pub(super) struct Slot {
     hidden_from_kazoo: bool,
 }
 
-impl Slot {
+impl Directory {
     /// `last_ticket`: new tickets follow this one; `term`: the session's term runs. A session without a connection may
     /// get it back, and is not announced again then.
     /// `seed`: of the names of its nodes, drawn for it alone.
-    pub(super) fn new(path: &Arc<str>, last_ticket: Ticket, link: &Link, term: bool, seed: u64) -> Self {
+    pub(super) fn new(
+        path: &Arc<str>,
+        last_ticket: Ticket,
+        link: &Connection,
+        term: bool,
+        seed: u64,
+    ) -> Self {
         let mut queue = Queue::after(last_ticket);
         if link.is_live() {
             queue.handle(Event::SessionBegan(seed));
@@ -76,21 +84,21 @@ impl Slot {
             waiters: Waiters::default(),
             holders: Holders::default(),
             releases: Releases::default(),
-            revoked: Set::default(),
-            watches: Watches::new(Arc::clone(path)),
-            pauses: Pauses::new(Instant::now()),
-            late: Set::default(),
-            silence: Silence::new(Instant::now()),
+            revoked: SmallSet::default(),
+            watches: DirectoryWatches::new(Arc::clone(path)),
+            pauses: RetryBackoff::new(Instant::now()),
+            late: SmallSet::default(),
+            silence: ResyncTimer::new(Instant::now()),
             listed: false,
             unsettled: true,
             hidden_from_kazoo: false,
         }
     }
 
-    pub(super) fn hear(&mut self, event: Event) {
-        self.silence.hear(&event, Instant::now());
+    pub(super) fn on_event(&mut self, event: Event) {
+        self.silence.on_event(&event, Instant::now());
         self.unsettled = true;
-        self.pauses.hear(&event);
+        self.pauses.on_event(&event);
         self.listed |= matches!(event, Event::Listed(..));
         match &event {
             Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
@@ -119,7 +127,7 @@ impl Slot {
     }
 
     /// Tells the queue what the server's silence calls for. Returns whether it did.
-    pub(super) fn break_silence(&mut self) -> bool {
+    pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.silence.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
             Due::Look => Event::LookAgain,
@@ -130,7 +138,7 @@ impl Slot {
     }
 
     /// Lets a queue that cannot watch poll.
-    pub(super) fn poll(&mut self, link: &Link) {
+    pub(super) fn poll(&mut self, link: &Connection) {
         let event = self.watches.poll(link).map_or(Event::LookAgain, Event::Changed);
         self.queue.handle(event);
     }
@@ -198,15 +206,15 @@ impl Slot {
     }
 
     fn enter_queue(&mut self, join: JoinId) {
-        if let Some(Attempt { naming, claim, intent, .. }) = self.waiters.get(join) {
+        if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
             // A semaphore of kazoo's has another layout in any case.
             self.hidden_from_kazoo |= *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_));
-            self.hear(Event::Join(join, *naming, claim.kind, intent.clone()));
+            self.on_event(Event::Join(join, *naming, claim.kind, intent.clone()));
         }
     }
 
     /// Removes a waiter; its place in the queue goes to its owner's next.
-    pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<Attempt> {
+    pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<AcquireAttempt> {
         let Waiter { attempt, alarms, .. } = self.waiters.remove(join)?;
         timers.cancel(&alarms);
         self.queue.handle(Event::Leave(join));
@@ -214,8 +222,8 @@ impl Slot {
         Some(attempt)
     }
 
-    fn leave_line(&mut self, attempt: &Attempt) {
-        let Claim { owner, kind, .. } = attempt.claim;
+    fn leave_line(&mut self, attempt: &AcquireAttempt) {
+        let AcquireRequest { owner, kind, .. } = attempt.claim;
         if let Some(next) = self.waiters.leave_line((owner, kind), attempt.join) {
             self.enter_queue(next);
         }
@@ -235,7 +243,7 @@ impl Slot {
         };
         holder.cancel_alarms(node, timers);
         self.releases.begin(path, node, release, timers);
-        self.hear(Event::Release(node.clone()));
+        self.on_event(Event::Release(node.clone()));
     }
 
     /// A caller that released a hold waits no longer.
@@ -244,14 +252,14 @@ impl Slot {
     }
 
     /// The outcome of a delete. `missing`: the node did not exist, as an answer to be trusted.
-    pub(super) fn judge(&mut self, ticket: Ticket, missing: bool) {
-        self.releases.judge(ticket, missing);
+    pub(super) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
+        self.releases.delete_answered(ticket, missing);
     }
 
     /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains(node) {
-            self.hear(Event::WatchHold(node.clone()));
+            self.on_event(Event::WatchHold(node.clone()));
         }
     }
 
@@ -279,7 +287,7 @@ impl Slot {
     /// goes, so before anyone else is granted the lock.
     pub(super) fn expire(&mut self, node: &NodeName, reason: LossReason) {
         if self.lose(node, reason) {
-            self.hear(Event::Release(node.clone()));
+            self.on_event(Event::Release(node.clone()));
         }
     }
 
@@ -334,13 +342,13 @@ impl Slot {
     }
 
     /// Draws the queue's conclusions and carries them out.
-    pub(super) fn settle(&mut self, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
+    pub(super) fn flush(&mut self, path: &Arc<str>, link: &mut Connection, timers: &mut Timers) {
         // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
         loop {
             self.unsettled = false;
-            self.queue.settle();
+            self.queue.flush();
             while let Some(action) = self.queue.next_action() {
-                tracing::trace!(path = %Shown(link.below_chroot(path)), ?action, "queue");
+                tracing::trace!(path = %Escaped(link.below_chroot(path)), ?action, "queue");
                 self.act(action, path, link, timers);
             }
             if !self.unsettled {
@@ -350,7 +358,7 @@ impl Slot {
         if std::mem::take(&mut self.listed) {
             self.waiters.note_contended(&self.queue);
         }
-        self.watches.settle(link, timers, self.queue.has_waiters());
+        self.watches.flush(link, timers, self.queue.has_waiters());
         if self.queue.awaits_permits() {
             // All attempts in a directory share its holds.
             if let Some(attempt) = self.waiters.attempts().next() {
@@ -362,11 +370,11 @@ impl Slot {
     /// What the queue would have done, for a test that is its server.
     #[cfg(test)]
     pub(super) fn next_action(&mut self) -> Option<Action> {
-        self.queue.settle();
+        self.queue.flush();
         self.queue.next_action()
     }
 
-    fn act(&mut self, action: Action, path: &Arc<str>, link: &mut Link, timers: &mut Timers) {
+    fn act(&mut self, action: Action, path: &Arc<str>, link: &mut Connection, timers: &mut Timers) {
         match action {
             Action::Grant(join, node, czxid) => {
                 self.grant(join, &node, czxid, link, timers);
@@ -384,7 +392,7 @@ impl Slot {
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),
             Action::Ignored(child) => {
-                let (path, child) = (Shown(link.below_chroot(path)), Shown(&child));
+                let (path, child) = (Escaped(link.below_chroot(path)), Escaped(&child));
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
             }
             Action::Watch(ticket, name) => {

@@ -6,26 +6,26 @@ use tokio::sync::oneshot;
 
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
-use crate::lease::release::{Judge, Release};
-use crate::queue::{Map, NodeName, Ticket};
+use crate::lease::release::{LateLossReporter, Release};
+use crate::queue::{NodeName, SmallMap, Ticket};
 
 /// A hold that was released, and whose node is not gone yet.
-struct Releasing {
+struct PendingRelease {
     /// The caller that waits, and the alarm that ends the wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
     /// Whom to tell if the lock was gone; none once that is done.
-    judge: Option<Judge>,
+    reporter: Option<LateLossReporter>,
     /// Whether a delete was sent.
     tried: bool,
 }
 
 #[derive(Default)]
 pub(in crate::driver) struct Releases {
-    by_node: Map<NodeName, Releasing>,
+    by_node: SmallMap<NodeName, PendingRelease>,
     /// The first delete of each node, if it is under way.
-    first_deletes: Map<Ticket, NodeName>,
+    first_deletes: SmallMap<Ticket, NodeName>,
     /// Nodes that were lost while the release was on its way here, and why: somebody deleted them, or ended the session.
-    lost: Map<NodeName, LossReason>,
+    lost: SmallMap<NodeName, LossReason>,
 }
 
 impl Releases {
@@ -42,12 +42,12 @@ impl Releases {
         release: Release,
         timers: &mut Timers,
     ) {
-        let Release { waiter, judge } = release;
+        let Release { waiter, reporter } = release;
         let waiter = waiter.map(|waiter| {
             let end = Alarm::Released(Arc::clone(path), node.clone());
             (waiter.done, timers.set(waiter.until, end))
         });
-        self.by_node.insert(node.clone(), Releasing { waiter, judge, tried: false });
+        self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
     }
 
     /// The node of a hold is gone, or will go without the caller.
@@ -76,7 +76,7 @@ impl Releases {
     }
 
     /// The outcome of a delete. `missing`: the node did not exist, though the session and its term did.
-    pub(in crate::driver) fn judge(&mut self, ticket: Ticket, missing: bool) {
+    pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {
             self.lost(&node, LossReason::NodeDeleted);
@@ -85,8 +85,8 @@ impl Releases {
 
     /// A hold whose release has begun turns out to be lost, before it is told to its waiter that the node is gone.
     pub(in crate::driver) fn lost(&mut self, node: &NodeName, reason: LossReason) {
-        if let Some(judge) = self.by_node.get_mut(node).and_then(|releasing| releasing.judge.take()) {
-            judge.tell(node.as_str(), reason);
+        if let Some(reporter) = self.by_node.get_mut(node).and_then(|releasing| releasing.reporter.take()) {
+            reporter.report(node.as_str(), reason);
         }
     }
 
@@ -99,8 +99,8 @@ impl Releases {
 
     /// The release of a hold that was lost before it came.
     pub(in crate::driver) fn came_late(&mut self, node: &NodeName, release: &Release) {
-        if let (Some(reason), Some(judge)) = (self.lost.remove(node), &release.judge) {
-            judge.tell(node.as_str(), reason);
+        if let (Some(reason), Some(reporter)) = (self.lost.remove(node), &release.reporter) {
+            reporter.report(node.as_str(), reason);
         }
     }
 
@@ -109,8 +109,8 @@ impl Releases {
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {
-            if let Some(judge) = releasing.judge.take() {
-                judge.tell(node.as_str(), LossReason::SessionExpired);
+            if let Some(reporter) = releasing.reporter.take() {
+                reporter.report(node.as_str(), LossReason::SessionExpired);
             }
         }
     }
@@ -123,10 +123,10 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::config::lock_path::Place;
-    use crate::lease::release::{Level, Releaser};
-    use crate::metrics::recorder::Meter;
-    use crate::runtime::clock::Moment;
+    use crate::config::lock_path::LockPath;
+    use crate::lease::release::{Level, ReleaseWaiter};
+    use crate::metrics::recorder::Recorder;
+    use crate::runtime::clock::BootInstant;
     use crate::session::term::Term;
 
     const LIMIT: Duration = Duration::from_millis(20);
@@ -136,7 +136,7 @@ mod tests {
         node: NodeName,
         releases: Releases,
         timers: Timers,
-        meter: Arc<Meter>,
+        recorder: Arc<Recorder>,
         level: Arc<Level>,
         term: Arc<Term>,
         released: oneshot::Receiver<()>,
@@ -161,31 +161,34 @@ mod tests {
                 node: NodeName::parse("lock-0000000001").unwrap(),
                 releases: Releases::default(),
                 timers: Timers::default(),
-                meter: Arc::default(),
+                recorder: Arc::default(),
                 level: Arc::default(),
                 term: Arc::new(Term::new(Duration::from_secs(60), 1)),
                 released,
             };
-            fixture.term.prove(Moment::now(), 1);
+            fixture.term.prove(BootInstant::now(), 1);
             let release = fixture.release(done);
             (fixture, release)
         }
 
         fn release(&self, done: oneshot::Sender<()>) -> Release {
-            let place = Place::new("", &self.path, "").unwrap();
-            let (meter, level) = (Arc::clone(&self.meter), Arc::clone(&self.level));
-            let waiter = Releaser { done, until: Instant::now() + LIMIT };
+            let place = LockPath::new("", &self.path, "").unwrap();
+            let (recorder, level) = (Arc::clone(&self.recorder), Arc::clone(&self.level));
+            let waiter = ReleaseWaiter { done, until: Instant::now() + LIMIT };
             let term = Arc::clone(&self.term);
-            Release { waiter: Some(waiter), judge: Some(Judge { place, meter, level, term }) }
+            Release {
+                waiter: Some(waiter),
+                reporter: Some(LateLossReporter { place, recorder, level, term }),
+            }
         }
 
         fn delete(&mut self, ticket: u64, missing: bool) {
             self.releases.deleting(Ticket(ticket), &self.node);
-            self.releases.judge(Ticket(ticket), missing);
+            self.releases.delete_answered(Ticket(ticket), missing);
         }
 
         fn losses(&self) -> u64 {
-            self.meter.snapshot(None).losses
+            self.recorder.snapshot(None).losses
         }
     }
 
@@ -251,7 +254,7 @@ mod tests {
         fixture.releases.begin(&fixture.path, &fixture.node, release, &mut fixture.timers);
         fixture.releases.deleting(Ticket(1), &fixture.node);
         fixture.releases.end_session();
-        fixture.releases.judge(Ticket(1), true);
+        fixture.releases.delete_answered(Ticket(1), true);
         assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
     }
 

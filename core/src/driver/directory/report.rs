@@ -1,20 +1,20 @@
-//! What is seen of a slot from outside: who waits and who holds, and what stood in the way of a waiter whose time is up.
+//! Reports on a directory: waits, holds, and the blockers of a waiter whose time is up.
 
 use std::sync::Arc;
 
-use super::Slot;
-use crate::driver::connection::Link;
+use super::Directory;
+use crate::driver::connection::Connection;
 use crate::driver::errors::timed_out;
 use crate::error::Error;
 use crate::error::blockers::{Blocker, Blockers};
 use crate::error::server_report::Servers;
 use crate::error::timeout_reason::TimeoutReason;
-use crate::lease::hold::Holds;
+use crate::lease::hold::HoldTable;
 use crate::lease::report::{HoldReport, WaitReport};
-use crate::queue::contender::Sighting;
-use crate::queue::{JoinId, Known, NodeName, Standing};
+use crate::queue::contender::NodeSnapshot;
+use crate::queue::{ContenderAhead, JoinId, Known, NodeName};
 
-impl Slot {
+impl Directory {
     /// Adds what is to be said of what waits here and what holds.
     pub(in crate::driver) fn report(&self, waits: &mut Vec<WaitReport>, holds: &mut Vec<HoldReport>) {
         waits.extend(self.waiters.attempts().map(|attempt| {
@@ -37,7 +37,7 @@ impl Slot {
     pub(in crate::driver) fn timeout_error(
         &self,
         join: JoinId,
-        link: &Link,
+        link: &Connection,
         servers: Option<Servers>,
     ) -> Error {
         let Some(attempt) = self.waiters.get(join) else { return Error::client_closed() };
@@ -54,14 +54,19 @@ impl Slot {
     }
 
     /// The blockers, as far as they are known.
-    pub(super) fn blockers(&self, holds: &Holds, standing: Vec<Standing>, link: &Link) -> Blockers {
+    pub(super) fn blockers(
+        &self,
+        holds: &HoldTable,
+        standing: Vec<ContenderAhead>,
+        link: &Connection,
+    ) -> Blockers {
         let seen = standing.into_iter().filter_map(|standing| self.blocker(holds, standing, link));
         Blockers::new(seen.collect(), holds.place.directory(), &holds.place.part())
     }
 
     /// What is known of one that stands in the way.
-    fn blocker(&self, of: &Holds, standing: Standing, link: &Link) -> Option<Blocker> {
-        let Standing { name, position, holds, known } = standing;
+    fn blocker(&self, of: &HoldTable, standing: ContenderAhead, link: &Connection) -> Option<Blocker> {
+        let ContenderAhead { name, position, holds, known } = standing;
         let (sighting, ours) = match known {
             Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
             Known::Listed => (of.permit_news().sighting(&name)?, false),
@@ -69,7 +74,7 @@ impl Slot {
                 let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
                 let data = waiting.or_else(|| self.holders.data(&name))?;
                 let (data, data_length) = (data.into(), data.len());
-                (Arc::new(Sighting { owner: link.session_id(), czxid, data, data_length }), true)
+                (Arc::new(NodeSnapshot { owner: link.session_id(), czxid, data, data_length }), true)
             }
         };
         Some(Blocker { position, name, sighting, ours, holds })

@@ -24,7 +24,7 @@ pub(in crate::driver) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const DOUBT: Duration = Duration::from_secs(300);
 
 /// What is known of one directory's silence.
-pub(in crate::driver) struct Silence {
+pub(in crate::driver) struct ResyncTimer {
     /// When the server last said something about the directory that was not asked for by a look.
     news: Instant,
     /// When its queue last looked.
@@ -47,14 +47,14 @@ pub(in crate::driver) enum Due {
     Certain(Ticket),
 }
 
-impl Silence {
+impl ResyncTimer {
     pub(in crate::driver) fn new(now: Instant) -> Self {
         Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
     /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing or
     /// a probe: it may be a look's own.
-    pub(in crate::driver) fn hear(&mut self, event: &Event, now: Instant) {
+    pub(in crate::driver) fn on_event(&mut self, event: &Event, now: Instant) {
         let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
         let asked = event.is_outcome() && !event.is_lost() && !looks;
         if asked || matches!(event, Event::Gone(_) | Event::Changed(_) | Event::Missing(_)) {
@@ -109,12 +109,12 @@ mod tests {
     /// How many looks are due in five minutes, if this is heard every second, and when it begins to be certain.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
-        let mut silence = Silence::new(began);
+        let mut silence = ResyncTimer::new(began);
         let mut looks = 0;
         for second in 1..=600 {
             let now = began + Duration::from_secs(second);
             for event in heard {
-                silence.hear(event, now);
+                silence.on_event(event, now);
             }
             if second % CHECK_INTERVAL.as_secs() == 0 {
                 match silence.due(doubt, true, now) {
@@ -145,7 +145,11 @@ mod tests {
     }
 
     /// When the looks are due in these many seconds, by the second, if none of ours is near.
-    fn far_looks(silence: &mut Silence, began: Instant, seconds: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+    fn far_looks(
+        silence: &mut ResyncTimer,
+        began: Instant,
+        seconds: std::ops::RangeInclusive<u64>,
+    ) -> Vec<u64> {
         let due = |second: &u64| {
             let now = began + Duration::from_secs(*second);
             second % CHECK_INTERVAL.as_secs() == 0 && silence.due(None, false, now) == Due::Look
@@ -158,7 +162,7 @@ mod tests {
         let began = Instant::now();
         let mut seconds = std::collections::BTreeSet::new();
         for _ in 0..20 {
-            let looks = far_looks(&mut Silence::new(began), began, 1..=3600);
+            let looks = far_looks(&mut ResyncTimer::new(began), began, 1..=3600);
             let pauses = looks.windows(2).map(|two| two[1] - two[0]);
             assert!(pauses.into_iter().all(|pause| (60..=75).contains(&pause)), "{looks:?}");
             seconds.extend(looks.get(5).copied());
@@ -170,9 +174,9 @@ mod tests {
     fn a_far_waiter_looks_once_soon_after_a_reconnection_and_a_near_one_does_not() {
         let began = Instant::now();
         for near in [false, true] {
-            let mut silence = Silence::new(began);
-            silence.hear(&Event::Disconnected, began + Duration::from_secs(1));
-            silence.hear(&Event::Connected, began + Duration::from_secs(2));
+            let mut silence = ResyncTimer::new(began);
+            silence.on_event(&Event::Disconnected, began + Duration::from_secs(1));
+            silence.on_event(&Event::Connected, began + Duration::from_secs(2));
             if near {
                 assert_eq!(silence.due(None, true, began + Duration::from_secs(3)), Due::Nothing);
             }
@@ -185,12 +189,12 @@ mod tests {
     #[test]
     fn while_connections_come_and_go_a_far_waiter_does_not_look() {
         let began = Instant::now();
-        let mut silence = Silence::new(began);
+        let mut silence = ResyncTimer::new(began);
         for second in 0..50 {
             let now = began + Duration::from_secs(second);
-            silence.hear(if second % 2 == 0 { &Event::Disconnected } else { &Event::Connected }, now);
+            silence.on_event(if second % 2 == 0 { &Event::Disconnected } else { &Event::Connected }, now);
         }
-        silence.hear(&Event::Disconnected, began + Duration::from_secs(50));
+        silence.on_event(&Event::Disconnected, began + Duration::from_secs(50));
         assert_eq!(silence.due(None, false, began + Duration::from_secs(55)), Due::Nothing);
     }
 

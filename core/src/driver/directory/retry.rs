@@ -9,7 +9,7 @@ use crate::queue::Event;
 use crate::runtime::backoff::Backoff;
 
 /// The pauses of one directory.
-pub(in crate::driver) struct Pauses {
+pub(in crate::driver) struct RetryBackoff {
     /// By kind of request, as long as the last of the kind was lost: that listings succeed says nothing about creates.
     lost: HashMap<Discriminant<Event>, Losses>,
     /// When the present one is over.
@@ -24,13 +24,13 @@ struct Losses {
     connection: Option<u64>,
 }
 
-impl Pauses {
+impl RetryBackoff {
     pub(in crate::driver) fn new(now: Instant) -> Self {
         Self { lost: HashMap::new(), until: now }
     }
 
     /// The queue is told of an event.
-    pub(in crate::driver) fn hear(&mut self, event: &Event) {
+    pub(in crate::driver) fn on_event(&mut self, event: &Event) {
         if event.is_outcome() && !event.is_lost() && !self.lost.is_empty() {
             self.lost.remove(&std::mem::discriminant(event));
         }
@@ -84,7 +84,7 @@ mod tests {
     /// Loses this request so often, with nothing but other requests' success in between.
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
-        let mut pauses = Pauses::new(now);
+        let mut pauses = RetryBackoff::new(now);
         let mut connection = 0;
         let mut lose = || {
             // Each time on the next connection, if it is lost with it.
@@ -92,8 +92,8 @@ mod tests {
             let until = pauses.after(event, connection, connected, now);
             let pause = until.map(|until| until - now);
             now = until.unwrap_or(now);
-            pauses.hear(event);
-            pauses.hear(&Event::Verified(TICKET, Outcome::NoNode));
+            pauses.on_event(event);
+            pauses.on_event(&Event::Verified(TICKET, Outcome::NoNode));
             pause
         };
         std::iter::repeat_with(&mut lose).take(count).collect()
@@ -117,11 +117,11 @@ mod tests {
     #[test]
     fn success_forgets_the_failures_of_its_kind() {
         let now = Instant::now();
-        let mut pauses = Pauses::new(now);
+        let mut pauses = RetryBackoff::new(now);
         assert_eq!(pauses.after(&CREATE, 1, false, now), None);
-        pauses.hear(&Event::Listed(TICKET, Outcome::NoNode));
+        pauses.on_event(&Event::Listed(TICKET, Outcome::NoNode));
         assert!(pauses.after(&CREATE, 2, false, now).is_some());
-        pauses.hear(&Event::Created(TICKET, Outcome::NoNode));
+        pauses.on_event(&Event::Created(TICKET, Outcome::NoNode));
         assert_eq!(pauses.after(&CREATE, 3, false, now), None);
         assert_eq!(pauses.after(&Event::Created(TICKET, Outcome::NoNode), 3, true, now), None);
     }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_was_lost_with_one_connection_is_repeated_together() {
         let now = Instant::now();
-        let mut pauses = Pauses::new(now);
+        let mut pauses = RetryBackoff::new(now);
         for _ in 0..3 {
             assert_eq!(pauses.after(&CREATE, 1, false, now), None);
         }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_was_in_flight_together_pauses_together() {
         let now = Instant::now();
-        let mut pauses = Pauses::new(now);
+        let mut pauses = RetryBackoff::new(now);
         assert_eq!(pauses.after(&CREATE, 1, true, now), pauses.after(&LISTING, 1, true, now));
     }
 }

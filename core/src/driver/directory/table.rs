@@ -7,27 +7,27 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::Slot;
-use super::inspect::{All, Shelf};
-use crate::driver::connection::Link;
+use super::Directory;
+use super::inspect::{All, SharedDirectories};
+use crate::driver::connection::Connection;
 use crate::driver::status::{ClientState, Status};
 use crate::driver::timers::Timers;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
-use crate::queue::{Event, NodeName, Set, Ticket};
+use crate::queue::{Event, NodeName, SmallSet, Ticket};
 use crate::runtime::random;
 
 /// The directories in which a contender waits or holds. However the driver ends, its holds end with it: the session
 /// does too.
-pub(in crate::driver) struct Slots {
+pub(in crate::driver) struct DirectoryTable {
     /// Where they are while the driver waits.
-    shelf: Option<Arc<Shelf>>,
+    shared: Option<Arc<SharedDirectories>>,
     status: Arc<Status>,
     /// In an order that does not depend on chance: their seeds for a session are drawn one after the other.
     all: All,
     seeds: Seeds,
     /// The paths whose queues have something to conclude.
-    unsettled: Set<Arc<str>>,
+    unsettled: SmallSet<Arc<str>>,
     /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
     last_ticket: Ticket,
     /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
@@ -87,14 +87,14 @@ impl Seeds {
     }
 }
 
-impl Slots {
+impl DirectoryTable {
     pub(in crate::driver) fn new(status: Arc<Status>) -> Self {
         Self {
-            shelf: None,
+            shared: None,
             status,
             all: All::new(),
             seeds: Seeds::new(),
-            unsettled: Set::default(),
+            unsettled: SmallSet::default(),
             last_ticket: Ticket::default(),
             warned: Reported::default(),
             blind: Reported::default(),
@@ -103,132 +103,132 @@ impl Slots {
     }
 
     /// While the driver waits they are to be put there.
-    pub(in crate::driver) fn with_shelf(mut self, place: &Arc<Shelf>) -> Self {
-        self.shelf = Some(Arc::clone(place));
+    pub(in crate::driver) fn with_shelf(mut self, place: &Arc<SharedDirectories>) -> Self {
+        self.shared = Some(Arc::clone(place));
         self
     }
 
-    /// Exchanges them with those on the shelf: the driver has them while it works, the shelf while it waits.
+    /// Exchanges them with the shared ones: the driver has them while it works, others while it waits.
     pub(in crate::driver) fn exchange(&mut self, shelved: &mut All) {
         std::mem::swap(&mut self.all, shelved);
     }
 
-    pub(in crate::driver) fn get(&self, path: &str) -> Option<&Slot> {
-        self.all.get(path).map(|slot| &**slot)
+    pub(in crate::driver) fn get(&self, path: &str) -> Option<&Directory> {
+        self.all.get(path).map(|directory| &**directory)
     }
 
-    pub(in crate::driver) fn get_mut(&mut self, path: &str) -> Option<&mut Slot> {
-        self.all.get_mut(path).map(|slot| &mut **slot)
+    pub(in crate::driver) fn get_mut(&mut self, path: &str) -> Option<&mut Directory> {
+        self.all.get_mut(path).map(|directory| &mut **directory)
     }
 
-    pub(in crate::driver) fn iter(&self) -> impl Iterator<Item = &Slot> {
-        self.all.values().map(|slot| &**slot)
+    pub(in crate::driver) fn iter(&self) -> impl Iterator<Item = &Directory> {
+        self.all.values().map(|directory| &**directory)
     }
 
-    pub(in crate::driver) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.all.values_mut().map(|slot| &mut **slot)
+    pub(in crate::driver) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Directory> {
+        self.all.values_mut().map(|directory| &mut **directory)
     }
 
-    /// The slot at a path, to be told something from which its queue draws conclusions.
-    pub(in crate::driver) fn change(&mut self, path: &Arc<str>) -> Option<&mut Slot> {
-        let slot = self.all.get_mut(path)?;
+    /// The directory at a path, for an event from which its queue draws conclusions.
+    pub(in crate::driver) fn change(&mut self, path: &Arc<str>) -> Option<&mut Directory> {
+        let directory = self.all.get_mut(path)?;
         self.unsettled.insert(Arc::clone(path));
-        Some(slot)
+        Some(directory)
     }
 
-    /// Like [`change`](Self::change), but creates a slot if there is none; `term`: whether the session's term runs.
+    /// Like [`change`](Self::change), but creates a directory if there is none; `term`: whether the session's term runs.
     pub(in crate::driver) fn change_or_make(
         &mut self,
         path: &Arc<str>,
-        link: &Link,
+        link: &Connection,
         term: bool,
-    ) -> &mut Slot {
+    ) -> &mut Directory {
         self.unsettled.insert(Arc::clone(path));
         let new = || {
-            let mut slot = Slot::new(path, self.last_ticket, link, term, self.seeds.next());
+            let mut directory = Directory::new(path, self.last_ticket, link, term, self.seeds.next());
             if self.warned.is_silent(path) {
-                slot.warn_no_more();
+                directory.warn_no_more();
             }
             if self.refuses_checks {
-                slot.check_no_more();
+                directory.check_no_more();
             }
-            Box::new(slot)
+            Box::new(directory)
         };
         self.all.entry(Arc::clone(path)).or_insert_with(new)
     }
 
     /// The owner of a node of ours is asked to give up its lock.
     pub(in crate::driver) fn revoked(&mut self, path: &str, node: NodeName) {
-        if let Some(slot) = self.all.get_mut(path) {
-            slot.revoked(node);
+        if let Some(directory) = self.all.get_mut(path) {
+            directory.revoked(node);
         }
     }
 
     /// A caller that released a hold waits no longer.
     pub(in crate::driver) fn stop_waiting(&mut self, path: &str, node: &NodeName) {
-        if let Some(slot) = self.all.get_mut(path) {
-            slot.stop_waiting(node);
+        if let Some(directory) = self.all.get_mut(path) {
+            directory.stop_waiting(node);
         }
     }
 
     /// Gives a queue an event.
-    pub(in crate::driver) fn tell(&mut self, path: &Arc<str>, event: Event) {
+    pub(in crate::driver) fn dispatch(&mut self, path: &Arc<str>, event: Event) {
         self.warn_of_kazoo(path, &event);
-        if self.get(path).is_some_and(|slot| slot.is_refused_check(&event)) {
+        if self.get(path).is_some_and(|directory| directory.is_refused_check(&event)) {
             self.refuses_checks = true;
             let others = self.all.iter_mut().filter(|(other, _)| *other != path);
-            others.for_each(|(_, slot)| slot.check_no_more());
+            others.for_each(|(_, directory)| directory.check_no_more());
         }
-        if let Some(slot) = self.change(path) {
-            slot.hear(event);
+        if let Some(directory) = self.change(path) {
+            directory.on_event(event);
         }
     }
 
     /// A contender on kazoo has the same name whether it sees ours or not; so this is said once of a directory.
     fn warn_of_kazoo(&mut self, path: &Arc<str>, event: &Event) {
-        let slot = self.all.get(path).filter(|_| !self.blind.is_silent(path));
-        if let Some(child) = slot.and_then(|slot| slot.may_be_blind(event)) {
-            let (shown, child) = (Shown(path), Shown(child));
+        let directory = self.all.get(path).filter(|_| !self.blind.is_silent(path));
+        if let Some(child) = directory.and_then(|directory| directory.may_be_blind(event)) {
+            let (shown, child) = (Escaped(path), Escaped(child));
             tracing::warn!(path = %shown, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
             self.blind.add(path, "contenders on kazoo were seen");
         }
     }
 
     pub(in crate::driver) fn tell_all(&mut self, event: &Event) {
-        for (path, slot) in &mut self.all {
-            slot.hear(event.clone());
+        for (path, directory) in &mut self.all {
+            directory.on_event(event.clone());
             self.unsettled.insert(Arc::clone(path));
         }
     }
 
     /// Makes queues that have heard nothing for a long time look again.
     pub(in crate::driver) fn wake_silent(&mut self) {
-        for (path, slot) in &mut self.all {
-            if slot.break_silence() {
+        for (path, directory) in &mut self.all {
+            if directory.resync_if_silent() {
                 self.unsettled.insert(Arc::clone(path));
             }
         }
     }
 
     /// The paths whose queues have something to conclude.
-    pub(in crate::driver) fn take_unsettled(&mut self) -> Set<Arc<str>> {
+    pub(in crate::driver) fn take_unsettled(&mut self) -> SmallSet<Arc<str>> {
         std::mem::take(&mut self.unsettled)
     }
 
     /// Lets a queue draw conclusions, and carries them out. Returns how many nodes the heartbeat is to
     /// check there; none if the session's term does not matter to it.
-    pub(in crate::driver) fn settle(
+    pub(in crate::driver) fn flush(
         &mut self,
         path: &Arc<str>,
-        link: &mut Link,
+        link: &mut Connection,
         timers: &mut Timers,
     ) -> usize {
-        let Some(slot) = self.all.get_mut(path) else { return 0 };
-        slot.settle(path, link, timers);
-        let vital = if slot.is_vital() { slot.places().max(1) } else { 0 };
-        if slot.is_idle() {
-            self.last_ticket = self.last_ticket.max(slot.last_ticket());
-            if slot.has_warned() {
+        let Some(directory) = self.all.get_mut(path) else { return 0 };
+        directory.flush(path, link, timers);
+        let vital = if directory.is_vital() { directory.places().max(1) } else { 0 };
+        if directory.is_idle() {
+            self.last_ticket = self.last_ticket.max(directory.last_ticket());
+            if directory.has_warned() {
                 self.warned.add(path, "children without a sequence number were seen");
             }
             self.all.remove(path);
@@ -241,17 +241,17 @@ impl Slots {
     }
 
     pub(in crate::driver) fn lose_all(&mut self, reason: LossReason) {
-        for slot in self.all.values_mut() {
-            slot.lose_all(reason);
+        for directory in self.all.values_mut() {
+            directory.lose_all(reason);
         }
     }
 }
 
-impl Drop for Slots {
+impl Drop for DirectoryTable {
     fn drop(&mut self) {
         self.status.set(ClientState::Closed);
-        if let Some(shelf) = self.shelf.take() {
-            self.all.append(&mut shelf.lock());
+        if let Some(shared) = self.shared.take() {
+            self.all.append(&mut shared.lock());
         }
         self.lose_all(LossReason::ClientClosed);
     }

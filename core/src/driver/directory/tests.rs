@@ -1,4 +1,4 @@
-//! What a slot does with events, for a test that is its server.
+//! What a directory does with events, for a test that is its server.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::ClientOptions;
-use crate::config::lock_path::Place;
+use crate::config::lock_path::LockPath;
 use crate::driver::directory::*;
 use crate::driver::timers::Alarm;
 use crate::error::Result;
 use crate::lease::Lease;
-use crate::lease::hold::{Holds, Notice, Report};
+use crate::lease::hold::{HoldTable, Notice, Report};
 use crate::lease::owner::Owner;
 use crate::queue::Intent;
-use crate::runtime::fork::Origin;
+use crate::runtime::fork::ForkGuard;
 
 /// The driver that the holds report to.
 struct Nobody;
@@ -34,15 +34,15 @@ impl Report for Nobody {
 }
 
 /// A link without a session, so without a term: every hold is lost at its first look.
-fn link() -> Link {
+fn link() -> Connection {
     let (sender, _) = mpsc::unbounded_channel();
-    Link::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
+    Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
 }
 
-/// A slot that has granted the first of the joins of one owner, numbered from 1.
+/// A directory that has granted the first of the joins of one owner, numbered from 1.
 struct Granted {
-    slot: Slot,
-    link: Link,
+    directory: Directory,
+    link: Connection,
     timers: Timers,
     path: Arc<str>,
     node: NodeName,
@@ -56,94 +56,97 @@ fn granted(joins: u64) -> Granted {
 /// The same, for a lock with this `max_hold`.
 fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
     let (mut link, mut timers) = (link(), Timers::default());
-    let place = Place::new("", "/l", "").unwrap();
+    let place = LockPath::new("", "/l", "").unwrap();
     let path = Arc::clone(place.full());
-    let holds = Arc::new(Holds::new(place, Origin::new(), Arc::default(), Arc::new(Nobody)));
-    let mut slot = Slot::new(&path, Ticket::default(), &link, false, 1);
+    let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(Nobody)));
+    let mut directory = Directory::new(&path, Ticket::default(), &link, false, 1);
     let owner = Owner::new();
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
-        let claim = Claim { max_hold, ..Claim::new(owner, Kind::Exclusive, None) };
+        let claim = AcquireRequest { max_hold, ..AcquireRequest::new(owner, Kind::Exclusive, None) };
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), None);
         let (asked, label) = (Instant::now(), None);
-        let attempt = Attempt { join, holds, claim, intent, asked, label, naming, data, deadline, reply };
-        slot.join(Waiter::new(attempt, Vec::new()));
+        let attempt =
+            AcquireAttempt { join, holds, claim, intent, asked, label, naming, data, deadline, reply };
+        directory.join(Waiter::new(attempt, Vec::new()));
         outcome
     };
     let outcomes = (1..=joins).map(JoinId).map(join).collect();
     for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
-        slot.hear(event);
+        directory.on_event(event);
     }
-    slot.queue.settle();
-    let Some(Action::Create(create, _, prefix)) = slot.queue.next_action() else { panic!("a create") };
-    let Some(Action::List { ticket: listing, .. }) = slot.queue.next_action() else { panic!("a listing") };
+    directory.queue.flush();
+    let Some(Action::Create(create, _, prefix)) = directory.queue.next_action() else { panic!("a create") };
+    let Some(Action::List { ticket: listing, .. }) = directory.queue.next_action() else {
+        panic!("a listing")
+    };
     let node = format!("{prefix}0000000001");
-    slot.hear(Event::Created(create, Outcome::Done((node.clone(), 1))));
-    slot.hear(Event::Listed(listing, Outcome::Done(vec![node.clone()])));
-    slot.settle(&path, &mut link, &mut timers);
+    directory.on_event(Event::Created(create, Outcome::Done((node.clone(), 1))));
+    directory.on_event(Event::Listed(listing, Outcome::Done(vec![node.clone()])));
+    directory.flush(&path, &mut link, &mut timers);
     let node = NodeName::parse(&node).unwrap();
-    Granted { slot, link, timers, path, node, outcomes }
+    Granted { directory, link, timers, path, node, outcomes }
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_alarm_of_a_hold_goes_with_it() {
-    let Granted { mut slot, mut timers, path, node, .. } = granted(1);
+    let Granted { mut directory, mut timers, path, node, .. } = granted(1);
     assert_eq!(timers.len(), 1);
-    slot.release(&path, &node, Release { waiter: None, judge: None }, &mut timers);
+    directory.release(&path, &node, Release { waiter: None, reporter: None }, &mut timers);
     assert_eq!(timers.len(), 0);
-    let Granted { mut slot, mut link, mut timers, path, node, .. } = granted(1);
-    slot.hear(Event::Missing(node));
-    slot.settle(&path, &mut link, &mut timers);
+    let Granted { mut directory, mut link, mut timers, path, node, .. } = granted(1);
+    directory.on_event(Event::Missing(node));
+    directory.flush(&path, &mut link, &mut timers);
     assert_eq!(timers.len(), 0);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_limit_of_a_hold_goes_with_it() {
     let limit = Some(Duration::from_secs(3600));
-    let Granted { mut slot, mut timers, path, node, .. } = granted_for(1, limit);
+    let Granted { mut directory, mut timers, path, node, .. } = granted_for(1, limit);
     assert_eq!(timers.len(), 2);
-    slot.release(&path, &node, Release { waiter: None, judge: None }, &mut timers);
+    directory.release(&path, &node, Release { waiter: None, reporter: None }, &mut timers);
     assert_eq!(timers.len(), 0);
-    let Granted { mut slot, mut link, mut timers, path, node, .. } = granted_for(1, limit);
-    slot.hear(Event::Missing(node));
-    slot.settle(&path, &mut link, &mut timers);
+    let Granted { mut directory, mut link, mut timers, path, node, .. } = granted_for(1, limit);
+    directory.on_event(Event::Missing(node));
+    directory.flush(&path, &mut link, &mut timers);
     assert_eq!(timers.len(), 0);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn what_is_held_too_long_is_lost_before_its_node_is_deleted() {
     let limit = Some(Duration::from_millis(1));
-    let Granted { mut slot, mut timers, node, .. } = granted_for(1, limit);
+    let Granted { mut directory, mut timers, node, .. } = granted_for(1, limit);
     timers.next().await;
     let Some(Alarm::HeldTooLong(_, late)) = timers.due() else { panic!("no alarm") };
     assert_eq!(late, node);
-    slot.expire(&late, LossReason::HeldTooLong);
-    assert!(matches!(slot.next_action(), Some(Action::Delete(_, name)) if name == node));
-    assert!(!slot.holders.contains(&node));
+    directory.expire(&late, LossReason::HeldTooLong);
+    assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
+    assert!(!directory.holders.contains(&node));
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn an_owner_s_other_waiters_go_on_waiting_when_the_term_ends_before_they_re_enter() {
-    let Granted { slot, mut outcomes, .. } = granted(2);
+    let Granted { directory, mut outcomes, .. } = granted(2);
     let (mut other, mut first) = (outcomes.remove(1), outcomes.remove(0));
     assert!(first.try_recv().is_ok(), "it was granted the lock");
     assert_eq!(other.try_recv().err(), Some(TryRecvError::Empty), "it was told something");
-    assert!(slot.is_waiting(JoinId(2)), "its turn comes when the first hold is released");
+    assert!(directory.is_waiting(JoinId(2)), "its turn comes when the first hold is released");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
-    let Granted { slot, node, .. } = granted(1);
+    let Granted { directory, node, .. } = granted(1);
     let listed = |names: &[&str]| {
         let names = names.iter().map(ToString::to_string).collect();
         Event::Listed(Ticket::default(), Outcome::Done(names))
     };
     let kazoos = "6cf7b2c1a3d04a5f8f5c1f4e6f2a9b10__lock__0000000002";
-    assert_eq!(slot.may_be_blind(&listed(&[node.as_str()])), None);
-    assert_eq!(slot.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
-    assert_eq!(slot.may_be_blind(&Event::Connected), None);
+    assert_eq!(directory.may_be_blind(&listed(&[node.as_str()])), None);
+    assert_eq!(directory.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
+    assert_eq!(directory.may_be_blind(&Event::Connected), None);
     // Of whom no contender has queued under Curator's names, it sees everything.
-    let other = Slot::new(&"/l".into(), Ticket::default(), &link(), false, 1);
+    let other = Directory::new(&"/l".into(), Ticket::default(), &link(), false, 1);
     assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
 }

@@ -5,32 +5,32 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::driver::mailbox::Attempt;
+use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::AlarmKey;
 use crate::lease::owner::Owner;
-use crate::queue::{JoinId, Kind, Map, Queue, Set};
-use crate::runtime::backoff::Rests;
+use crate::queue::{JoinId, Kind, Queue, SmallMap, SmallSet};
+use crate::runtime::backoff::RestartBackoff;
 
 /// An attempt that waits for the lock.
 pub(in crate::driver) struct Waiter {
-    pub(in crate::driver) attempt: Attempt,
+    pub(in crate::driver) attempt: AcquireAttempt,
     /// To be cancelled when it no longer waits.
     pub(in crate::driver) alarms: Vec<AlarmKey>,
     /// When its last node was to be created, and the pauses before it gets another.
     created: Option<Instant>,
-    rests: Rests,
+    rests: RestartBackoff,
     /// Whether an answer since it asked showed another contender in its way.
     blocked: bool,
 }
 
 impl Waiter {
-    pub(in crate::driver) fn new(attempt: Attempt, alarms: Vec<AlarmKey>) -> Self {
-        Self { attempt, alarms, created: None, rests: Rests::default(), blocked: false }
+    pub(in crate::driver) fn new(attempt: AcquireAttempt, alarms: Vec<AlarmKey>) -> Self {
+        Self { attempt, alarms, created: None, rests: RestartBackoff::default(), blocked: false }
     }
 }
 
 /// The waiters of an owner for a kind of hold.
-type Line = (Owner, Kind);
+type OwnerWaiters = (Owner, Kind);
 
 /// A line among others.
 type Key = (u64, u8, u32);
@@ -41,7 +41,7 @@ struct Turns {
     others: Vec<JoinId>,
 }
 
-fn key((owner, kind): Line) -> Key {
+fn key((owner, kind): OwnerWaiters) -> Key {
     let (kind, permits) = match kind {
         Kind::Exclusive => (0, 0),
         Kind::Write => (1, 0),
@@ -54,12 +54,12 @@ fn key((owner, kind): Line) -> Key {
 
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
-    all: Map<JoinId, Waiter>,
+    all: SmallMap<JoinId, Waiter>,
     /// For each owner, its queueing waiters, oldest first. Only the first is in the queue: when it is granted, the
     /// others re-enter; in the queue they would wait for their own owner.
-    lines: Map<Key, Turns>,
+    lines: SmallMap<Key, Turns>,
     /// Waiters for which it is not yet known whether they have to wait for another contender, or are in its way.
-    newcomers: Set<JoinId>,
+    newcomers: SmallSet<JoinId>,
 }
 
 impl Waiters {
@@ -67,11 +67,11 @@ impl Waiters {
         self.all.is_empty()
     }
 
-    pub(in crate::driver) fn get(&self, join: JoinId) -> Option<&Attempt> {
+    pub(in crate::driver) fn get(&self, join: JoinId) -> Option<&AcquireAttempt> {
         self.all.get(&join).map(|waiter| &waiter.attempt)
     }
 
-    pub(in crate::driver) fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+    pub(in crate::driver) fn attempts(&self) -> impl Iterator<Item = &AcquireAttempt> {
         self.all.values().map(|waiter| &waiter.attempt)
     }
 
@@ -89,7 +89,7 @@ impl Waiters {
     /// The session is over, and what happened to its nodes with it. Between sessions there are pauses too.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
-            (waiter.created, waiter.rests) = (None, Rests::default());
+            (waiter.created, waiter.rests) = (None, RestartBackoff::default());
         }
     }
 
@@ -123,13 +123,13 @@ impl Waiters {
     }
 
     /// Removes all.
-    pub(in crate::driver) fn remove_all(&mut self) -> Map<JoinId, Waiter> {
+    pub(in crate::driver) fn remove_all(&mut self) -> SmallMap<JoinId, Waiter> {
         self.lines.clear();
         std::mem::take(&mut self.all)
     }
 
     /// Removes one from its line. Returns whose turn it is now to enter the queue, if that changed.
-    pub(in crate::driver) fn leave_line(&mut self, line: Line, join: JoinId) -> Option<JoinId> {
+    pub(in crate::driver) fn leave_line(&mut self, line: OwnerWaiters, join: JoinId) -> Option<JoinId> {
         let Turns { first, others } = self.lines.get_mut(&key(line))?;
         if *first != join {
             others.retain(|other| *other != join);
@@ -144,13 +144,13 @@ impl Waiters {
     }
 
     /// Ends a line; returns those that were in it.
-    pub(in crate::driver) fn end_line(&mut self, line: Line) -> impl Iterator<Item = JoinId> + use<> {
+    pub(in crate::driver) fn end_line(&mut self, line: OwnerWaiters) -> impl Iterator<Item = JoinId> + use<> {
         let all = self.lines.remove(&key(line)).map(|Turns { first, others }| once(first).chain(others));
         all.into_iter().flatten()
     }
 
     /// The one of a line that is in the queue.
-    pub(in crate::driver) fn first_in_line(&self, line: Line) -> Option<JoinId> {
+    pub(in crate::driver) fn first_in_line(&self, line: OwnerWaiters) -> Option<JoinId> {
         self.lines.get(&key(line)).map(|turns| turns.first)
     }
 

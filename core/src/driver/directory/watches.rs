@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::driver::connection::Link;
-use crate::driver::connection::requests::Seen;
+use crate::driver::connection::Connection;
+use crate::driver::connection::requests::SnapshotCell;
 use crate::driver::timers::{Alarm, Timers};
-use crate::error::escape::Shown;
-use crate::queue::contender::Sighting;
+use crate::error::escape::Escaped;
+use crate::queue::contender::NodeSnapshot;
 use crate::queue::{NodeName, Ticket};
 use crate::session::watch_budget::Reserved;
 
@@ -19,18 +19,18 @@ use crate::session::watch_budget::Reserved;
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A watch on the server.
-struct Watch {
+struct ActiveWatch {
     task: AbortHandle,
     /// What was seen of the node when the watch was set, if it is another client's. There is room for few watches on a
     /// session, so this is little too.
-    sighting: Option<Seen>,
+    sighting: Option<SnapshotCell>,
     _room: Reserved,
 }
 
-pub(in crate::driver) struct Watches {
+pub(in crate::driver) struct DirectoryWatches {
     /// The directory.
     path: Arc<str>,
-    set: HashMap<Ticket, Watch>,
+    set: HashMap<Ticket, ActiveWatch>,
     /// The watches for which there is no room on the session.
     parked: BTreeMap<Ticket, (NodeName, bool)>,
     /// The watch on the children, if there was no room for it: the listing came without it.
@@ -39,7 +39,7 @@ pub(in crate::driver) struct Watches {
     polling: bool,
 }
 
-impl Watches {
+impl DirectoryWatches {
     pub(in crate::driver) fn new(path: Arc<str>) -> Self {
         Self { path, set: HashMap::new(), parked: BTreeMap::new(), parked_listing: None, polling: false }
     }
@@ -51,21 +51,31 @@ impl Watches {
     /// Sets a watch, or parks it until there is room.
     ///
     /// `ours`: whether the node is one of ours, of which there is nothing to learn.
-    pub(in crate::driver) fn set(&mut self, ticket: Ticket, name: NodeName, ours: bool, link: &mut Link) {
+    pub(in crate::driver) fn set(
+        &mut self,
+        ticket: Ticket,
+        name: NodeName,
+        ours: bool,
+        link: &mut Connection,
+    ) {
         let bytes = self.bytes_of(&name);
         // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
         let Some(wire) = link.wire(&self.path) else { return };
         if let Some(room) = link.room().reserve(bytes) {
-            let sighting = (!ours).then(Seen::default);
+            let sighting = (!ours).then(SnapshotCell::default);
             let task = link.spawn(wire.watch(ticket, name, sighting.clone()));
-            self.set.insert(ticket, Watch { task, sighting, _room: room });
+            self.set.insert(ticket, ActiveWatch { task, sighting, _room: room });
         } else {
             self.parked.insert(ticket, (name, ours));
         }
     }
 
     /// Reserves room for a watch on the children. Without it the queue polls until there is some.
-    pub(in crate::driver) fn reserve_listing(&mut self, ticket: Ticket, link: &Link) -> Option<Reserved> {
+    pub(in crate::driver) fn reserve_listing(
+        &mut self,
+        ticket: Ticket,
+        link: &Connection,
+    ) -> Option<Reserved> {
         let room = link.room().reserve(self.path.len());
         self.parked_listing = room.is_none().then_some(ticket);
         room
@@ -73,11 +83,11 @@ impl Watches {
 
     /// Notes the watch on the children, which a task sets.
     pub(in crate::driver) fn add_listing(&mut self, ticket: Ticket, task: AbortHandle, room: Reserved) {
-        self.set.insert(ticket, Watch { task, sighting: None, _room: room });
+        self.set.insert(ticket, ActiveWatch { task, sighting: None, _room: room });
     }
 
     /// What was seen of another client's node when this watch was set.
-    pub(in crate::driver) fn sighting(&self, ticket: Ticket) -> Option<Arc<Sighting>> {
+    pub(in crate::driver) fn sighting(&self, ticket: Ticket) -> Option<Arc<NodeSnapshot>> {
         self.set.get(&ticket)?.sighting.as_ref()?.get().cloned()
     }
 
@@ -105,7 +115,7 @@ impl Watches {
 
     /// The queue polls. Returns the watch on the children for which there is room now, so that it is set with the next
     /// listing.
-    pub(in crate::driver) fn poll(&mut self, link: &Link) -> Option<Ticket> {
+    pub(in crate::driver) fn poll(&mut self, link: &Connection) -> Option<Ticket> {
         self.polling = false;
         let fits = link.room().fits(self.path.len());
         self.parked_listing.take_if(|_| fits)
@@ -113,7 +123,7 @@ impl Watches {
 
     /// Tries to set the parked watches. `waits`: whether any of ours waits, to whom they matter. A
     /// holder's node is checked by the heartbeat.
-    pub(in crate::driver) fn settle(&mut self, link: &mut Link, timers: &mut Timers, waits: bool) {
+    pub(in crate::driver) fn flush(&mut self, link: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !link.room().fits(self.bytes_of(name)) {
                 break;
@@ -126,7 +136,7 @@ impl Watches {
         if parked && waits && !self.polling {
             self.polling = true;
             let path = &self.path;
-            tracing::debug!(path = %Shown(link.below_chroot(path)), "no room for more watches on one session: polling");
+            tracing::debug!(path = %Escaped(link.below_chroot(path)), "no room for more watches on one session: polling");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
     }

@@ -28,7 +28,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_log_writes_sessions_as_zookeeper_does() {
-    assert_eq!(Session(0x0100_0a2b).to_string(), "0x1000a2b");
+    assert_eq!(SessionId(0x0100_0a2b).to_string(), "0x1000a2b");
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
         driver.start_link();
         while !driver.link.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
-            assert!(driver.take_in(std::iter::once(input)).is_continue());
+            assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
         }
         let current = (0..9).find(|connection| driver.link.is_current(*connection)).expect("the first ones");
         let ticket = Ticket::default();
@@ -73,7 +73,7 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         driver.start_link();
         while !driver.link.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
-            assert!(driver.take_in(std::iter::once(input)).is_continue());
+            assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
         }
         let whole = driver.link.term().expect("a session").patience();
         let [(first, one), (second, other), (third, last)] =
@@ -111,28 +111,28 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         driver.start_link();
         while !driver.link.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
-            assert!(driver.take_in(std::iter::once(input)).is_continue());
+            assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
         }
         let lose_connection = |driver: &mut Driver| {
             let change = driver.link.changed(zk::SessionState::Disconnected);
-            driver.follow(change);
-            driver.settle();
+            driver.on_connection_event(change);
+            driver.flush();
         };
         lose_connection(&mut driver);
         assert_eq!(driver.link.urgency(), Urgency::Idle);
-        driver.pulse.note(&path, 1);
-        driver.settle();
+        driver.heartbeat.note(&path, 1);
+        driver.flush();
         assert_eq!(driver.link.urgency(), Urgency::Idle, "nothing is known of a queue during an outage");
         let change = driver.link.changed(zk::SessionState::SyncConnected);
-        driver.follow(change);
+        driver.on_connection_event(change);
         lose_connection(&mut driver);
         let timeout = driver.link.term().expect("a session").session_timeout();
         assert_eq!(driver.link.urgency(), Urgency::Session(timeout));
-        driver.pulse.note(&path, 0);
-        driver.settle();
+        driver.heartbeat.note(&path, 0);
+        driver.flush();
         assert_eq!(driver.link.urgency(), Urgency::Idle);
         driver.link.lose();
-        driver.settle();
+        driver.flush();
         assert_eq!(driver.link.urgency(), Urgency::Wanted);
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
@@ -186,7 +186,7 @@ async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_ea
     for (timeout, warned) in
         [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
     {
-        driver.follow(Change::Began { session_id: 1, timeout });
+        driver.on_connection_event(ConnectionEvent::Began { session_id: 1, timeout });
         assert_eq!(warnings.count.load(Ordering::Relaxed), warned, "{timeout:?}");
     }
 }

@@ -10,18 +10,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use zookeeper_client as zk;
 
-use self::node_watch::Number;
-use self::replies::{First, Listing, Sight};
-use crate::config::lock_path::Place;
+use self::node_watch::VersionedData;
+use self::replies::{First, Listing, NodeContent};
+use crate::config::lock_path::LockPath;
 use crate::driver::status::{ClientState, Status};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::lease::hold::{Claim, Holds, Notice, Report};
+use crate::lease::hold::{AcquireRequest, HoldTable, Notice, Report};
 use crate::lease::mode::LockMode;
 use crate::queue::contender::Contender;
 use crate::queue::{Event, Intent, JoinId, Kind, Naming, NodeName};
-use crate::runtime::fork::Origin;
-use crate::session::{Denial, Session};
+use crate::runtime::fork::ForkGuard;
+use crate::session::{ConnectRefusal, Session};
 
 /// Where the answer to a question goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
@@ -31,22 +31,22 @@ pub(crate) enum Command {
     /// Report when there is a session.
     Connect { reply: Reply<()> },
     /// Acquire a lock.
-    Join(Attempt),
+    Join(AcquireAttempt),
     /// This attempt is no longer wanted.
     Leave { path: Arc<str>, join: JoinId },
     /// Something about a hold.
     Hold { path: Arc<str>, notice: Notice },
     /// Ask the server something that no queue needs to know.
-    Ask(Inquiry),
+    Ask(Query),
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
 
 /// An attempt to acquire a lock.
-pub(crate) struct Attempt {
+pub(crate) struct AcquireAttempt {
     pub(crate) join: JoinId,
-    pub(crate) holds: Arc<Holds>,
-    pub(crate) claim: Claim,
+    pub(crate) holds: Arc<HoldTable>,
+    pub(crate) claim: AcquireRequest,
     pub(crate) intent: Intent,
     /// Since when its caller has waited.
     pub(crate) asked: Instant,
@@ -60,7 +60,7 @@ pub(crate) struct Attempt {
     pub(crate) reply: Reply<Lease>,
 }
 
-impl Attempt {
+impl AcquireAttempt {
     /// What its caller wants.
     pub(crate) fn mode(&self) -> LockMode {
         // The turn in which permits are acquired is taken as a mutex, in a directory of its own.
@@ -70,33 +70,33 @@ impl Attempt {
 }
 
 /// What a handle asks the server, through the driver.
-pub(crate) enum Inquiry {
+pub(crate) enum Query {
     /// The contenders at this place.
-    Contenders { place: Place, reply: Reply<Vec<Contender>> },
+    Contenders { place: LockPath, reply: Reply<Vec<Contender>> },
     /// The first contender at this place, with a watch if requested.
-    First { place: Place, watch: bool, reply: Reply<First> },
+    First { place: LockPath, watch: bool, reply: Reply<First> },
     /// The number of contenders.
-    Count { place: Place, reply: Reply<usize> },
+    Count { place: LockPath, reply: Reply<usize> },
     /// The names of the children of this node; none if there is no node.
     Children { node: Arc<str>, reply: Reply<Vec<String>> },
     /// This node's children, and how many there have been; nothing if there is no node.
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
     /// This node's data, and whose it is; nothing if there is no node.
-    Look { node: Arc<str>, reply: Reply<Option<Sight>> },
+    Look { node: Arc<str>, reply: Reply<Option<NodeContent>> },
     /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a
     /// server that lags behind.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
-    Number { node: Arc<str>, watch: bool, reply: Reply<Option<Number>> },
+    Number { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
     /// Set the data of this node, and create it and its parents if there is none.
     Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
     /// Do something to the contender's node at this full path.
-    Touch { node: Arc<str>, touch: Touch, reply: Reply<()> },
+    Touch { node: Arc<str>, touch: NodeAction, reply: Reply<()> },
 }
 
 /// What is done to a contender's node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Touch {
+pub(crate) enum NodeAction {
     /// Its owner is asked to give up the lock.
     Revoke,
     /// It is deleted.
@@ -112,7 +112,7 @@ pub(crate) enum Input {
         connection: u64,
         event: Event,
     },
-    News(News),
+    News(SessionEvent),
     /// The owner of this node is asked to give up its lock.
     Revoked {
         path: Arc<str>,
@@ -121,9 +121,9 @@ pub(crate) enum Input {
 }
 
 /// News of a session, with the session's number: late news of an earlier one is ignored.
-pub(crate) enum News {
+pub(crate) enum SessionEvent {
     /// The search for a session is over.
-    Established(u64, Result<Session, Denial>),
+    Established(u64, Result<Session, ConnectRefusal>),
     /// The crate reports a state.
     State(u64, zk::SessionState),
     /// The session is over. The server says so of an operation, where the client crate does not look; or it answers for
@@ -151,7 +151,7 @@ pub(crate) struct Checked {
 
 /// The handles' end of the channel. The driver does not keep it: when the last handle is dropped, the client closes.
 pub(crate) struct Mailbox {
-    pub(crate) origin: Origin,
+    pub(crate) origin: ForkGuard,
     pub(crate) status: Arc<Status>,
     sender: mpsc::UnboundedSender<Input>,
 }
@@ -169,7 +169,7 @@ impl Mailbox {
         let (sender, receiver) = mpsc::unbounded_channel();
         let status: Arc<Status> = Arc::default();
         let inbox = Inbox { status: Arc::clone(&status), sender: sender.clone(), receiver };
-        (Self { origin: Origin::new(), status, sender }, inbox)
+        (Self { origin: ForkGuard::new(), status, sender }, inbox)
     }
 
     /// Whether new work can be given to this client in this process.

@@ -10,25 +10,25 @@ use crate::runtime::supervise::{Tasks, caught};
 use crate::session::watch_budget::Reserved;
 
 /// What a node holds that should hold a number.
-pub(crate) struct Number {
+pub(crate) struct VersionedData {
     pub(crate) data: Vec<u8>,
     /// How often the data was set.
     pub(crate) version: i32,
     /// Fires when the node changes or goes, if it was requested and there was room for it. It is set with the read, so no
     /// change falls between the two; after a reconnection the server compares it with the node; and it ends with the
     /// session.
-    pub(crate) changed: Option<NumberWatch>,
+    pub(crate) changed: Option<NodeWatch>,
 }
 
 /// A watch on a number.
-pub(crate) struct NumberWatch {
+pub(crate) struct NodeWatch {
     pub(crate) watcher: zk::OneshotWatcher,
     pub(crate) room: Reserved,
     /// Those of the session.
     pub(crate) tasks: Tasks,
 }
 
-impl NumberWatch {
+impl NodeWatch {
     /// Waits until it fires, or the session is over. A watch of the client crate panics if the crate's task ends before
     /// it, and this is awaited in the tasks of callers: so their end is looked for first, and a panic is an end too.
     pub(crate) async fn changed(self) {
@@ -58,7 +58,7 @@ impl NumberWatch {
     }
 }
 
-impl Number {
+impl VersionedData {
     /// The data of a number.
     pub(crate) fn encode(value: u32) -> Result<[u8; 4]> {
         let value = i32::try_from(value).map_err(|_| {
@@ -81,16 +81,16 @@ mod tests {
     #[test]
     fn what_is_encoded_is_decoded() {
         for value in [0, 1, 258, i32::MAX.unsigned_abs()] {
-            let data = Number::encode(value).unwrap().to_vec();
-            assert_eq!(Number { data, version: 0, changed: None }.value(), Some(value));
+            let data = VersionedData::encode(value).unwrap().to_vec();
+            assert_eq!(VersionedData { data, version: 0, changed: None }.value(), Some(value));
         }
-        let refused = Number::encode(1 << 31).unwrap_err();
+        let refused = VersionedData::encode(1 << 31).unwrap_err();
         assert_eq!(refused.to_string(), "count: is 2147483648, and must be at most 2147483647");
     }
 
     #[test]
     fn a_number_is_four_bytes_and_not_negative() {
-        let value = |data: &[u8]| Number { data: data.to_vec(), version: 0, changed: None }.value();
+        let value = |data: &[u8]| VersionedData { data: data.to_vec(), version: 0, changed: None }.value();
         assert_eq!(value(&[0, 0, 1, 2]), Some(258));
         assert_eq!(value(&[0; 4]), Some(0));
         for bad in [&b""[..], b"3", b"\0\0\x03", b"\0\0\0\0\x03", b"\xff\xff\xff\xff"] {

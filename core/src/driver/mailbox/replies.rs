@@ -1,6 +1,6 @@
 //! What a look at a node shows, for those that show locks without taking part in any queue.
 
-use crate::driver::mailbox::node_watch::NumberWatch;
+use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::queue::contender::Contender;
 
 /// A node's children, and how they came and went.
@@ -30,7 +30,7 @@ impl Listing {
 
 /// A node, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct NodeContent {
     /// The data.
     pub data: Vec<u8>,
     /// The zxid that created it: a contender's fencing token.
@@ -47,7 +47,7 @@ pub(crate) struct First {
     pub(crate) contender: Option<Contender>,
     /// Fires when another one may be first, if it was requested and there was room for it. Set before what is told here
     /// was read, so no change falls between the two.
-    pub(crate) changed: Option<NumberWatch>,
+    pub(crate) changed: Option<NodeWatch>,
 }
 
 #[cfg(test)]

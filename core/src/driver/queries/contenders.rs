@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use zookeeper_client as zk;
 
 use crate::driver::connection::request_size;
-use crate::driver::connection::requests::{LONGEST_DATA, Wire};
-use crate::driver::mailbox::node_watch::NumberWatch;
+use crate::driver::connection::requests::{DirectoryClient, LONGEST_DATA};
+use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::driver::mailbox::replies::First;
-use crate::error::escape::Shown;
+use crate::error::escape::Escaped;
 use crate::metrics::RequestKind;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, data_length};
 use crate::runtime::offload::aside;
-use crate::session::watch_budget::WatchRoom;
+use crate::session::watch_budget::WatchBudget;
 
 /// How many nodes are asked about at once. In between the connection is free for heartbeats.
 const AT_ONCE: usize = 1000;
@@ -25,15 +25,15 @@ const MOST_DATA: usize = 16 << 20;
 const MOST: usize = 100_000;
 
 /// A node, and its data if that was read.
-type Found = (NodeName, zk::Stat, Option<Vec<u8>>);
+type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
 
-impl Wire {
+impl DirectoryClient {
     /// The contenders, in order. Three round trips for the first thousand, two for each further thousand: data is read
     /// only once it is known to be small.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MOST {
-            let (path, found) = (Shown(self.shown()), names.len());
+            let (path, found) = (Escaped(self.shown()), names.len());
             tracing::warn!(%path, found, "too many contenders; the first {MOST} are reported");
             names.truncate(MOST);
         }
@@ -57,7 +57,7 @@ impl Wire {
 
     /// The first contender, and with `room` a watch that fires when there may be another: on its node, or where there is
     /// none on the directory's children, or where there is no directory on its creation. Three round trips.
-    pub(in crate::driver) async fn first(&self, room: Option<&WatchRoom>) -> Result<First, zk::Error> {
+    pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {
         loop {
             let names = self.names().await?;
             let found = match names.first() {
@@ -75,7 +75,7 @@ impl Wire {
     async fn first_named(
         &self,
         name: &NodeName,
-        room: Option<&WatchRoom>,
+        room: Option<&WatchBudget>,
     ) -> Result<Option<First>, zk::Error> {
         let node = self.child(name.as_str());
         // Not by reading it: its data is read only once it is known to be small.
@@ -96,7 +96,7 @@ impl Wire {
     }
 
     /// That there is no contender, with a watch on the children; `None` if there is one now.
-    async fn nobody(&self, room: Option<&WatchRoom>) -> Result<Option<First>, zk::Error> {
+    async fn nobody(&self, room: Option<&WatchBudget>) -> Result<Option<First>, zk::Error> {
         let reserved = room.and_then(|room| room.reserve(self.path.len()));
         let Some(reserved) = reserved else { return Ok(Some(First { contender: None, changed: None })) };
         let changed = match self.client.ask(RequestKind::List).list_and_watch_children(&self.path).await {
@@ -106,7 +106,7 @@ impl Wire {
                 if some.ok_or(zk::Error::RuntimeInconsistent)? {
                     return Ok(None);
                 }
-                Some(NumberWatch { watcher, room: reserved, tasks: self.tasks.clone() })
+                Some(NodeWatch { watcher, room: reserved, tasks: self.tasks.clone() })
             }
             Err(zk::Error::NoNode) => {
                 drop(reserved);
@@ -124,13 +124,13 @@ impl Wire {
     async fn stat(
         &self,
         node: &str,
-        room: Option<&WatchRoom>,
-    ) -> Result<(Option<zk::Stat>, Option<NumberWatch>), zk::Error> {
+        room: Option<&WatchBudget>,
+    ) -> Result<(Option<zk::Stat>, Option<NodeWatch>), zk::Error> {
         let Some(room) = room.and_then(|room| room.reserve(node.len())) else {
             return Ok((self.client.ask(RequestKind::Read).check_stat(node).await?, None));
         };
         let (stat, watcher) = self.client.ask(RequestKind::Watch).check_and_watch_stat(node).await?;
-        Ok((stat, Some(NumberWatch { watcher, room, tasks: self.tasks.clone() })))
+        Ok((stat, Some(NodeWatch { watcher, room, tasks: self.tasks.clone() })))
     }
 
     /// The number of contenders.
@@ -168,7 +168,7 @@ impl Wire {
     }
 
     /// Those of the nodes that still exist. All are asked for before the first is answered.
-    async fn find(&self, names: &[NodeName]) -> Result<Vec<Found>, zk::Error> {
+    async fn find(&self, names: &[NodeName]) -> Result<Vec<ReadNode>, zk::Error> {
         let ask = |name: &NodeName| self.client.ask(RequestKind::Read).check_stat(&self.child(name.as_str()));
         let asked: Vec<_> = names.iter().map(ask).collect();
         let mut found = Vec::with_capacity(names.len());
@@ -181,7 +181,11 @@ impl Wire {
     }
 
     /// Adds the data of those that have little, as long as there is room for it. Omits those that left in between.
-    async fn read_data(&self, mut found: Vec<Found>, room: &mut usize) -> Result<Vec<Found>, zk::Error> {
+    async fn read_data(
+        &self,
+        mut found: Vec<ReadNode>,
+        room: &mut usize,
+    ) -> Result<Vec<ReadNode>, zk::Error> {
         let mut reader = self.client.ask(RequestKind::Read).new_multi_reader();
         let mut asked = Vec::new();
         for (at, (name, stat, _)) in found.iter().enumerate() {

@@ -10,17 +10,17 @@ use std::time::Duration;
 use zookeeper_client as zk;
 use zookeeper_client::{Acls, CreateMode};
 
-use super::connection::{Link, request_size};
+use super::connection::{Connection, request_size};
 use super::errors;
 use super::errors::{not_authorized, unreachable};
 use crate::config::{ClientOptions, size_limits};
-use crate::driver::connection::requests::{ANY_VERSION, REVOKE, Wire, too_large};
-use crate::driver::mailbox::node_watch::{Number, NumberWatch};
-use crate::driver::mailbox::replies::{Listing, Sight};
-use crate::driver::mailbox::{Inquiry, Reply, Touch};
+use crate::driver::connection::requests::{ANY_VERSION, DirectoryClient, REVOKE, too_large};
+use crate::driver::mailbox::node_watch::{NodeWatch, VersionedData};
+use crate::driver::mailbox::replies::{Listing, NodeContent};
+use crate::driver::mailbox::{NodeAction, Query, Reply};
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::transaction::Operation;
+use crate::lease::transaction::WriteOperation;
 use crate::metrics::RequestKind;
 use crate::queue::{NodeName, Outcome, Refusal};
 use crate::session::reply::is_over;
@@ -33,52 +33,58 @@ const PUTS: usize = 3;
 type Answer<T> = Option<Result<T>>;
 
 /// Asks what a handle wants to know.
-pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry) {
+pub(super) fn inquire(link: &mut Connection, options: &ClientOptions, inquiry: Query) {
     let silence = unreachable(options, None, link.servers());
     match inquiry {
-        Inquiry::Contenders { place, reply } => {
+        Query::Contenders { place, reply } => {
             let path = Arc::clone(place.full());
-            let question = |wire: Wire| async move { wire.read(place.path(), wire.contenders().await) };
+            let question =
+                |wire: DirectoryClient| async move { wire.read(place.path(), wire.contenders().await) };
             ask(link, options, &path, silence, reply, question);
         }
-        Inquiry::First { place, watch, reply } => {
+        Query::First { place, watch, reply } => {
             let path = Arc::clone(place.full());
             let room = watch.then(|| link.room().clone());
-            let question =
-                move |wire: Wire| async move { wire.read(place.path(), wire.first(room.as_ref()).await) };
+            let question = move |wire: DirectoryClient| async move {
+                wire.read(place.path(), wire.first(room.as_ref()).await)
+            };
             ask(link, options, &path, silence, reply, question);
         }
-        Inquiry::Count { place, reply } => {
+        Query::Count { place, reply } => {
             let path = Arc::clone(place.full());
-            let question = |wire: Wire| async move { wire.read(place.path(), wire.count().await) };
+            let question = |wire: DirectoryClient| async move { wire.read(place.path(), wire.count().await) };
             ask(link, options, &path, silence, reply, question);
         }
-        Inquiry::Children { node, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.children().await) };
+        Query::Children { node, reply } => {
+            let question =
+                |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.children().await) };
             ask(link, options, &node, silence, reply, question);
         }
-        Inquiry::List { node, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.all_children().await) };
+        Query::List { node, reply } => {
+            let question =
+                |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.all_children().await) };
             ask(link, options, &node, silence, reply, question);
         }
-        Inquiry::Look { node, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.look().await) };
+        Query::Look { node, reply } => {
+            let question = |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.look().await) };
             ask(link, options, &node, silence, reply, question);
         }
-        Inquiry::Exists { node, reply } => {
-            let question = |wire: Wire| async move { wire.read(wire.shown(), wire.exists().await) };
-            insist(link, options, &node, silence, reply, question);
+        Query::Exists { node, reply } => {
+            let question =
+                |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.exists().await) };
+            ask_until_answered(link, options, &node, silence, reply, question);
         }
-        Inquiry::Number { node, watch, reply } => {
+        Query::Number { node, watch, reply } => {
             let room = watch.then(|| link.room().reserve(node.len())).flatten();
-            let question = move |wire: Wire| async move { wire.read(wire.shown(), wire.number(room).await) };
-            insist(link, options, &node, silence, reply, question);
+            let question =
+                move |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.number(room).await) };
+            ask_until_answered(link, options, &node, silence, reply, question);
         }
-        Inquiry::Put { node, data, reply } => {
-            let question = move |wire: Wire| async move { wire.put(&data).await };
+        Query::Put { node, data, reply } => {
+            let question = move |wire: DirectoryClient| async move { wire.put(&data).await };
             ask(link, options, &node, Error::unanswered(), reply, question);
         }
-        Inquiry::Touch { node, touch, reply } => {
+        Query::Touch { node, touch, reply } => {
             ask(link, options, &node, silence, reply, move |wire| async move { wire.touch(touch).await });
         }
     }
@@ -87,10 +93,10 @@ pub(super) fn inquire(link: &mut Link, options: &ClientOptions, inquiry: Inquiry
 /// Carries out operations if the lock's node exists. A node's name is never used again, so it does not matter which
 /// session asks.
 pub(super) fn transact(
-    link: &mut Link,
+    link: &mut Connection,
     options: &ClientOptions,
     (path, node): (&Arc<str>, &NodeName),
-    operations: Vec<Operation>,
+    operations: Vec<WriteOperation>,
     reply: Reply<()>,
 ) {
     let (condition, chroot) = (format!("{path}/{}", node.as_str()), options.hosts.chroot.clone());
@@ -105,32 +111,32 @@ pub(super) fn transact(
 
 /// Puts a question to the server, within the connect time-out. `silence` is the error if no answer comes.
 fn ask<T: Send + 'static, F>(
-    link: &mut Link,
+    link: &mut Connection,
     options: &ClientOptions,
     path: &Arc<str>,
     silence: Error,
     reply: Reply<T>,
-    question: impl FnOnce(Wire) -> F,
+    question: impl FnOnce(DirectoryClient) -> F,
 ) where
     F: Future<Output = Answer<T>> + Send + 'static,
 {
     if let Some((question, reply)) = prepare(link, options, path, reply, question) {
         let limit = options.connect_timeout;
         drop(link.spawn(async move {
-            tell(pin!(question), limit, silence, reply).await;
+            send_answer(pin!(question), limit, silence, reply).await;
         }));
     }
 }
 
 /// The same for a question of one request that callers repeat for as long as they wait: if it is not answered, the
 /// session is given up (rule 16), even though whoever asked has been told meanwhile that there is no answer.
-fn insist<T: Send + 'static, F>(
-    link: &mut Link,
+fn ask_until_answered<T: Send + 'static, F>(
+    link: &mut Connection,
     options: &ClientOptions,
     path: &Arc<str>,
     silence: Error,
     reply: Reply<T>,
-    question: impl FnOnce(Wire) -> F,
+    question: impl FnOnce(DirectoryClient) -> F,
 ) where
     F: Future<Output = Answer<T>> + Send + 'static,
 {
@@ -138,7 +144,7 @@ fn insist<T: Send + 'static, F>(
         let limit = options.connect_timeout;
         link.question(async move {
             let mut question = pin!(question);
-            if !tell(question.as_mut(), limit, silence, reply).await {
+            if !send_answer(question.as_mut(), limit, silence, reply).await {
                 drop(question.await);
             }
         });
@@ -147,11 +153,11 @@ fn insist<T: Send + 'static, F>(
 
 /// The question, and whom to tell the answer. Without a session it is told at once that there is none.
 fn prepare<T, F>(
-    link: &Link,
+    link: &Connection,
     options: &ClientOptions,
     path: &Arc<str>,
     reply: Reply<T>,
-    question: impl FnOnce(Wire) -> F,
+    question: impl FnOnce(DirectoryClient) -> F,
 ) -> Option<(F, Reply<T>)> {
     if let Some(wire) = link.wire(path) {
         return Some((question(wire), reply));
@@ -161,7 +167,7 @@ fn prepare<T, F>(
 }
 
 /// Tells the answer, or that none came within the limit. Returns whether one came.
-async fn tell<T>(
+async fn send_answer<T>(
     question: Pin<&mut impl Future<Output = Answer<T>>>,
     limit: Duration,
     silence: Error,
@@ -182,7 +188,7 @@ fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error>
     }
 }
 
-impl Wire {
+impl DirectoryClient {
     /// What reading this wire's own path means, which callers know as `path`.
     fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
@@ -201,9 +207,9 @@ impl Wire {
     }
 
     /// The node at this wire's own path; nothing if there is no node.
-    async fn look(&self) -> Result<Option<Sight>, zk::Error> {
+    async fn look(&self) -> Result<Option<NodeContent>, zk::Error> {
         let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
-        unless_missing(read.map(|(data, stat)| Sight {
+        unless_missing(read.map(|(data, stat)| NodeContent {
             data,
             czxid: stat.czxid,
             session_id: stat.ephemeral_owner,
@@ -221,15 +227,15 @@ impl Wire {
     }
 
     /// The data of the node at this wire's own path; nothing if there is no node.
-    async fn number(&self, room: Option<Reserved>) -> Result<Option<Number>, zk::Error> {
+    async fn number(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
             read.map(|(data, stat, watcher)| {
-                let changed = Some(NumberWatch { watcher, room, tasks: self.tasks.clone() });
-                Number { data, version: stat.version, changed }
+                let changed = Some(NodeWatch { watcher, room, tasks: self.tasks.clone() });
+                VersionedData { data, version: stat.version, changed }
             })
         } else {
-            self.client.ask(RequestKind::Read).get_data(&self.path).await.map(|(data, stat)| Number {
+            self.client.ask(RequestKind::Read).get_data(&self.path).await.map(|(data, stat)| VersionedData {
                 data,
                 version: stat.version,
                 changed: None,
@@ -264,13 +270,13 @@ impl Wire {
     }
 
     /// Does something to the contender's node at this wire's own path.
-    async fn touch(&self, touch: Touch) -> Answer<()> {
+    async fn touch(&self, touch: NodeAction) -> Answer<()> {
         let node = &self.path;
         let done = match touch {
-            Touch::Revoke => {
+            NodeAction::Revoke => {
                 self.client.ask(RequestKind::Revoke).set_data(node, REVOKE, None).await.map(drop)
             }
-            Touch::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
+            NodeAction::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
         };
         if done == Err(zk::Error::NoNode) {
             let message = format!("there is no contender at {:?}, or no longer", self.shown());
@@ -280,7 +286,7 @@ impl Wire {
     }
 
     /// Carries out operations on condition that a node exists.
-    async fn transact(&self, condition: &str, chroot: &str, operations: &[Operation]) -> Answer<()> {
+    async fn transact(&self, condition: &str, chroot: &str, operations: &[WriteOperation]) -> Answer<()> {
         let mut writer = self.client.ask(RequestKind::Transaction).new_multi_writer();
         let mut add_all = || {
             writer.add_check_version(condition, ANY_VERSION)?;
@@ -323,15 +329,15 @@ fn add(
     writer: &mut zk::MultiWriter<'_>,
     chroot: &str,
     acl: &[zk::Acl],
-    operation: &Operation,
+    operation: &WriteOperation,
 ) -> Result<(), zk::Error> {
     let path = format!("{chroot}{}", operation.path());
     match operation {
-        Operation::Create { data, .. } => {
+        WriteOperation::Create { data, .. } => {
             writer.add_create(&path, data, &CreateMode::Persistent.with_acls(Acls::new(acl)))
         }
-        Operation::SetData { data, version, .. } => writer.add_set_data(&path, data, *version),
-        Operation::Delete { version, .. } => writer.add_delete(&path, *version),
-        Operation::Check { version, .. } => writer.add_check_version(&path, *version),
+        WriteOperation::SetData { data, version, .. } => writer.add_set_data(&path, data, *version),
+        WriteOperation::Delete { version, .. } => writer.add_delete(&path, *version),
+        WriteOperation::Check { version, .. } => writer.add_check_version(&path, *version),
     }
 }

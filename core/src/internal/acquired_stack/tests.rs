@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::config::timeout::Patience;
+use crate::config::timeout::Timeout;
 use crate::error::ErrorKind;
 use crate::internal::acquired::Released;
 use crate::internal::acquired_stack::*;
@@ -28,7 +28,7 @@ impl Acquired for Fake {
         self.check().err()
     }
 
-    fn release(&self, _: Patience) -> Released {
+    fn release(&self, _: Timeout) -> Released {
         unreachable!("levels release nothing")
     }
 }
@@ -52,12 +52,17 @@ fn generator(address: usize) -> Site {
 }
 
 /// Adds a level with this number as its handle, and its number in words as its scope, which function 1 enters.
-fn push<'a>(levels: &Levels<u8, &'a str>, owner: Owner, number: u8, scope: Option<&'a str>) -> Arc<Fake> {
+fn push<'a>(
+    levels: &AcquiredStack<u8, &'a str>,
+    owner: Owner,
+    number: u8,
+    scope: Option<&'a str>,
+) -> Arc<Fake> {
     enter(levels, owner, number, scope.map(|scope| (function(1), scope)))
 }
 
 fn enter<'a>(
-    levels: &Levels<u8, &'a str>,
+    levels: &AcquiredStack<u8, &'a str>,
     owner: Owner,
     number: u8,
     scope: Option<(Site, &'a str)>,
@@ -68,13 +73,13 @@ fn enter<'a>(
 }
 
 /// The scope that an exit there ends, while nothing else runs and nobody has ended.
-fn leave_at<'a>(levels: &Levels<u8, &'a str>, owner: Owner, site: Site) -> Exited<u8, &'a str> {
+fn leave_at<'a>(levels: &AcquiredStack<u8, &'a str>, owner: Owner, site: Site) -> Exited<u8, &'a str> {
     let exit = Exit { owner, site, only: false };
     levels.leave(&exit, |_| (), |_| false, |()| false)
 }
 
 /// The scope that function 1 leaves.
-fn leave<'a>(levels: &Levels<u8, &'a str>, owner: Owner) -> Option<(u8, &'a str)> {
+fn leave<'a>(levels: &AcquiredStack<u8, &'a str>, owner: Owner) -> Option<(u8, &'a str)> {
     match leave_at(levels, owner, function(1)) {
         Exited::Scope(number, scope) => Some((number, scope)),
         Exited::Nothing => None,
@@ -83,13 +88,13 @@ fn leave<'a>(levels: &Levels<u8, &'a str>, owner: Owner) -> Option<(u8, &'a str)
 }
 
 /// The number of a level that can be released.
-fn releasable(saved: &Saved<u8, &str>) -> Option<u8> {
+fn releasable(saved: &SuspendedLevel<u8, &str>) -> Option<u8> {
     saved.releasable().map(|_| saved.0.handle)
 }
 
 #[test]
 fn a_release_undoes_the_owner_s_newest_level() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let (one, other) = (Owner::new(), Owner::new());
     push(&levels, one, 1, None);
     push(&levels, one, 2, None);
@@ -104,7 +109,7 @@ fn a_release_undoes_the_owner_s_newest_level() {
 
 #[test]
 fn without_re_entry_everybody_releases_the_newest() {
-    let levels = Levels::new(false);
+    let levels = AcquiredStack::new(false);
     push(&levels, Owner::new(), 1, None);
     push(&levels, Owner::new(), 2, None);
     let anybody = Owner::new();
@@ -115,7 +120,7 @@ fn without_re_entry_everybody_releases_the_newest() {
 
 #[test]
 fn a_handle_can_be_made_when_it_is_first_asked_for() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     let fakes = [1, 2].map(|number| push(&levels, owner, number, None) as Arc<dyn Acquired>);
     assert_eq!(levels.change(&fakes[0], |number| std::mem::replace(number, 3)), Some(1));
@@ -127,7 +132,7 @@ fn a_handle_can_be_made_when_it_is_first_asked_for() {
 
 #[test]
 fn what_was_released_through_its_lease_is_forgotten() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     push(&levels, owner, 1, None);
     push(&levels, owner, 2, None).released.store(true, Ordering::Relaxed);
@@ -137,7 +142,7 @@ fn what_was_released_through_its_lease_is_forgotten() {
 
 #[test]
 fn a_lost_level_is_to_be_released() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     push(&levels, owner, 1, None).lost.store(true, Ordering::Relaxed);
     assert_eq!(levels.take(owner, |number| *number), Some(1));
@@ -145,7 +150,7 @@ fn a_lost_level_is_to_be_released() {
 
 #[test]
 fn the_end_of_a_scope_undoes_its_own_level() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     push(&levels, owner, 1, Some("one"));
     push(&levels, owner, 2, None);
@@ -160,7 +165,7 @@ fn the_end_of_a_scope_undoes_its_own_level() {
 
 #[test]
 fn a_scope_outlasts_the_release_of_its_level() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     push(&levels, owner, 1, Some("one"));
     assert_eq!(levels.take(owner, |number| *number), Some(1));
@@ -173,7 +178,7 @@ fn a_scope_outlasts_the_release_of_its_level() {
 
 #[test]
 fn a_generator_ends_its_own_scope_whoever_runs_it() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let (one, other) = (Owner::new(), Owner::new());
     enter(&levels, one, 1, Some((generator(1), "one")));
     enter(&levels, other, 2, Some((generator(2), "two")));
@@ -188,7 +193,7 @@ fn a_generator_ends_its_own_scope_whoever_runs_it() {
 
 #[test]
 fn an_exit_of_another_owner_ends_nothing() {
-    let levels = Levels::new(false);
+    let levels = AcquiredStack::new(false);
     let (one, other) = (Owner::new(), Owner::new());
     push(&levels, one, 1, Some("one"));
     enter(&levels, one, 2, Some((site(7, ENTER), "two")));
@@ -203,7 +208,7 @@ fn an_exit_of_another_owner_ends_nothing() {
 
 #[test]
 fn a_call_that_is_written_out_ends_what_such_a_call_began() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     enter(&levels, owner, 1, Some((site(7, ENTER), "stack")));
     enter(&levels, owner, 2, Some((generator(3), "generator")));
@@ -219,7 +224,7 @@ fn a_call_that_is_written_out_ends_what_such_a_call_began() {
 
 #[test]
 fn a_scope_of_an_owner_that_has_ended_is_ended_if_it_is_the_only_such_owner() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let (alive, gone, caller) = (Owner::new(), Owner::new(), Owner::new());
     enter(&levels, gone, 1, Some((site(7, ENTER), "gone")));
     enter(&levels, gone, 2, Some((site(7, ENTER), "gone as well")));
@@ -235,7 +240,7 @@ fn a_scope_of_an_owner_that_has_ended_is_ended_if_it_is_the_only_such_owner() {
 
 #[test]
 fn an_object_that_was_entered_once_has_one_scope_to_end() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let own = |through, code| Site { through, ..site(7, code) };
     enter(&levels, Owner::new(), 1, Some((own(1, ENTER), "one")));
     enter(&levels, Owner::new(), 2, Some((own(0, ENTER), "of the lock")));
@@ -249,7 +254,7 @@ fn an_object_that_was_entered_once_has_one_scope_to_end() {
 
 #[test]
 fn what_is_not_acquired_again_still_has_a_scope_to_end() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     push(&levels, owner, 1, Some("outer"));
     enter(&levels, owner, 2, Some((function(2), "inner")));
@@ -263,7 +268,7 @@ fn what_is_not_acquired_again_still_has_a_scope_to_end() {
 
 #[test]
 fn an_owner_lets_go_for_a_while_and_its_scopes_end_in_their_order() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let (owner, other) = (Owner::new(), Owner::new());
     push(&levels, owner, 1, Some("one"));
     push(&levels, other, 2, None);
@@ -289,7 +294,7 @@ fn an_owner_lets_go_for_a_while_and_its_scopes_end_in_their_order() {
 
 #[test]
 fn without_re_entry_whoever_holds_lets_go() {
-    let levels = Levels::new(false);
+    let levels = AcquiredStack::new(false);
     push(&levels, Owner::new(), 1, None);
     let saved = levels.save(Owner::new());
     assert_eq!(saved.iter().map(releasable).collect::<Vec<_>>(), [Some(1)]);
@@ -297,9 +302,9 @@ fn without_re_entry_whoever_holds_lets_go() {
 
 #[test]
 fn who_owns_a_lock_depends_on_re_entry() {
-    let reentrant = Levels::<u8, &str>::new(true);
+    let reentrant = AcquiredStack::<u8, &str>::new(true);
     assert!(reentrant.owned(Ok(true)).unwrap() && !reentrant.owned(Ok(false)).unwrap());
-    let levels = Levels::new(false);
+    let levels = AcquiredStack::new(false);
     assert!(!levels.owned(Ok(true)).unwrap());
     let fake = push(&levels, Owner::new(), 1, None);
     assert!(levels.owned(Ok(false)).unwrap());
@@ -310,14 +315,14 @@ fn who_owns_a_lock_depends_on_re_entry() {
 
 #[test]
 fn who_has_nothing_to_release_is_told_why() {
-    let message = |reentrant| Levels::<u8>::new(reentrant).not_held("thread", "/a").to_string();
+    let message = |reentrant| AcquiredStack::<u8>::new(reentrant).not_held("thread", "/a").to_string();
     assert_eq!(message(true), "this thread has not acquired /a through this object");
     assert_eq!(message(false), "/a is not held through this object");
 }
 
 #[test]
 fn a_garbage_collector_sees_everything_and_may_clear_it() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let owner = Owner::new();
     push(&levels, owner, 1, None);
     push(&levels, owner, 2, Some("two"));
@@ -332,7 +337,7 @@ fn a_garbage_collector_sees_everything_and_may_clear_it() {
 }
 
 /// A handle that uses the lock object when it is dropped.
-struct Nosy(Arc<Levels<Nosy>>);
+struct Nosy(Arc<AcquiredStack<Nosy>>);
 
 impl Drop for Nosy {
     fn drop(&mut self) {
@@ -342,7 +347,7 @@ impl Drop for Nosy {
 
 #[test]
 fn no_handle_is_dropped_while_the_list_is_locked() {
-    let levels = Arc::new(Levels::new(true));
+    let levels = Arc::new(AcquiredStack::new(true));
     let owner = Owner::new();
     let push = || {
         let fake = Arc::<Fake>::default();
@@ -359,7 +364,7 @@ fn no_handle_is_dropped_while_the_list_is_locked() {
 
 #[test]
 fn an_owner_leaves_what_only_it_can_release() {
-    let levels = Levels::new(true);
+    let levels = AcquiredStack::new(true);
     let (owner, other) = (Owner::new(), Owner::new());
     let left = push(&levels, owner, 1, None);
     push(&levels, owner, 2, Some("its scope ends it"));
@@ -370,7 +375,7 @@ fn an_owner_leaves_what_only_it_can_release() {
     left.released.store(true, Ordering::Relaxed);
     assert!(!found[0].is_open());
     // Without re-entry anybody can release it.
-    let levels = Levels::new(false);
+    let levels = AcquiredStack::new(false);
     push(&levels, owner, 1, None);
     assert!(levels.left_by(owner, |_| true).is_empty());
 }

@@ -26,11 +26,11 @@ impl Report for Driver {
 /// A hold in a term of half a minute.
 fn hold(max_hold: Option<Duration>) -> (Arc<Driver>, Hold) {
     let driver = Arc::new(Driver::default());
-    let place = Place::new("", "/lock", "").unwrap();
-    let holds = Holds::new(place, Origin::new(), Arc::default(), Arc::clone(&driver) as _);
+    let place = LockPath::new("", "/lock", "").unwrap();
+    let holds = HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::clone(&driver) as _);
     let term = Term::new(Duration::from_secs(60), 1);
-    term.prove(Moment::now(), 1);
-    let claim = Claim { max_hold, ..Claim::new(Owner::new(), Kind::Exclusive, None) };
+    term.prove(BootInstant::now(), 1);
+    let claim = AcquireRequest { max_hold, ..AcquireRequest::new(Owner::new(), Kind::Exclusive, None) };
     let node = NodeName::parse("lock-0000000001").unwrap();
     let grant = Grant { node, fencing_token: 1, session_id: 1, term: Arc::new(term) };
     (driver, Hold::new(Arc::new(holds), claim, grant))

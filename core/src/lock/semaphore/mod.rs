@@ -10,16 +10,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::client::source::ClientSource;
-use crate::config::lock_path::{Place, check_path};
-use crate::config::timeout::{Deadline, Patience};
+use crate::config::lock_path::{LockPath, check_path};
+use crate::config::timeout::{Deadline, Timeout};
 use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 use crate::lease::owner::Owner;
 use crate::lock::options::LockOptions;
-use crate::lock::{Lock, Manner, Resolved, busy_is_none};
-use crate::metrics::recorder::Wait;
+use crate::lock::{Lock, LockSettings, Resolved, busy_is_none};
+use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
@@ -107,7 +107,7 @@ impl Semaphore {
     ) -> Result<Self> {
         let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
         // Of its two directories this one has the longer name, so its limit is the semaphore's.
-        Place::new(&source.hosts().chroot, path, LEASES)?;
+        LockPath::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
             Permits::Fixed(permits) => Some(*permits),
@@ -118,7 +118,7 @@ impl Semaphore {
         };
         let manner = options.of_semaphore(stated)?;
         // The limit is one of permits; a turn lasts as long as the wait for them.
-        let turn = Manner { max_hold: None, ..manner.clone() };
+        let turn = LockSettings { max_hold: None, ..manner.clone() };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, turn)?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
         Ok(Self { turns, leases, permits })
@@ -144,7 +144,7 @@ impl Semaphore {
     /// As [`Lock::acquire`], also if the number of permits is to be read; [`PermitsMismatch`](ErrorKind::PermitsMismatch) if others on the path state another number
     /// of permits; [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
     pub async fn acquire(&self) -> Result<Lease> {
-        self.acquire_with(Patience::Forever).await
+        self.acquire_with(Timeout::Forever).await
     }
 
     /// Like [`acquire`](Self::acquire), within `time`, which covers everything.
@@ -176,7 +176,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Lock::try_acquire`], and those of [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
-        busy_is_none(self.acquire_with(Patience::Try).await)
+        busy_is_none(self.acquire_with(Timeout::Try).await)
     }
 
     /// Like [`try_acquire`](Self::try_acquire), but the servers have to answer within `time` in all, whatever the client's
@@ -187,16 +187,16 @@ impl Semaphore {
     /// # Errors
     /// As [`Lock::try_acquire_within`], and those of [`acquire`](Self::acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
-        busy_is_none(self.acquire_with(Patience::TryWithin(time)).await)
+        busy_is_none(self.acquire_with(Timeout::TryWithin(time)).await)
     }
 
-    /// Acquires a permit. With [`Patience::Try`] none free is a [`LockTimeout`](ErrorKind::LockTimeout).
+    /// Acquires a permit. With [`Timeout::Try`] none free is a [`LockTimeout`](ErrorKind::LockTimeout).
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
-    pub async fn acquire_with(&self, patience: impl Into<Patience>) -> Result<Lease> {
+    pub async fn acquire_with(&self, patience: impl Into<Timeout>) -> Result<Lease> {
         let leases = self.acquire_many(1, patience).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
     }
@@ -208,9 +208,9 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than a fixed number, and those of
-    /// [`acquire_within`](Self::acquire_within); with [`Patience::Try`] too few are a
+    /// [`acquire_within`](Self::acquire_within); with [`Timeout::Try`] too few are a
     /// [`LockTimeout`](ErrorKind::LockTimeout).
-    pub async fn acquire_many(&self, count: u32, patience: impl Into<Patience>) -> Result<Leases> {
+    pub async fn acquire_many(&self, count: u32, patience: impl Into<Timeout>) -> Result<Leases> {
         let patience = patience.into();
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
@@ -222,18 +222,18 @@ impl Semaphore {
         }
         let Resolved { client, holds } = &*self.leases.resolve()?;
         let patience = patience.bounded(client.options().connect_timeout);
-        let wait = Wait::begin();
+        let wait = WaitTimer::begin();
         self.acquire_all(count, patience, wait).await.map_err(|error| {
             let error = client.explain(error, wait.since, patience);
             // One attempt, however many contenders the queues had for it.
             if error.kind() == ErrorKind::LockTimeout {
-                if patience.is_try() { holds.meter.busy() } else { holds.meter.timed_out() }
+                if patience.is_try() { holds.recorder.busy() } else { holds.recorder.timed_out() }
             }
             error
         })
     }
 
-    async fn acquire_all(&self, count: u32, patience: Patience, mut wait: Wait) -> Result<Leases> {
+    async fn acquire_all(&self, count: u32, patience: Timeout, mut wait: WaitTimer) -> Result<Leases> {
         let deadline = Deadline::after(patience);
         if patience.is_try() {
             self.expect_free(count, deadline).await?;
@@ -243,12 +243,12 @@ impl Semaphore {
         loop {
             // The turn is taken only for a while: what the caller waits for, and will hold, are the permits.
             let time = match deadline.left() {
-                Patience::TryWithin(left) => Patience::For(left.min(TRY_LIMIT)),
+                Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
             };
             let turn = self
                 .turns
-                .request_as(Owner::new(), Kind::Exclusive, time, || Wait { counts: false, ..wait })?
+                .request_as(Owner::new(), Kind::Exclusive, time, || WaitTimer { counts: false, ..wait })?
                 .granted()
                 .await;
             let turn = match turn {
@@ -275,7 +275,7 @@ impl Semaphore {
     }
 
     /// Takes permits, in its turn. On leaving they go before the turn does.
-    async fn take(&self, count: u32, deadline: Deadline, wait: Wait) -> Result<Leases> {
+    async fn take(&self, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let news = resolved.holds.permit_news();
         let mut permits = self.number(deadline).await?;
@@ -317,7 +317,7 @@ impl Semaphore {
     }
 
     /// Asks for permits, all in one flight.
-    async fn request(&self, count: u32, permits: u32, deadline: Deadline, wait: Wait) -> Result<Leases> {
+    async fn request(&self, count: u32, permits: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         loop {
             let mut requests = Vec::new();
             for _ in 0..count {
@@ -369,7 +369,7 @@ impl Semaphore {
         let permits = self.number(deadline).await?;
         let client = self.leases.resolve()?.client.clone();
         let reached = || client.was_connected();
-        let taken = deadline.insist(self.path(), reached, || self.leases.count()).await?;
+        let taken = deadline.ask_until_answered(self.path(), reached, || self.leases.count()).await?;
         Ok((taken, permits))
     }
 
@@ -398,7 +398,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Lock::locked`], and [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
     pub async fn locked(&self) -> Result<bool> {
-        let (taken, permits) = self.taken(Deadline::after(Patience::Try)).await?;
+        let (taken, permits) = self.taken(Deadline::after(Timeout::Try)).await?;
         Ok(taken >= permits as usize)
     }
 

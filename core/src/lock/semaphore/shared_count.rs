@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::{Permits, Semaphore};
 use crate::config::timeout::Deadline;
-use crate::driver::mailbox::Inquiry;
-use crate::driver::mailbox::node_watch::NumberWatch;
-use crate::error::escape::Shown;
+use crate::driver::mailbox::Query;
+use crate::driver::mailbox::node_watch::NodeWatch;
+use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind, Result};
 
 /// After this long without news of a number in a node, a waiter reads it again, whatever the watch says (rule 10).
@@ -28,7 +28,7 @@ impl Semaphore {
                 if number != permits {
                     return Ok(number);
                 }
-                NumberWatch::changed_within(changed, LONG_SILENCE).await?;
+                NodeWatch::changed_within(changed, LONG_SILENCE).await?;
             }
         };
         tokio::select! {
@@ -70,14 +70,14 @@ impl Semaphore {
     }
 
     /// The number of permits in a node, and a watch on it if requested.
-    async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NumberWatch>)> {
+    async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NodeWatch>)> {
         let client = self.leases.resolve()?.client.clone();
         let full: Arc<str> = format!("{}{node}", client.address().chroot).into();
         let read = || {
             let node = Arc::clone(&full);
-            self.leases.ask(move |_, reply| Inquiry::Number { node: Arc::clone(&node), watch, reply })
+            self.leases.ask(move |_, reply| Query::Number { node: Arc::clone(&node), watch, reply })
         };
-        let problem = match deadline.insist(self.path(), || client.was_connected(), read).await? {
+        let problem = match deadline.ask_until_answered(self.path(), || client.was_connected(), read).await? {
             Some(number) => match number.value() {
                 Some(value) => return Ok((value, number.changed)),
                 None => "does not hold a number of permits",
@@ -92,13 +92,14 @@ impl Semaphore {
     pub(super) async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
         let resolved = self.leases.resolve()?;
         let contenders = || self.leases.contenders();
-        let contenders = deadline.insist(self.path(), || resolved.client.was_connected(), contenders).await?;
+        let contenders =
+            deadline.ask_until_answered(self.path(), || resolved.client.was_connected(), contenders).await?;
         resolved.holds.permit_news().remember(&contenders);
         for contender in contenders {
             if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
                 let whom = match &contender.about {
-                    Some(about) => format!("process {} on {}", about.pid, Shown(&about.host)),
-                    None => format!("the contender {}", Shown(&contender.node)),
+                    Some(about) => format!("process {} on {}", about.pid, Escaped(&about.host)),
+                    None => format!("the contender {}", Escaped(&contender.node)),
                 };
                 let message = format!(
                     "{:?} has {theirs} permits for {whom}, but {permits} here; all must agree on the number",

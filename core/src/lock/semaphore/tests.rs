@@ -43,14 +43,14 @@ async fn no_permits_and_more_than_there_are_are_refused_without_a_request() {
     let client = client();
     let fixed = Semaphore::new(&client, "/s", 2).unwrap();
     for count in [0, 3] {
-        for patience in [Patience::Forever, Patience::Try] {
+        for patience in [Timeout::Forever, Timeout::Try] {
             let error = fixed.acquire_many(count, patience).await.unwrap_err();
             assert_eq!((error.kind(), error.argument()), (ErrorKind::BadArgument, Some("count")), "{count}");
         }
     }
     let counted = Permits::SharedCount("/count".to_owned());
     let counted = Semaphore::with_options(&client, "/s", counted, LockOptions::default()).unwrap();
-    let error = counted.acquire_many(0, Patience::Try).await.unwrap_err();
+    let error = counted.acquire_many(0, Timeout::Try).await.unwrap_err();
     assert_eq!(error.argument(), Some("count"));
     assert_eq!(client.state(), crate::driver::status::ClientState::Idle);
 }

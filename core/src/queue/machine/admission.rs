@@ -1,7 +1,7 @@
 //! Joining, leaving, and being refused.
 
-use super::entry::{Join, Stage};
-use super::{Look, Queue};
+use super::entry::{Entry, EntryStage};
+use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Refusal};
 use crate::queue::node_name::{Kind, Naming, NodeName};
@@ -9,17 +9,17 @@ use crate::queue::node_name::{Kind, Naming, NodeName};
 impl Queue {
     pub(super) fn join(&mut self, id: JoinId, naming: Naming, kind: Kind, intent: Intent) {
         let stage = match intent {
-            Intent::Wait | Intent::Downgrade { .. } => Stage::Idle,
+            Intent::Wait | Intent::Downgrade { .. } => EntryStage::Idle,
             Intent::Try if self.is_known_to_be_taken(kind) => {
                 self.actions.push_back(Action::Refuse(id, Refusal::Busy));
                 return;
             }
             Intent::Try => {
-                self.want(Look::Plain);
-                Stage::Looking(self.last_ticket)
+                self.want(ListingMode::Plain);
+                EntryStage::Looking(self.last_ticket)
             }
         };
-        let join = Join {
+        let join = Entry {
             naming,
             kind,
             intent,
@@ -31,20 +31,20 @@ impl Queue {
             parent_attempts: 0,
             stage,
         };
-        self.joins.insert(id, join);
+        self.entries.insert(id, join);
     }
 
     /// A contender no longer wants the lock (rule 9).
     pub(super) fn leave(&mut self, id: JoinId) {
-        match self.joins.get(&id).map(|join| &join.stage) {
-            None | Some(Stage::Held(_)) => {}
-            Some(Stage::Idle | Stage::Looking(_)) => self.joins.remove(id),
-            Some(Stage::Creating(_) | Stage::Unknown(_) | Stage::Verifying(..)) => {
-                self.joins.change(id, |join| join.leaving = true);
+        match self.entries.get(&id).map(|join| &join.stage) {
+            None | Some(EntryStage::Held(_)) => {}
+            Some(EntryStage::Idle | EntryStage::Looking(_)) => self.entries.remove(id),
+            Some(EntryStage::Creating(_) | EntryStage::Unknown(_) | EntryStage::Verifying(..)) => {
+                self.entries.change(id, |join| join.leaving = true);
             }
-            Some(Stage::Queued(place)) => {
+            Some(EntryStage::Queued(place)) => {
                 let name = place.name.clone();
-                self.joins.remove(id);
+                self.entries.remove(id);
                 self.doom(name);
             }
         }
@@ -58,8 +58,8 @@ impl Queue {
 
     /// Has a contender create a node under another name, which cannot be mistaken for an earlier one.
     pub(super) fn start_again(&mut self, id: JoinId) {
-        self.joins.change(id, |join| {
-            join.stage = Stage::Idle;
+        self.entries.change(id, |join| {
+            join.stage = EntryStage::Idle;
             join.uuid = None;
             join.reply_lost = false;
         });
@@ -67,7 +67,7 @@ impl Queue {
 
     /// Refuses a contender, which leaves: its node on the server is deleted, at the latest when its fate is known.
     pub(super) fn refuse(&mut self, id: JoinId, refusal: Refusal) {
-        if self.joins.get(&id).is_some_and(|join| !join.leaving) {
+        if self.entries.get(&id).is_some_and(|join| !join.leaving) {
             self.actions.push_back(Action::Refuse(id, refusal));
         }
         self.leave(id);
@@ -76,7 +76,7 @@ impl Queue {
     /// Refuses all contenders that do not hold.
     pub(super) fn refuse_all(&mut self, refusal: &Refusal) {
         let waiting: Vec<_> =
-            self.joins.iter().filter(|(_, join)| !join.is_held()).map(|(id, _)| *id).collect();
+            self.entries.iter().filter(|(_, join)| !join.is_held()).map(|(id, _)| *id).collect();
         for id in waiting {
             self.refuse(id, refusal.clone());
         }

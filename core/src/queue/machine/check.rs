@@ -2,13 +2,13 @@
 
 use std::ops::Bound;
 
-use super::entry::{Join, Stage};
+use super::entry::{Entry, EntryStage};
 use super::position::FarBeyond;
-use super::{Look, Probing, Queue};
+use super::{ListingMode, Probing, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{Event, Intent, Outcome, Ticket};
 use crate::queue::node_name::NodeName;
-use crate::queue::remote_view::View;
+use crate::queue::remote_view::RemoteView;
 
 /// A check asks for at most so many nodes, so that it is short however many of ours wait.
 const AT_ONCE: usize = 8;
@@ -31,7 +31,7 @@ impl Queue {
     }
 
     /// The last view of the others; perhaps of the connection before this one, so nothing is granted by it.
-    pub(super) fn last_view(&self) -> Option<&View> {
+    pub(super) fn last_view(&self) -> Option<&RemoteView> {
         self.view.as_ref().or(self.old_view.as_deref())
     }
 
@@ -39,21 +39,21 @@ impl Queue {
     /// matters unless a node is gone.
     fn is_settled(&self) -> bool {
         // Waiters of ours behind the first one are looked for when they come near.
-        let first = self.line().keys().next().and_then(|name| self.joins.get(self.line().get(name)?));
-        let unseen = |join: &Join| matches!(&join.stage, Stage::Queued(place) if !place.confirmed);
+        let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
+        let unseen = |join: &Entry| matches!(&join.stage, EntryStage::Queued(place) if !place.confirmed);
         let listed = self.view.is_some() && !first.is_some_and(unseen);
         let seen = self.deferred || (listed && !self.awaits_own_watch());
-        let settled = |join: &Join| match join.stage {
-            Stage::Held(_) => true,
-            Stage::Queued(_) => join.intent == Intent::Wait && !join.leaving,
+        let settled = |join: &Entry| match join.stage {
+            EntryStage::Held(_) => true,
+            EntryStage::Queued(_) => join.intent == Intent::Wait && !join.leaving,
             _ => false,
         };
         seen && self.doubt.is_none()
             && self.listing.is_none()
             && self.wanted.is_none()
             && !matches!(self.probe, Probing::For(..))
-            && !self.joins.of_permits()
-            && self.joins.values().all(settled)
+            && !self.entries.of_permits()
+            && self.entries.values().all(settled)
     }
 
     /// Whether the first of ours waits for nothing but the watch on its own node. If there is no room for that watch on
@@ -71,7 +71,7 @@ impl Queue {
             return;
         }
         if !self.is_settled() || self.probe == Probing::Refused {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         } else if self.connected && self.probe == Probing::Idle {
             self.check();
         }
@@ -111,7 +111,7 @@ impl Queue {
         let range = (behind, Bound::Unbounded);
         let line = self.line();
         let waits = |name: &NodeName| {
-            let join = line.get(name).and_then(|id| self.joins.get(id));
+            let join = line.get(name).and_then(|id| self.entries.get(id));
             join.is_some_and(|join| !join.is_held())
         };
         let ours = line.range::<NodeName, _>(range).map(|(name, _)| name).filter(|name| waits(name));
@@ -133,7 +133,7 @@ impl Queue {
                         self.missing(&name);
                         self.end_deferral();
                     } else if self.last_view().is_some_and(|view| view.contains(&name)) {
-                        self.want(Look::Plain);
+                        self.want(ListingMode::Plain);
                     }
                 }
             }
@@ -141,14 +141,14 @@ impl Queue {
             Outcome::Lost => {}
             Outcome::NoNode | Outcome::Refused(_) => {
                 self.probe = Probing::Refused;
-                self.want(Look::Plain);
+                self.want(ListingMode::Plain);
             }
         }
     }
 
     /// Whether a listing would tell nothing that matters: all of ours wait, far behind others, and their places are known.
     fn can_defer_listing(&self) -> bool {
-        self.is_settled() && self.joins.holders() == 0 && self.has_waiters() && !self.is_near()
+        self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near()
     }
 
     /// The connection is lost. If all of ours that are here are settled, and none is near, then the watches, which the
@@ -172,7 +172,7 @@ impl Queue {
     /// Something happened in the queue: the deferred listing is due, if there is anybody to whom it matters.
     pub(super) fn end_deferral(&mut self) {
         if std::mem::take(&mut self.deferred) && self.has_waiters() {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Connections and sessions come and go (rules 10 and 11).
 
-use super::entry::{Join, Stage};
-use super::{Look, Probing, Queue};
+use super::entry::{Entry, EntryStage};
+use super::{ListingMode, Probing, Queue};
 use crate::queue::action::Action;
 
 impl Queue {
@@ -10,12 +10,12 @@ impl Queue {
         self.retry_refused_deletes();
         // All that was known is from the old connection. Every node that exists, or may exist, is looked for; the sync
         // ensures that a lagging server does not hide a node whose create was not acknowledged (rule 8).
-        let look = |join: &Join| !matches!(join.stage, Stage::Idle);
+        let look = |join: &Entry| !matches!(join.stage, EntryStage::Idle);
         if self.deferred {
             return;
         }
-        if self.joins.values().any(look) || self.doubt.is_some() {
-            self.want(Look::Synced);
+        if self.entries.values().any(look) || self.doubt.is_some() {
+            self.want(ListingMode::Synced);
         }
     }
 
@@ -25,8 +25,8 @@ impl Queue {
         self.view = None;
         self.watches.look_at_all();
         while let Some((_, id)) = self.first_ready() {
-            self.joins.change(id, |join| {
-                if let Stage::Queued(place) = &mut join.stage {
+            self.entries.change(id, |join| {
+                if let EntryStage::Queued(place) = &mut join.stage {
                     place.confirmed = false;
                 }
             });
@@ -38,7 +38,7 @@ impl Queue {
         self.disconnected();
         (self.old_view, self.deferred, self.checked) = (None, false, None);
         self.term = false;
-        self.mint = None;
+        self.namer = None;
         self.watches.clear();
         self.listing = None;
         if self.probe != Probing::Refused {
@@ -48,18 +48,18 @@ impl Queue {
         self.making_parents = None;
         self.doubt = None;
         self.actions.extend(self.doomed.take_released().map(Action::Released));
-        for (id, mut join) in self.joins.take_all() {
+        for (id, mut join) in self.entries.take_all() {
             join.uuid = None;
             join.reply_lost = false;
             join.intent = join.intent.without_place();
-            if let Stage::Held(place) = &join.stage {
+            if let EntryStage::Held(place) = &join.stage {
                 let lost = if join.leaving { Action::Released } else { Action::NodeLost };
                 self.actions.push_back(lost(place.name.clone()));
             } else if !join.leaving {
                 // A try looks again: what it saw was true in the last session (rules 14 and 21).
                 let tries = join.intent.only_tries();
-                join.stage = if tries { Stage::Looking(self.last_ticket) } else { Stage::Idle };
-                self.joins.insert(id, join);
+                join.stage = if tries { EntryStage::Looking(self.last_ticket) } else { EntryStage::Idle };
+                self.entries.insert(id, join);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Creating a contender's node, and finding it after its reply was lost (rules 1, 3 and 8).
 
-use super::entry::{Join, Place, Stage};
+use super::entry::{Entry, EntryStage, QueuePlace};
 use super::listing::SOON;
-use super::{Look, Queue};
+use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
@@ -21,11 +21,11 @@ impl Queue {
     }
 
     fn idle(&self) -> Vec<JoinId> {
-        self.joins.idle().collect()
+        self.entries.idle().collect()
     }
 
     fn create(&mut self, id: JoinId) {
-        let writers_place = match self.joins.get(&id).map(|join| &join.intent) {
+        let writers_place = match self.entries.get(&id).map(|join| &join.intent) {
             Some(Intent::Downgrade { writer, .. }) => {
                 self.held_since(writer).map(|czxid| ((**writer).clone(), czxid))
             }
@@ -35,11 +35,11 @@ impl Queue {
             return;
         }
         let ticket = self.ticket();
-        let is_soon = self.joins.get(&id).is_some_and(|join| self.is_soon(join));
-        let Some(mint) = self.mint.as_mut() else { return };
-        let Some((prefix, unchecked)) = self.joins.change(id, |join| {
-            let uuid = *join.uuid.get_or_insert_with(|| mint.mint());
-            join.stage = Stage::Creating(ticket);
+        let is_soon = self.entries.get(&id).is_some_and(|join| self.is_soon(join));
+        let Some(namer) = self.namer.as_mut() else { return };
+        let Some((prefix, unchecked)) = self.entries.change(id, |join| {
+            let uuid = *join.uuid.get_or_insert_with(|| namer.next_uuid());
+            join.stage = EntryStage::Creating(ticket);
             join.writers_czxid = writers_place.as_ref().map(|(_, czxid)| *czxid);
             (join.naming.prefix(uuid, join.kind), join.unchecked)
         }) else {
@@ -53,29 +53,29 @@ impl Queue {
         }
         self.actions.push_back(Action::Create(ticket, id, prefix));
         if is_soon {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         }
     }
 
     /// Whether a listing is to follow the create of this contender in the same flight: its turn may come soon. Every
     /// later listing shows all that is before it just as well (F1), and [`look_ahead`](Self::look_ahead) sees to it that
     /// there is one in time.
-    fn is_soon(&self, join: &Join) -> bool {
+    fn is_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
-        unordered || self.joins.queueing() < SOON
+        unordered || self.entries.queueing() < SOON
     }
 
     pub(super) fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {
         let Some(id) = self.creator(ticket) else { return };
-        let Some(Join { leaving, intent, .. }) = self.joins.get(&id) else { return };
+        let Some(Entry { leaving, intent, .. }) = self.entries.get(&id) else { return };
         match outcome {
             Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
-                self.joins.change(id, |join| {
+                self.entries.change(id, |join| {
                     join.reply_lost = true;
-                    join.stage = Stage::Unknown(ticket);
+                    join.stage = EntryStage::Unknown(ticket);
                 });
-                self.want(Look::Synced);
+                self.want(ListingMode::Synced);
             }
             // Nothing was created, whether or not it is still wanted.
             Outcome::NoNode => match intent {
@@ -83,12 +83,12 @@ impl Queue {
                     let writer = writer.clone();
                     self.no_place(id, &writer, ticket);
                 }
-                _ if *leaving => self.joins.remove(id),
+                _ if *leaving => self.entries.remove(id),
                 _ => self.make_parents(id),
             },
-            Outcome::Refused(_) if *leaving => self.joins.remove(id),
+            Outcome::Refused(_) if *leaving => self.entries.remove(id),
             Outcome::Refused(refusal) => {
-                self.joins.set_stage(id, Stage::Idle);
+                self.entries.set_stage(id, EntryStage::Idle);
                 self.refuse(id, refusal);
             }
         }
@@ -96,25 +96,25 @@ impl Queue {
 
     /// The contender whose create was sent with this ticket.
     fn creator(&self, ticket: Ticket) -> Option<JoinId> {
-        let id = self.joins.asked(ticket)?;
-        matches!(self.joins.get(&id)?.stage, Stage::Creating(_)).then_some(id)
+        let id = self.entries.asked(ticket)?;
+        matches!(self.entries.get(&id)?.stage, EntryStage::Creating(_)).then_some(id)
     }
 
     /// A reader's node must be created in the writer's place without a check.
     pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
         let Some(id) = self.creator(ticket) else { return };
-        if self.joins.get(&id).is_some_and(|join| join.leaving) {
-            return self.joins.remove(id);
+        if self.entries.get(&id).is_some_and(|join| join.leaving) {
+            return self.entries.remove(id);
         }
-        self.joins.change(id, |join| {
+        self.entries.change(id, |join| {
             join.unchecked = true;
-            join.stage = Stage::Idle;
+            join.stage = EntryStage::Idle;
         });
     }
 
     fn make_parents(&mut self, id: JoinId) {
-        let attempts = self.joins.change(id, |join| {
-            join.stage = Stage::Idle;
+        let attempts = self.entries.change(id, |join| {
+            join.stage = EntryStage::Idle;
             join.parent_attempts += 1;
             join.parent_attempts
         });
@@ -142,18 +142,19 @@ impl Queue {
     /// A contender's node exists.
     fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
         let Some(name) = name else {
-            self.joins.set_stage(id, Stage::Idle);
+            self.entries.set_stage(id, EntryStage::Idle);
             let problem = "the server created a node without a sequence number";
             return self.refuse(id, Refusal::Server(problem.to_owned()));
         };
-        let Some(leaving) = self.joins.change(id, |join| {
-            join.stage = Stage::Queued(Place { name: name.clone(), czxid, created, confirmed: false });
+        let Some(leaving) = self.entries.change(id, |join| {
+            join.stage =
+                EntryStage::Queued(QueuePlace { name: name.clone(), czxid, created, confirmed: false });
             join.leaving
         }) else {
             return;
         };
         if leaving {
-            self.joins.remove(id);
+            self.entries.remove(id);
             self.doom(name);
         } else if name.is_at_the_end() {
             self.refuse(id, Refusal::SequenceExhausted);
@@ -168,35 +169,35 @@ impl Queue {
     pub(super) fn verify(&mut self, id: JoinId, name: &NodeName) {
         let ticket = self.ticket();
         self.actions.push_back(Action::Verify(ticket, name.clone()));
-        self.joins.set_stage(id, Stage::Verifying(ticket, name.clone()));
+        self.entries.set_stage(id, EntryStage::Verifying(ticket, name.clone()));
     }
 
     pub(super) fn verified(&mut self, ticket: Ticket, outcome: Outcome<Option<i64>>) {
-        let Some(id) = self.joins.asked(ticket) else { return };
-        let Some(Join { stage: Stage::Verifying(_, name), leaving, .. }) = self.joins.get(&id) else {
+        let Some(id) = self.entries.asked(ticket) else { return };
+        let Some(Entry { stage: EntryStage::Verifying(_, name), leaving, .. }) = self.entries.get(&id) else {
             return;
         };
         let (name, leaving) = (name.clone(), *leaving);
-        self.joins.set_stage(id, Stage::Unknown(ticket));
+        self.entries.set_stage(id, EntryStage::Unknown(ticket));
         match outcome {
             // A listing showed it, but some time ago: the next one confirms it.
             Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
             // Not this session's after all (rule 12): start again, under a name that cannot be mistaken.
-            Outcome::Done(None) if leaving => self.joins.remove(id),
+            Outcome::Done(None) if leaving => self.entries.remove(id),
             Outcome::Done(None) => self.start_again(id),
-            Outcome::NoNode => self.want(Look::Synced),
+            Outcome::NoNode => self.want(ListingMode::Synced),
             Outcome::Lost => {
                 // The last listing showed it, and what it is to us was forgotten: only the next one tells our others
                 // again that it stands before them.
                 self.view = None;
-                self.want(Look::Synced);
+                self.want(ListingMode::Synced);
             }
             Outcome::Refused(refusal) => {
-                self.joins.set_stage(id, Stage::Idle);
+                self.entries.set_stage(id, EntryStage::Idle);
                 self.refuse(id, refusal);
                 self.doom(name);
             }
         }
-        self.want(Look::Plain);
+        self.want(ListingMode::Plain);
     }
 }

@@ -6,7 +6,7 @@ use super::Queue;
 use crate::queue::action::Action;
 use crate::queue::event::{Outcome, Ticket};
 use crate::queue::node_name::NodeName;
-use crate::queue::small_map::{Map, Set};
+use crate::queue::small_map::{SmallMap, SmallSet};
 
 impl Queue {
     pub(super) fn release(&mut self, name: NodeName) {
@@ -16,10 +16,10 @@ impl Queue {
         };
         // The reader that takes its place must exist before it goes, or a writer could slip in between (rule 4).
         if self.is_downgrading(&name) {
-            self.joins.change(id, |join| join.leaving = true);
+            self.entries.change(id, |join| join.leaving = true);
             return;
         }
-        self.joins.remove(id);
+        self.entries.remove(id);
         self.doom_as(name, true);
     }
 
@@ -66,12 +66,12 @@ impl Queue {
 
 /// The nodes. Thousands may be deleted at once, and each answer concerns one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Dooms {
-    all: Map<NodeName, Doomed>,
+pub(super) struct PendingDeletes {
+    all: SmallMap<NodeName, Doomed>,
     /// Those whose delete is to be sent.
-    unsent: Set<NodeName>,
+    unsent: SmallSet<NodeName>,
     /// Those whose delete is under way.
-    sent: Map<Ticket, NodeName>,
+    sent: SmallMap<Ticket, NodeName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +82,7 @@ pub(super) struct Doomed {
     refused: bool,
 }
 
-impl Dooms {
+impl PendingDeletes {
     /// Adds a node, if it is not among them yet.
     pub(super) fn add(&mut self, name: NodeName, released: bool) {
         if !self.all.contains_key(&name) {
@@ -92,7 +92,7 @@ impl Dooms {
     }
 
     /// Those whose delete is to be sent. [`send`](Self::send) notes each that is.
-    pub(super) fn take_unsent(&mut self) -> Set<NodeName> {
+    pub(super) fn take_unsent(&mut self) -> SmallSet<NodeName> {
         std::mem::take(&mut self.unsent)
     }
 
@@ -139,8 +139,8 @@ impl Dooms {
     }
 }
 
-impl Deref for Dooms {
-    type Target = Map<NodeName, Doomed>;
+impl Deref for PendingDeletes {
+    type Target = SmallMap<NodeName, Doomed>;
 
     fn deref(&self) -> &Self::Target {
         &self.all

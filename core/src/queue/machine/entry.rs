@@ -6,7 +6,7 @@ use crate::queue::event::{Intent, Ticket};
 use crate::queue::node_name::{Kind, Naming, NodeName};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Join {
+pub(super) struct Entry {
     pub(super) naming: Naming,
     pub(super) kind: Kind,
     pub(super) intent: Intent,
@@ -22,11 +22,11 @@ pub(super) struct Join {
     /// lost before the reader holds: whoever queues behind it has an older node than the reader's.
     pub(super) writers_czxid: Option<i64>,
     pub(super) parent_attempts: u32,
-    pub(super) stage: Stage,
+    pub(super) stage: EntryStage,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Stage {
+pub(super) enum EntryStage {
     /// Has no node, and none is under way.
     Idle,
     /// Waits for a listing sent later than the ticket, which tells whether the lock is free.
@@ -38,13 +38,13 @@ pub(super) enum Stage {
     /// A node with its uuid was found, and its Stat is being read.
     Verifying(Ticket, NodeName),
     /// Has a node, and waits.
-    Queued(Place),
+    Queued(QueuePlace),
     /// Holds.
-    Held(Place),
+    Held(QueuePlace),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     pub(super) name: NodeName,
     pub(super) czxid: i64,
     /// A listing later than this one must show the node.
@@ -53,28 +53,30 @@ pub(super) struct Place {
     pub(super) confirmed: bool,
 }
 
-impl Join {
+impl Entry {
     pub(super) fn is_held(&self) -> bool {
-        matches!(self.stage, Stage::Held(_))
+        matches!(self.stage, EntryStage::Held(_))
     }
 
     /// Its node, as far as that is known.
     pub(super) fn node(&self) -> Option<&NodeName> {
         match &self.stage {
-            Stage::Verifying(_, name) => Some(name),
-            Stage::Queued(place) | Stage::Held(place) => Some(&place.name),
-            Stage::Idle | Stage::Looking(_) | Stage::Creating(_) | Stage::Unknown(_) => None,
+            EntryStage::Verifying(_, name) => Some(name),
+            EntryStage::Queued(place) | EntryStage::Held(place) => Some(&place.name),
+            EntryStage::Idle | EntryStage::Looking(_) | EntryStage::Creating(_) | EntryStage::Unknown(_) => {
+                None
+            }
         }
     }
 
     /// Whether there may be a second node of it, before the one that is known: a create whose reply was lost, and of which
     /// a listing showed nothing, was carried out all the same (rule 8).
     pub(super) fn may_have_two(&self) -> bool {
-        self.reply_lost && matches!(self.stage, Stage::Queued(_))
+        self.reply_lost && matches!(self.stage, EntryStage::Queued(_))
     }
 
     /// The czxid that goes for the place with this name: a reader in a writer's place has the writer's.
-    pub(super) fn token(&self, place: &Place) -> i64 {
+    pub(super) fn token(&self, place: &QueuePlace) -> i64 {
         match (&self.intent, self.writers_czxid) {
             (Intent::Downgrade { writer, .. }, Some(czxid)) if writer.sequence() == place.name.sequence() => {
                 czxid

@@ -1,11 +1,11 @@
 //! When the lock is granted, in queue order (rules 4, 6, 7 and 16).
 
-use super::entry::{Place, Stage};
-use super::{Look, Queue};
+use super::entry::{EntryStage, QueuePlace};
+use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{JoinId, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
-use crate::queue::remote_view::View;
+use crate::queue::remote_view::RemoteView;
 
 impl Queue {
     /// Grants the lock to those of our line that have nobody before them.
@@ -29,7 +29,7 @@ impl Queue {
         while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
             // Not only holders before it: a contender whose place was found late may stand before a holder.
-            if self.joins.hold_against(kind) || self.line().blocks(&name, kind) {
+            if self.entries.hold_against(kind) || self.line().blocks(&name, kind) {
                 return;
             }
             let Some(view) = &mut self.view else { return };
@@ -42,7 +42,7 @@ impl Queue {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(&name),
                     Some(_) => return,
-                    None => return self.want(Look::Plain),
+                    None => return self.want(ListingMode::Plain),
                 }
             }
             self.hold(id);
@@ -57,12 +57,12 @@ impl Queue {
 
     /// Makes a queued contender a holder. A reader in a writer's place takes the writer's token.
     pub(super) fn hold(&mut self, id: JoinId) {
-        let Some(join) = self.joins.get(&id) else { return };
-        let Stage::Queued(place) = &join.stage else { return };
+        let Some(join) = self.entries.get(&id) else { return };
+        let EntryStage::Queued(place) = &join.stage else { return };
         let czxid = join.token(place);
-        let place = Place { confirmed: false, czxid, ..place.clone() };
+        let place = QueuePlace { confirmed: false, czxid, ..place.clone() };
         self.actions.push_back(Action::Grant(id, place.name.clone(), czxid));
-        self.joins.set_stage(id, Stage::Held(place));
+        self.entries.set_stage(id, EntryStage::Held(place));
     }
 }
 
@@ -74,14 +74,14 @@ impl Queue {
     /// them.
     pub(super) fn grant_permits(&mut self) -> bool {
         // Waiters know how many permits there are; holders may have joined when the number was different.
-        let permits = self.joins.permits().filter(|_| self.view.is_some());
+        let permits = self.entries.permits().filter(|_| self.view.is_some());
         if permits.is_some_and(|permits| !self.exhausted_by(permits)) {
-            let due: Vec<_> = self.joins.awaiting().collect();
+            let due: Vec<_> = self.entries.awaiting().collect();
             for id in due {
                 self.hold(id);
             }
         }
-        self.joins.of_permits()
+        self.entries.of_permits()
     }
 
     /// Whether there are more contenders than permits of this kind.
@@ -90,20 +90,20 @@ impl Queue {
     }
 
     fn exhausted_by(&self, permits: usize) -> bool {
-        let others = self.view.as_ref().map_or(0, View::len);
+        let others = self.view.as_ref().map_or(0, RemoteView::len);
         others + self.line().len() > permits
     }
 
     /// Whether one of ours was seen to wait for a permit.
     #[must_use]
     pub fn awaits_permits(&self) -> bool {
-        self.joins.awaiting().next().is_some()
+        self.entries.awaiting().next().is_some()
     }
 
     /// Sets the watch on the children when one of ours waits for a permit, and drops it when none does.
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
-            None if self.awaits_permits() => self.want(Look::Plain),
+            None if self.awaits_permits() => self.want(ListingMode::Plain),
             // While its listing is under way, wait for the outcome.
             Some(ticket) if !self.awaits_permits() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
@@ -126,7 +126,7 @@ impl Queue {
     pub(super) fn children_changed(&mut self) {
         self.child_watch = None;
         if self.awaits_permits() {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         }
     }
 }

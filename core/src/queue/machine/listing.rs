@@ -2,13 +2,13 @@
 
 use uuid::Uuid;
 
-use super::entry::{Join, Place, Stage};
-use super::{Look, Queue};
+use super::entry::{Entry, EntryStage, QueuePlace};
+use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{JoinId, Outcome, Refusal, Ticket};
 use crate::queue::node_name::NodeName;
-use crate::queue::remote_view::View;
-use crate::queue::small_map::{Map, Set};
+use crate::queue::remote_view::RemoteView;
+use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// So many of our contenders that want to hold alone must have been seen in the queue before another one need not be. With
 /// one, a hand-off from it to the next would wait for a listing.
@@ -20,9 +20,9 @@ struct Children {
     /// Other clients' nodes.
     others: Vec<NodeName>,
     /// Nodes that carry a uuid of this session and belong to no contender.
-    orphans: Set<NodeName>,
+    orphans: SmallSet<NodeName>,
     /// Our contenders' nodes; for each contender the lowest.
-    found: Map<JoinId, NodeName>,
+    found: SmallMap<JoinId, NodeName>,
 }
 
 impl Children {
@@ -37,7 +37,7 @@ impl Children {
 
 impl Queue {
     /// Asks for a listing; of two requested kinds the stronger prevails.
-    pub(super) fn want(&mut self, look: Look) {
+    pub(super) fn want(&mut self, look: ListingMode) {
         self.wanted = self.wanted.max(Some(look));
         self.deferred = false;
     }
@@ -45,7 +45,7 @@ impl Queue {
     /// Whether one of ours has a place, or may have one, and does not hold.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
-        self.line().len() > self.joins.holders()
+        self.line().len() > self.entries.holders()
     }
 
     /// Since when, by tickets, a create that was given up may still be carried out (rule 8); `None` if none can be.
@@ -58,7 +58,7 @@ impl Queue {
     /// What was in doubt can no longer come. It may have come since the last look.
     pub(super) fn certain(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         }
     }
 
@@ -70,12 +70,12 @@ impl Queue {
             return;
         }
         let Some(first) = self.line().unseen_behind_fewer_than(SOON) else { return };
-        let place = self.line().get(first).and_then(|id| match &self.joins.get(id)?.stage {
-            Stage::Queued(place) => Some(place.created),
+        let place = self.line().get(first).and_then(|id| match &self.entries.get(id)?.stage {
+            EntryStage::Queued(place) => Some(place.created),
             _ => None,
         });
         if place.is_some_and(|created| self.listing.is_none_or(|(sent, _)| sent < created)) {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         }
     }
 
@@ -84,7 +84,7 @@ impl Queue {
         if let Some(look) = look {
             let ticket = self.ticket();
             self.listing = Some((ticket, look));
-            let sync = look == Look::Synced;
+            let sync = look == ListingMode::Synced;
             self.actions.push_back(if self.awaits_permits() && self.child_watch.is_none() {
                 self.child_watch = Some(ticket);
                 Action::ListAndWatch { ticket, sync }
@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// Takes in a listing that was sent with `ticket`. It replaces all that was known (rule 5).
-    fn look_at(&mut self, ticket: Ticket, look: Look, children: &[String]) {
+    fn look_at(&mut self, ticket: Ticket, look: ListingMode, children: &[String]) {
         if !self.connected {
             return self.want(look);
         }
@@ -122,7 +122,7 @@ impl Queue {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
         self.place_joins(ticket, look, &found);
-        self.view = Some(View::new(others));
+        self.view = Some(RemoteView::new(others));
         self.old_view = None;
         self.watches.look_at_all();
         self.answer_lookers(ticket);
@@ -132,8 +132,9 @@ impl Queue {
     /// Whose each child is. Children that do not count are ignored, with one warning (rule 2).
     fn sort_out(&mut self, names: &[String]) -> Children {
         // The others have a node, are found by it, and any other with their uuid is an orphan.
-        let sought = self.joins.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
-        let by_uuid: Map<Uuid, JoinId> = sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
+        let sought = self.entries.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
+        let by_uuid: SmallMap<Uuid, JoinId> =
+            sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
         let mut children = Children::default();
         for child in names {
             let Some(name) = NodeName::parse(child) else {
@@ -146,7 +147,7 @@ impl Queue {
                 children.keep_lowest(*id, name);
                 continue;
             }
-            match self.mint.as_ref().and_then(|mint| mint.minted(child)) {
+            match self.namer.as_ref().and_then(|namer| namer.minted(child)) {
                 Some(uuid) => self.sort_out_own(name, by_uuid.get(&uuid).copied(), &mut children),
                 None => children.others.push(name),
             }
@@ -159,14 +160,14 @@ impl Queue {
         if self.doomed.contains_key(&name) {
             return;
         }
-        match join.and_then(|id| Some((id, self.joins.get(&id)?))) {
+        match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
             // Its own reply will tell, and may be late: if it was lost, the driver may put off saying so; and an earlier
             // create may have been carried out after all. Till then no other of ours may hold behind this one, as if it
             // were somebody else's.
-            Some((_, Join { stage: Stage::Creating(_), .. })) => children.others.push(name),
-            Some((id, Join { stage: Stage::Unknown(_), .. })) => children.keep_lowest(id, name),
+            Some((_, Entry { stage: EntryStage::Creating(_), .. })) => children.others.push(name),
+            Some((id, Entry { stage: EntryStage::Unknown(_), .. })) => children.keep_lowest(id, name),
             // The same, and the last one was carried out too: it has stood here all along.
-            Some((id, Join { stage: Stage::Queued(place), .. })) if name < place.name => {
+            Some((id, Entry { stage: EntryStage::Queued(place), .. })) if name < place.name => {
                 children.keep_lowest(id, name);
             }
             _ => drop(children.orphans.insert(name)),
@@ -174,27 +175,27 @@ impl Queue {
     }
 
     /// What a listing says about each of our contenders.
-    fn place_joins(&mut self, ticket: Ticket, look: Look, found: &Map<JoinId, NodeName>) {
-        let ids: Vec<_> = self.joins.keys().copied().collect();
+    fn place_joins(&mut self, ticket: Ticket, look: ListingMode, found: &SmallMap<JoinId, NodeName>) {
+        let ids: Vec<_> = self.entries.keys().copied().collect();
         for id in ids {
-            let Some(join) = self.joins.get(&id) else { continue };
+            let Some(join) = self.entries.get(&id) else { continue };
             match (&join.stage, found.get(&id)) {
-                (Stage::Queued(place), Some(name)) if *name != place.name => self.verify(id, name),
-                (Stage::Queued(place), Some(_)) if place.confirmed => {}
-                (Stage::Queued(place), Some(_)) => {
-                    let place = Place { confirmed: true, ..place.clone() };
-                    self.joins.set_stage(id, Stage::Queued(place));
+                (EntryStage::Queued(place), Some(name)) if *name != place.name => self.verify(id, name),
+                (EntryStage::Queued(place), Some(_)) if place.confirmed => {}
+                (EntryStage::Queued(place), Some(_)) => {
+                    let place = QueuePlace { confirmed: true, ..place.clone() };
+                    self.entries.set_stage(id, EntryStage::Queued(place));
                 }
                 // A listing sent before the create says nothing about its node (rule 3).
-                (Stage::Queued(place) | Stage::Held(place), None) if place.created < ticket => {
+                (EntryStage::Queued(place) | EntryStage::Held(place), None) if place.created < ticket => {
                     let name = place.name.clone();
                     self.own_node_gone(id, &name);
                 }
-                (Stage::Unknown(_), Some(name)) => self.verify(id, name),
-                (Stage::Unknown(sent), None) if look == Look::Synced && *sent < ticket => {
+                (EntryStage::Unknown(_), Some(name)) => self.verify(id, name),
+                (EntryStage::Unknown(sent), None) if look == ListingMode::Synced && *sent < ticket => {
                     self.conclude_no_node(id);
                 }
-                (Stage::Unknown(_), None) => self.want(Look::Synced),
+                (EntryStage::Unknown(_), None) => self.want(ListingMode::Synced),
                 _ => {}
             }
         }
@@ -205,10 +206,10 @@ impl Queue {
     /// late, if the client tried to reconnect there before it went elsewhere.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = Some(self.last_ticket);
-        if self.joins.get(&id).is_some_and(|join| join.leaving) {
-            self.joins.remove(id);
+        if self.entries.get(&id).is_some_and(|join| join.leaving) {
+            self.entries.remove(id);
         } else {
-            self.joins.set_stage(id, Stage::Idle);
+            self.entries.set_stage(id, EntryStage::Idle);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each contender is in one of seven stages, or out of the queue. It joins as Idle, or as Looking if it only tries.
 //! This is where each event leads from there; an empty cell means that the event changes nothing. The last row is what
-//! `settle` does after a batch of events.
+//! `flush` does after a batch of events.
 //!
 //! | Event | Idle | Looking | Creating | Unknown | Verifying | Queued | Held |
 //! |---|---|---|---|---|---|---|---|
@@ -24,7 +24,7 @@
 //! | `Gone`, `Missing`: own node | | | | | | Idle | out ¹¹ |
 //! | `Disconnected` | | | | | | ⁶ | |
 //! | `SessionLost` | Idle ¹⁴ | Looking | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁴ | out |
-//! | settle | Creating ¹² | | | | | Held ¹³ | out ✗ ² |
+//! | flush | Creating ¹² | | | | | Held ¹³ | out ✗ ² |
 //!
 //! ✗ Its node is doomed: deleted, again and again, until it or the session is gone (rules 9 and 13).
 //!
@@ -67,16 +67,16 @@ mod watches;
 
 use std::collections::VecDeque;
 
-use self::delete::Dooms;
-use self::entries::Joins;
-use self::entries::order::Line;
+use self::delete::PendingDeletes;
+use self::entries::Entries;
+use self::entries::order::LocalOrder;
 use self::position::FarBeyond;
-pub use self::position::{Known, NEAR, Standing};
-use self::watches::WatchBook;
+pub use self::position::{ContenderAhead, Known, NEAR};
+use self::watches::WatchTable;
 use crate::queue::action::Action;
 use crate::queue::event::{Event, Ticket};
-use crate::queue::node_name::{Mint, NodeName};
-use crate::queue::remote_view::View;
+use crate::queue::node_name::{NodeName, NodeNamer};
+use crate::queue::remote_view::RemoteView;
 
 /// The queue of one lock directory as one client sees it.
 #[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
@@ -86,24 +86,24 @@ pub struct Queue {
     /// Whether the session's term is long enough for a hold to begin. Nothing is granted without it (rule 16).
     term: bool,
     /// Names this session's nodes; none between sessions.
-    mint: Option<Mint>,
-    joins: Joins,
+    namer: Option<NodeNamer>,
+    entries: Entries,
     /// Our nodes that are to be deleted. They do not block our own waiters (rule 4).
-    doomed: Dooms,
+    doomed: PendingDeletes,
     /// What is known of the others; none until there is a listing on this connection (rule 10).
-    view: Option<View>,
+    view: Option<RemoteView>,
     /// The view of the connection before this one, while the listing on this one is deferred or under way.
-    old_view: Option<Box<View>>,
+    old_view: Option<Box<RemoteView>>,
     /// Whether the listing on this connection is deferred: none of ours is near (rule 10).
     deferred: bool,
     far_beyond: FarBeyond,
     /// The last node that a check asked for in turn.
     checked: Option<Box<NodeName>>,
-    watches: WatchBook,
+    watches: WatchTable,
     /// The listing under way.
-    listing: Option<(Ticket, Look)>,
+    listing: Option<(Ticket, ListingMode)>,
     /// The listing to be sent when none is under way.
-    wanted: Option<Look>,
+    wanted: Option<ListingMode>,
     probe: Probing,
     /// The listing that watches the children, while it is under way and for as long as the watch may fire.
     child_watch: Option<Ticket>,
@@ -118,7 +118,7 @@ pub struct Queue {
 
 /// How to look at the lock directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Look {
+enum ListingMode {
     /// A listing of what the connected server knows.
     Plain,
     /// A listing after a sync: it shows what the ensemble knew before.
@@ -179,10 +179,10 @@ impl Queue {
             || self.making_parents.is_some()
             || watching
             || self.doubt.is_some();
-        self.joins.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
+        self.entries.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
     }
 
-    /// Takes an event. Call [`settle`](Self::settle) after one or several, then carry out what
+    /// Takes an event. Call [`flush`](Self::settle) after one or several, then carry out what
     /// [`next_action`](Self::next_action) returns.
     pub fn handle(&mut self, event: Event) {
         let ends_deferral = self.deferred && event.ends_deferral();
@@ -192,7 +192,7 @@ impl Queue {
             Event::Leave(join) => self.leave(join),
             Event::Release(name) => self.release(name),
             Event::WatchHold(name) => self.watch_hold(&name),
-            Event::SessionBegan(seed) => drop(self.mint.get_or_insert_with(|| Mint::new(seed))),
+            Event::SessionBegan(seed) => drop(self.namer.get_or_insert_with(|| NodeNamer::new(seed))),
             Event::SessionLost => self.session_lost(),
             Event::Connected => self.connected(),
             Event::Disconnected => self.disconnected(),
@@ -220,7 +220,7 @@ impl Queue {
     }
 
     /// Draws the conclusions from the events so far.
-    pub fn settle(&mut self) {
+    pub fn flush(&mut self) {
         if !self.connected {
             return;
         }
@@ -243,8 +243,8 @@ impl Queue {
     }
 
     /// The places of our contenders.
-    fn line(&self) -> &Line {
-        self.joins.line()
+    fn line(&self) -> &LocalOrder {
+        self.entries.line()
     }
 
     fn ticket(&mut self) -> Ticket {

@@ -3,18 +3,18 @@
 use std::ops::Bound;
 
 use super::Queue;
-use super::entry::{Join, Place, Stage};
+use super::entry::{Entry, EntryStage, QueuePlace};
 use super::listing::SOON;
 use crate::queue::event::{JoinId, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
-use crate::queue::remote_view::View;
+use crate::queue::remote_view::RemoteView;
 
 impl Queue {
     /// How many contenders stand before this one, as far as is known.
     #[must_use]
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
-        match &self.joins.get(&join)?.stage {
-            Stage::Queued(Place { name, .. }) => {
+        match &self.entries.get(&join)?.stage {
+            EntryStage::Queued(QueuePlace { name, .. }) => {
                 let others = self.last_view().map_or(0, |view| view.rank(name));
                 Some(others + self.line().rank(name))
             }
@@ -25,8 +25,8 @@ impl Queue {
     /// The node of one that waits in the queue.
     #[must_use]
     pub fn node_of(&self, join: JoinId) -> Option<&NodeName> {
-        match &self.joins.get(&join)?.stage {
-            Stage::Queued(Place { name, .. }) => Some(name),
+        match &self.entries.get(&join)?.stage {
+            EntryStage::Queued(QueuePlace { name, .. }) => Some(name),
             _ => None,
         }
     }
@@ -36,7 +36,7 @@ impl Queue {
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
         let (name, view) = (self.node_of(join)?, self.last_view().into_iter());
-        match self.joins.get(&join)?.kind {
+        match self.entries.get(&join)?.kind {
             Kind::Permit(_) => None,
             Kind::Read => {
                 let others = view.flat_map(|view| view.writers_before(name)).next_back();
@@ -99,7 +99,9 @@ impl Queue {
     #[must_use]
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
-            let Some(Join { kind, stage: Stage::Queued(_), .. }) = self.joins.get(id) else { return false };
+            let Some(Entry { kind, stage: EntryStage::Queued(_), .. }) = self.entries.get(id) else {
+                return false;
+            };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
         // Ours that stand further back have more of ours before them, or are readers like one of these.
@@ -110,14 +112,14 @@ impl Queue {
     /// no listing tells it so: one is sent only for those whose turn may come soon.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.joins.queueing() > SOON
+        self.entries.queueing() > SOON
     }
 
     /// Whether the last listing shows this contender in the queue behind another.
     #[must_use]
     pub fn stands_behind_another(&self, join: JoinId) -> bool {
-        match self.joins.get(&join).map(|join| &join.stage) {
-            Some(Stage::Queued(place)) if place.confirmed => {
+        match self.entries.get(&join).map(|join| &join.stage) {
+            Some(EntryStage::Queued(place)) if place.confirmed => {
                 let ours = self.line().range(..&place.name).next().is_some();
                 ours || self.view.as_ref().is_some_and(|view| view.before(&place.name).is_some())
             }
@@ -134,7 +136,7 @@ const PERMITS: usize = 16;
 
 /// One that stands in the way of a contender, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ContenderAhead {
     /// Its node.
     pub name: NodeName,
     /// How many stand before it.
@@ -160,31 +162,31 @@ impl Queue {
     /// Those that stand in the way of a contender and of which more is known than a name, in the order of the queue:
     /// the first of all and the two nearest; of permits, which have no order, some of those that have them.
     #[must_use]
-    pub fn in_the_way(&self, join: JoinId) -> Vec<Standing> {
-        let Some(waiter) = self.joins.get(&join) else { return Vec::new() };
-        let Stage::Queued(Place { name, .. }) = &waiter.stage else { return Vec::new() };
+    pub fn in_the_way(&self, join: JoinId) -> Vec<ContenderAhead> {
+        let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
+        let EntryStage::Queued(QueuePlace { name, .. }) = &waiter.stage else { return Vec::new() };
         self.in_the_way_of(waiter.kind, Some(name))
     }
 
     /// The same for one that would join now.
     #[must_use]
-    pub fn in_the_way_of_newcomer(&self, kind: Kind) -> Vec<Standing> {
+    pub fn in_the_way_of_newcomer(&self, kind: Kind) -> Vec<ContenderAhead> {
         self.in_the_way_of(kind, None)
     }
 
     /// Of a contender at `name`, or behind all others.
-    fn in_the_way_of(&self, kind: Kind, name: Option<&NodeName>) -> Vec<Standing> {
+    fn in_the_way_of(&self, kind: Kind, name: Option<&NodeName>) -> Vec<ContenderAhead> {
         let view = self.last_view();
         let end = name.map_or(Bound::Unbounded, Bound::Excluded);
         let before = (Bound::<&NodeName>::Unbounded, end);
         let mut names: Vec<&NodeName> = Vec::new();
         match kind {
             Kind::Permit(_) => {
-                names.extend(view.into_iter().flat_map(View::all).take(PERMITS));
+                names.extend(view.into_iter().flat_map(RemoteView::all).take(PERMITS));
                 names.extend(self.places(PERMITS));
             }
             Kind::Read => {
-                let all = view.filter(|_| name.is_none()).into_iter().flat_map(View::all_writers);
+                let all = view.filter(|_| name.is_none()).into_iter().flat_map(RemoteView::all_writers);
                 let some = view.zip(name).into_iter().flat_map(|(view, name)| view.writers_before(name));
                 let mut others = all.chain(some);
                 let mut ours = self.line().writers().range(before);
@@ -192,7 +194,7 @@ impl Queue {
                 names.extend(ours.next().into_iter().chain(ours.rev().take(NEAREST)));
             }
             Kind::Exclusive | Kind::Write | Kind::Lead => {
-                let all = view.filter(|_| name.is_none()).into_iter().flat_map(View::all);
+                let all = view.filter(|_| name.is_none()).into_iter().flat_map(RemoteView::all);
                 let some = view.zip(name).into_iter().flat_map(|(view, name)| view.all_before(name));
                 let mut others = all.chain(some);
                 let mut ours = self.line().range(before).map(|(ours, _)| ours);
@@ -216,13 +218,13 @@ impl Queue {
         standing
     }
 
-    fn standing(&self, name: &NodeName, permits: bool) -> Option<Standing> {
+    fn standing(&self, name: &NodeName, permits: bool) -> Option<ContenderAhead> {
         let rank = |name| self.last_view().map_or(0, |view| view.rank(name));
         let position = rank(name) + self.line().rank(name);
         let ours = self.line().get(name).copied();
-        let (holds, known) = match ours.map(|id| (id, self.joins.get(&id).map(|join| &join.stage))) {
-            Some((id, Some(Stage::Held(place)))) => (true, Known::Ours(id, place.czxid)),
-            Some((id, Some(Stage::Queued(place)))) => (false, Known::Ours(id, place.czxid)),
+        let (holds, known) = match ours.map(|id| (id, self.entries.get(&id).map(|join| &join.stage))) {
+            Some((id, Some(EntryStage::Held(place)))) => (true, Known::Ours(id, place.czxid)),
+            Some((id, Some(EntryStage::Queued(place)))) => (false, Known::Ours(id, place.czxid)),
             Some(_) => return None,
             // Nodes of others hold: only the client whose turn it is waits here (rule 17).
             None if permits => (true, Known::Listed),
@@ -230,7 +232,7 @@ impl Queue {
                 (self.is_first_of_its_kind(name, position), Known::Watched(self.watches.get(name)?.ticket))
             }
         };
-        Some(Standing { name: name.clone(), position, holds, known })
+        Some(ContenderAhead { name: name.clone(), position, holds, known })
     }
 
     /// Whether another client's contender holds, going by those before it.

@@ -1,10 +1,10 @@
 //! Probes: a few nodes are asked for by name where a listing would tell of a whole crowd (rule 6).
 
-use super::{Look, Probing, Queue};
+use super::{ListingMode, Probing, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{Outcome, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
-use crate::queue::remote_view::View;
+use crate::queue::remote_view::RemoteView;
 
 /// A probe asks for at most so many nodes, so that it fits in a request unless the path is very long.
 const MOST: usize = 256;
@@ -32,7 +32,7 @@ impl Queue {
             self.watches.look_at(doubtful);
         } else if self.probe == Probing::Refused || self.wanted.is_some() || !self.is_smaller(doubtful.len())
         {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         } else {
             let ticket = self.ticket();
             self.actions.push_back(Action::Probe(ticket, doubtful.clone()));
@@ -48,7 +48,7 @@ impl Queue {
 
     /// For so many nodes that is so.
     fn most(&self) -> usize {
-        let all = self.view.as_ref().map_or(0, View::len) + self.line().len();
+        let all = self.view.as_ref().map_or(0, RemoteView::len) + self.line().len();
         MOST.min(all / 2)
     }
 
@@ -83,7 +83,7 @@ impl Queue {
         }
         // Nothing is known of the others: the next listing is on its way, or comes with the next connection.
         let Some(view) = &mut self.view else { return };
-        let Outcome::Done(gone) = outcome else { return self.want(Look::Plain) };
+        let Outcome::Done(gone) = outcome else { return self.want(ListingMode::Plain) };
         let mut unclear = false;
         for name in &gone {
             unclear |= view.subtract(name);
@@ -92,7 +92,7 @@ impl Queue {
         self.watches.look_at(asked);
         // What became of a writer only a listing can tell (rule 6).
         if unclear && !self.line().writers().is_empty() {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         }
     }
 }

@@ -1,27 +1,27 @@
 //! Contenders that only try: they look first, and do not wait (rules 14 and 21).
 
 use super::Queue;
-use super::entry::{Join, Place, Stage};
+use super::entry::{Entry, EntryStage, QueuePlace};
 use crate::queue::event::{Intent, JoinId, Refusal, Ticket};
 use crate::queue::node_name::Kind;
-use crate::queue::remote_view::View;
+use crate::queue::remote_view::RemoteView;
 
 impl Queue {
     /// Tells contenders that only look, by a listing sent with `ticket`, whether the lock is free for them.
     pub(super) fn answer_lookers(&mut self, ticket: Ticket) {
-        let looking = |join: &Join| matches!(join.stage, Stage::Looking(asked) if asked < ticket);
+        let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
-            .joins
+            .entries
             .looking()
             .filter(|(_, join)| looking(join))
             .map(|(id, join)| (id, join.kind))
             .collect();
         for (id, kind) in lookers {
             // One of ours that asked before is in its way, too, now that the server has answered.
-            if self.is_taken(kind) || self.joins.contend_against(kind) {
+            if self.is_taken(kind) || self.entries.contend_against(kind) {
                 self.refuse(id, Refusal::Busy);
             } else {
-                self.joins.set_stage(id, Stage::Idle);
+                self.entries.set_stage(id, EntryStage::Idle);
             }
         }
     }
@@ -30,7 +30,7 @@ impl Queue {
     fn is_taken(&self, kind: Kind) -> bool {
         match kind {
             Kind::Permit(permits) => {
-                let others = self.view.as_ref().map_or(0, View::len);
+                let others = self.view.as_ref().map_or(0, RemoteView::len);
                 others + self.line().len() >= permits as usize
             }
             kind => {
@@ -49,16 +49,16 @@ impl Queue {
     /// in the way, and while the term runs the session exists, and its nodes with it. A contender of ours that has no
     /// node yet proves nothing: the server may never see it.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
-        self.term && self.joins.contend_against(kind) && self.is_taken_by_ours(kind)
+        self.term && self.entries.contend_against(kind) && self.is_taken_by_ours(kind)
     }
 
     /// A contender that only tries does not wait behind one that came in between.
     pub(super) fn refuse_blocked_tries(&mut self) {
         let due: Vec<_> = self
-            .joins
+            .entries
             .trying()
             .filter_map(|(id, join)| match &join.stage {
-                Stage::Queued(place)
+                EntryStage::Queued(place)
                     if place.confirmed && !self.has_place(join) && self.is_blocked(place, join.kind) =>
                 {
                     Some(id)
@@ -73,7 +73,7 @@ impl Queue {
 
     /// Whether a reader stands in the place of a writer that its owner holds: what it waits for is a term, not another
     /// contender.
-    fn has_place(&self, join: &Join) -> bool {
+    fn has_place(&self, join: &Entry) -> bool {
         matches!(&join.intent, Intent::Downgrade { writer, .. } if self.holder(writer).is_some())
     }
 
@@ -81,8 +81,8 @@ impl Queue {
     /// in the way, or its own node came to stand behind one of ours.
     #[must_use]
     pub fn is_held_up(&self, join: JoinId) -> bool {
-        match self.joins.get(&join) {
-            Some(Join { kind, stage: Stage::Queued(place), .. }) => {
+        match self.entries.get(&join) {
+            Some(Entry { kind, stage: EntryStage::Queued(place), .. }) => {
                 let by_ours = self.line().blocks(&place.name, *kind);
                 by_ours || place.confirmed && self.view.is_some() && self.is_blocked(place, *kind)
             }
@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    fn is_blocked(&self, place: &Place, kind: Kind) -> bool {
+    fn is_blocked(&self, place: &QueuePlace, kind: Kind) -> bool {
         let by_others = self.view.as_ref().is_some_and(|view| view.blocks(&place.name, kind));
         by_others || self.line().blocks(&place.name, kind) || self.exhausted(kind)
     }

@@ -2,13 +2,13 @@
 
 use std::ops::Deref;
 
-use super::entry::Stage;
-use super::{Look, Queue};
+use super::entry::EntryStage;
+use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{JoinId, Outcome, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
-use crate::queue::remote_view::View;
-use crate::queue::small_map::{Map, Set};
+use crate::queue::remote_view::RemoteView;
+use crate::queue::small_map::{SmallMap, SmallSet};
 
 impl Queue {
     pub(super) fn watched(&mut self, ticket: Ticket, outcome: &Outcome<()>) {
@@ -37,7 +37,7 @@ impl Queue {
         } else if self.view.as_mut().is_some_and(|view| view.subtract(&name))
             && !self.line().writers().is_empty()
         {
-            self.want(Look::Plain);
+            self.want(ListingMode::Plain);
         }
     }
 
@@ -62,10 +62,10 @@ impl Queue {
     /// Another client deleted our node.
     pub(super) fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
         self.watch_went(name);
-        let Some(join) = self.joins.get(&id) else { return };
+        let Some(join) = self.entries.get(&id) else { return };
         if join.is_held() {
             let lost = if join.leaving { Action::Released } else { Action::NodeLost };
-            self.joins.remove(id);
+            self.entries.remove(id);
             self.actions.push_back(lost(name.clone()));
             self.displace_readers(name);
         } else {
@@ -76,8 +76,8 @@ impl Queue {
     /// A holder has held for long enough to watch its own node (rule 12).
     pub(super) fn watch_hold(&mut self, name: &NodeName) {
         let Some(id) = self.holder(name) else { return };
-        self.joins.change(id, |join| {
-            if let Stage::Held(place) = &mut join.stage {
+        self.entries.change(id, |join| {
+            if let EntryStage::Held(place) = &mut join.stage {
                 place.confirmed = true;
             }
         });
@@ -106,7 +106,7 @@ impl Queue {
             }
         }
         // What is behind a node that is gone may be gone too: ask rather than watch what may not exist (rule 6).
-        if self.view.as_ref().is_some_and(View::stale) {
+        if self.view.as_ref().is_some_and(RemoteView::stale) {
             self.ask_before_watching(&mut needed);
         }
         for name in needed {
@@ -117,9 +117,9 @@ impl Queue {
     }
 
     /// The nodes at which a watch may have to be set or dropped.
-    fn where_watches_may_change(&mut self) -> Set<NodeName> {
-        let moved = self.joins.take_moved();
-        let Some(mut changed) = self.watches.take_changed(self.joins.of_permits()) else {
+    fn where_watches_may_change(&mut self) -> SmallSet<NodeName> {
+        let moved = self.entries.take_moved();
+        let Some(mut changed) = self.watches.take_changed(self.entries.of_permits()) else {
             let line = self.line();
             let seeds = self.watches.keys().chain(line.ready().iter()).chain(line.long_held().iter());
             return seeds.flat_map(|seed| self.neighbourhood(seed)).cloned().collect();
@@ -143,7 +143,7 @@ impl Queue {
             return true;
         }
         // Those that wait for permits watch the children.
-        let Some(view) = self.view.as_ref().filter(|_| !self.joins.of_permits()) else { return false };
+        let Some(view) = self.view.as_ref().filter(|_| !self.entries.of_permits()) else { return false };
         if self.line().contains_key(name) {
             self.watches_itself(view, name)
         } else {
@@ -153,7 +153,7 @@ impl Queue {
 
     /// Whether this is one of ours that waits and stands right behind another client's node (rule 6); for a reader, a
     /// writer is what counts (rule 4).
-    fn watches_itself(&self, view: &View, ours: &NodeName) -> bool {
+    fn watches_itself(&self, view: &RemoteView, ours: &NodeName) -> bool {
         let nearest = match ours.kind() {
             Kind::Read => view.writers_before(ours).next_back(),
             _ => view.before(ours),
@@ -165,14 +165,14 @@ impl Queue {
 
     /// Whether one of ours that is to hold alone waits right behind this node, or with one other node in between that
     /// is another client's too (rule 6).
-    fn is_looked_at(&self, view: &View, other: &NodeName) -> bool {
+    fn is_looked_at(&self, view: &RemoteView, other: &NodeName) -> bool {
         self.first_waiter(other).is_some_and(|ours| {
             ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
         })
     }
 
     /// Whether this is a writer, and the first of ours behind it is a reader with no writer in between (rule 4).
-    fn holds_up_a_reader(&self, view: &View, other: &NodeName) -> bool {
+    fn holds_up_a_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
         let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
         other.kind() != Kind::Read
             && self.first_waiter(other).is_some_and(|ours| ours.kind() == Kind::Read && near(ours))
@@ -186,11 +186,11 @@ impl Queue {
 
 /// The watches, and where they may have to be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct WatchBook {
-    set: Map<NodeName, Watch>,
-    by_ticket: Map<Ticket, NodeName>,
+pub(super) struct WatchTable {
+    set: SmallMap<NodeName, Watch>,
+    by_ticket: SmallMap<Ticket, NodeName>,
     /// Nodes at which something changed since the watches were last adjusted.
-    changed: Set<NodeName>,
+    changed: SmallSet<NodeName>,
     /// Whether everything may have changed since.
     all_changed: bool,
     /// Whether they were last adjusted to a directory of permits.
@@ -204,7 +204,7 @@ pub(super) struct Watch {
     pub(super) armed: bool,
 }
 
-impl WatchBook {
+impl WatchTable {
     pub(super) fn add(&mut self, name: NodeName, ticket: Ticket) {
         self.by_ticket.insert(ticket, name.clone());
         self.set.insert(name, Watch { ticket, armed: false });
@@ -254,7 +254,7 @@ impl WatchBook {
 
     /// Where something changed since the last call; `None` if that may be anywhere. `permits`: whether this is a
     /// directory of permits.
-    pub(super) fn take_changed(&mut self, permits: bool) -> Option<Set<NodeName>> {
+    pub(super) fn take_changed(&mut self, permits: bool) -> Option<SmallSet<NodeName>> {
         let all = std::mem::take(&mut self.all_changed)
             | (std::mem::replace(&mut self.permits, permits) != permits);
         let changed = std::mem::take(&mut self.changed);
@@ -262,8 +262,8 @@ impl WatchBook {
     }
 }
 
-impl Deref for WatchBook {
-    type Target = Map<NodeName, Watch>;
+impl Deref for WatchTable {
+    type Target = SmallMap<NodeName, Watch>;
 
     fn deref(&self) -> &Self::Target {
         &self.set

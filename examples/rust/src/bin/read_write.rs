@@ -1,6 +1,6 @@
 //! Readers together, a writer alone, and a writer that goes on as a reader: `read_write [HOSTS]`.
 
-use zklock::{Client, Owner, Patience, ReadWriteLock};
+use zklock::{Client, Owner, ReadWriteLock, Timeout};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> zklock::Result<()> {
@@ -16,8 +16,8 @@ async fn main() -> zklock::Result<()> {
 
     // One owner may hold both, and keeps reading when it releases the write lock, with no one in between.
     let owner = Owner::new();
-    let writing = catalogue.write_lock.acquire_as(owner, Patience::Forever).await?;
-    let reading = catalogue.read_lock.acquire_as(owner, Patience::Forever).await?;
+    let writing = catalogue.write_lock.acquire_as(owner, Timeout::Forever).await?;
+    let reading = catalogue.read_lock.acquire_as(owner, Timeout::Forever).await?;
     writing.release().await?;
     println!("reads what it wrote: {}", reading.state());
     reading.release().await?;

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use zklock::internal::{Acquired, Exit, Exited, Frame, Levels, Released, Site};
-use zklock::{Owner, Patience};
+use zklock::internal::{Acquired, AcquiredStack, Exit, Exited, Frame, Released, Site};
+use zklock::{Owner, Timeout};
 
 use crate::chance::Chance;
 
@@ -63,7 +63,7 @@ impl Acquired for Body {
         None
     }
 
-    fn release(&self, _: Patience) -> Released {
+    fn release(&self, _: Timeout) -> Released {
         unreachable!("levels release nothing")
     }
 }
@@ -71,7 +71,7 @@ impl Acquired for Body {
 /// The shared object.
 #[derive(Debug)]
 pub struct Scopes {
-    levels: Levels<(), u64>,
+    levels: AcquiredStack<(), u64>,
     entered: u64,
     /// The addresses at which frames are.
     frames: BTreeSet<usize>,
@@ -83,7 +83,7 @@ pub struct Scopes {
 
 impl Default for Scopes {
     fn default() -> Self {
-        let levels = Levels::new(true);
+        let levels = AcquiredStack::new(true);
         Self { levels, entered: 0, frames: BTreeSet::new(), running: Vec::new(), abandoned: BTreeSet::new() }
     }
 }

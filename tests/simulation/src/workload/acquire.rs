@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zklock::{
-    AnyLock, Error, ErrorKind, Lease, Lock, LockOptions, MultiLock, Mutex, Patience, Permits, ReadWriteLock,
-    Semaphore,
+    AnyLock, Error, ErrorKind, Lease, Lock, LockOptions, MultiLock, Mutex, Permits, ReadWriteLock, Semaphore,
+    Timeout,
 };
 
 use super::want::{Manner, Member, Want};
@@ -146,7 +146,7 @@ impl Contender {
         Granted { contender: self.number, place, mode, lease: Arc::new(lease), node, limit }
     }
 
-    async fn ask(&self, attempt: &Attempt, patience: Patience) -> Result<Vec<Granted>, Error> {
+    async fn ask(&self, attempt: &Attempt, patience: Timeout) -> Result<Vec<Granted>, Error> {
         let one = |place, mode, lease| vec![self.granted(self.of, place, mode, lease, attempt.limit)];
         Ok(match &attempt.want {
             Want::Permits(which, count) => {
@@ -176,7 +176,7 @@ impl Contender {
         &self,
         attempt: &Attempt,
         members: &[(Member, bool)],
-        patience: Patience,
+        patience: Timeout,
     ) -> Result<Vec<Granted>, Error> {
         let mut locks = Vec::new();
         for &(member, other) in members {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{Candidate, Election, Error, ErrorKind, Lease, Patience};
+use zklock::{Candidate, Election, Error, ErrorKind, Lease, Timeout};
 
 use super::{Attempt, Contender, Moment};
 use crate::clock;
@@ -11,7 +11,7 @@ use crate::locks::ELECTION;
 
 impl Contender {
     /// Leads, or gives up.
-    pub(super) async fn campaign(&self, attempt: &Attempt, patience: Patience) -> Result<Lease, Error> {
+    pub(super) async fn campaign(&self, attempt: &Attempt, patience: Timeout) -> Result<Lease, Error> {
         let path = self.clients.below(self.of, ELECTION);
         let election = Election::with_id(attempt.client(false), path, attempt.label.clone())?;
         if election.is_leader() {

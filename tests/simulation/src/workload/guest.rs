@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::{Client, Election, Error, Lease, Leases, Patience, Semaphore};
+use zklock::{Client, Election, Error, Lease, Leases, Semaphore, Timeout};
 
 use super::milliseconds;
 use super::visitor::{VISITED, Visitor};
@@ -90,8 +90,7 @@ impl Visitor {
         self.now_does("tries twice at once");
         let began = clock::now();
         let (Ok(one), Ok(other)) = (semaphore(one, SINGLE, 1), semaphore(other, SINGLE, 1)) else { return };
-        let mut tries =
-            [pin!(one.acquire_many(1, Patience::Try)), pin!(other.acquire_many(1, Patience::Try))];
+        let mut tries = [pin!(one.acquire_many(1, Timeout::Try)), pin!(other.acquire_many(1, Timeout::Try))];
         let [first, second] = &mut tries;
         let (granted, rest) = tokio::select! {
             biased;
@@ -111,12 +110,12 @@ impl Visitor {
         let began = clock::now();
         let of = |client: &Client, id: &str| Election::with_id(client, ELECTION, id);
         let (Ok(first), Ok(second)) = (of(one, "first"), of(other, "second")) else { return };
-        let patience = Patience::For(Duration::from_millis(self.setting.timeout));
+        let patience = Timeout::For(Duration::from_millis(self.setting.timeout));
         let Ok(leadership) = first.campaign_with(patience).await else { return };
         let mut leaders = second.observe();
         let soon = Duration::from_millis(2 * self.soon());
         timeout(soon, leaders.next()).await.ok();
-        let mut next = pin!(second.campaign_with(Patience::Forever));
+        let mut next = pin!(second.campaign_with(Timeout::Forever));
         if timeout(soon, &mut next).await.is_ok() {
             return;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, sleep_until, timeout};
-use zklock::{ClientState, ErrorKind, Lease, LeaseState, LossReason, Patience};
+use zklock::{ClientState, ErrorKind, Lease, LeaseState, LossReason, Timeout};
 
 use super::listen::Each;
 use super::want::{Manner, Want};
@@ -84,8 +84,7 @@ impl Contender {
             _ => self.half(attempt, true, false),
         };
         let Ok(lock) = lock else { return };
-        let patience =
-            *self.chance.pick(&[&Patience::Try, &Patience::For(Duration::ZERO), &Patience::Forever]);
+        let patience = *self.chance.pick(&[&Timeout::Try, &Timeout::For(Duration::ZERO), &Timeout::Forever]);
         if first.lease.check().is_err() {
             return;
         }

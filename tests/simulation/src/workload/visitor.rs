@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::{Client, ClientState, Error, ErrorKind, Lease, LeaseState, Lock, Mutex, Owner, Patience};
+use zklock::{Client, ClientState, Error, ErrorKind, Lease, LeaseState, Lock, Mutex, Owner, Timeout};
 
 use super::{SLACK, milliseconds};
 use crate::chance::Chance;
@@ -147,7 +147,7 @@ impl Visitor {
     }
 
     pub(super) async fn acquire(&self, client: &Client, path: &str) -> Result<Lease, Error> {
-        let patience = Patience::For(Duration::from_millis(self.setting.timeout));
+        let patience = Timeout::For(Duration::from_millis(self.setting.timeout));
         Self::lock(client, path)?.acquire_as(Owner::new(), patience).await
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::Patience;
+use zklock::Timeout;
 
 use crate::chance::Chance;
 use crate::locks::{CROWD, CROWDED, MOST, MUTEXES, READ_WRITE, SEMAPHORES, SHARED, SINGLE};
@@ -122,11 +122,11 @@ impl Manner {
     }
 
     /// As the library wants to know it. Who gives up tells it nothing.
-    pub fn patience(self) -> Patience {
+    pub fn patience(self) -> Timeout {
         match self {
-            Self::Wait | Self::GiveUp(_) => Patience::Forever,
-            Self::Within(time) => Patience::For(Duration::from_millis(time)),
-            Self::Try => Patience::Try,
+            Self::Wait | Self::GiveUp(_) => Timeout::Forever,
+            Self::Within(time) => Timeout::For(Duration::from_millis(time)),
+            Self::Try => Timeout::Try,
         }
     }
 

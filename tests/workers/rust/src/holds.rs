@@ -6,20 +6,20 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zklock::{Error, Lease, Owner, Patience};
+use zklock::{Error, Lease, Owner, Timeout};
 
 use crate::answers::Failure;
 use crate::lockable::Lockable;
 use crate::{now, write};
 
 /// Releases them, the newest first; all are on their way before the first is waited for.
-pub(crate) async fn release(leases: &[Rc<Lease>], patience: Patience) -> Result<(), Error> {
+pub(crate) async fn release(leases: &[Rc<Lease>], patience: Timeout) -> Result<(), Error> {
     let mut releases: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
     for lease in leases.iter().rev() {
         match patience {
-            Patience::Forever => releases.push(Box::pin(lease.release())),
-            Patience::For(time) => releases.push(Box::pin(lease.release_within(time))),
-            Patience::Try | Patience::TryWithin(_) => lease.release_in_background()?,
+            Timeout::Forever => releases.push(Box::pin(lease.release())),
+            Timeout::For(time) => releases.push(Box::pin(lease.release_within(time))),
+            Timeout::Try | Timeout::TryWithin(_) => lease.release_in_background()?,
         }
     }
     for released in releases {
@@ -39,7 +39,7 @@ pub(crate) async fn hold_often(
     let [low, high] = hold_ms;
     for round in 0..rounds {
         let t_wait = now();
-        let leases = lock.acquire(Owner::new(), Patience::Forever, None).await?;
+        let leases = lock.acquire(Owner::new(), Timeout::Forever, None).await?;
         let t = now();
         let Some(lease) = leases.first() else { continue };
         let time = low + (high - low) * fastrand::f64();

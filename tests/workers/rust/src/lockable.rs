@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zklock::{
     AnyLock, Candidate, ClientSource, Contender, Election, Error, Lease, LockOptions, MultiLock, Mutex,
-    Owner, Patience, Permits, ReadWriteLock, Semaphore,
+    Owner, Permits, ReadWriteLock, Semaphore, Timeout,
 };
 
 use crate::command::{Kind, Naming};
@@ -63,7 +63,7 @@ impl Lockable {
     pub(crate) async fn acquire(
         &self,
         owner: Owner,
-        patience: Patience,
+        patience: Timeout,
         count: Option<u32>,
     ) -> Result<Vec<Lease>, Error> {
         match (self, count) {

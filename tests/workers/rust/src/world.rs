@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use zklock::internal::{Language, Spelling};
 use zklock::{
-    Client, ClientOptions, ClientSource, Election, ErrorKind, Lease, MultiLock, NodeData, Owner, Patience,
+    Client, ClientOptions, ClientSource, Election, ErrorKind, Lease, MultiLock, NodeData, Owner, Timeout,
 };
 
 use crate::answers::{Answer, Failure, answer, stats, tell, tell_loss, unknown};
@@ -134,7 +134,7 @@ impl World {
                 self.acquire(&lock, &lease, &owner, patience, count, "timeout").await
             }
             Command::Try { lock, lease, owner, count } => {
-                self.acquire(&lock, &lease, &owner, Patience::Try, count, "busy").await
+                self.acquire(&lock, &lease, &owner, Timeout::Try, count, "busy").await
             }
             Command::Release { lease, wait, timeout, .. } => {
                 let leases = self.leases(&lease)?;
@@ -230,7 +230,7 @@ impl World {
                 let (lock, owner) = (self.lock(&lock)?, self.owner(&owner).0);
                 let start = now();
                 for _ in 0..count {
-                    let leases = lock.acquire(owner, Patience::Forever, None).await?;
+                    let leases = lock.acquire(owner, Timeout::Forever, None).await?;
                     let leases: Vec<_> = leases.into_iter().map(Rc::new).collect();
                     release(&leases, RUST.releasing(wait.unwrap_or(true), None)?).await?;
                 }
@@ -311,7 +311,7 @@ impl World {
         let leases = self.leases.borrow_mut().remove(scope).ok_or_else(|| unknown("scope", scope))?;
         let remaining = leases.iter().map(|lease| lease.remaining()).max().unwrap_or_default();
         let t0 = now();
-        release(&leases, Patience::Forever).await?;
+        release(&leases, Timeout::Forever).await?;
         let lost = leases.iter().find(|lease| lease.loss_reason().is_some());
         lost.map_or(Ok(()), |lease| lease.check())?;
         Ok(json!({"event": "left", "t0": t0, "remaining": remaining.as_secs_f64()}))
@@ -329,7 +329,7 @@ impl World {
         lock: &str,
         name: &str,
         owner: &str,
-        patience: Patience,
+        patience: Timeout,
         count: Option<u32>,
         refused: &str,
     ) -> Answer {

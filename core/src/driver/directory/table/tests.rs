@@ -9,8 +9,8 @@ use crate::driver::directory::table::*;
 use crate::queue::{Action, Intent, JoinId, Kind, Naming, Outcome};
 
 struct Fixture {
-    slots: Slots,
-    link: Link,
+    directories: DirectoryTable,
+    link: Connection,
     timers: Timers,
     path: Arc<str>,
 }
@@ -19,30 +19,35 @@ impl Fixture {
     /// Without a session: the tests are the server.
     fn new() -> Self {
         let (sender, _) = mpsc::unbounded_channel();
-        let link = Link::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
-        Self { slots: Slots::new(Arc::default()), link, timers: Timers::default(), path: "/l".into() }
+        let link = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
+        Self {
+            directories: DirectoryTable::new(Arc::default()),
+            link,
+            timers: Timers::default(),
+            path: "/l".into(),
+        }
     }
 
     /// Lets somebody queue at the path, with a node of this number, behind others or alone. Returns the tickets of the
     /// create and of the listing.
     fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
-        let slot = self.slots.change_or_make(&self.path, &self.link, false);
-        slot.hear(Event::Join(JoinId(number), Naming::Curator, Kind::Exclusive, Intent::Wait));
+        let directory = self.directories.change_or_make(&self.path, &self.link, false);
+        directory.on_event(Event::Join(JoinId(number), Naming::Curator, Kind::Exclusive, Intent::Wait));
         for event in [Event::SessionBegan(1), Event::Connected] {
-            slot.hear(event);
+            directory.on_event(event);
         }
-        let Some(Action::Create(create, _, prefix)) = slot.next_action() else { panic!("a create") };
-        let Some(Action::List { ticket, .. }) = slot.next_action() else { panic!("a listing") };
+        let Some(Action::Create(create, _, prefix)) = directory.next_action() else { panic!("a create") };
+        let Some(Action::List { ticket, .. }) = directory.next_action() else { panic!("a listing") };
         let name = format!("{prefix}{number:010}");
-        slot.hear(Event::Created(create, Outcome::Done((name.clone(), 1))));
+        directory.on_event(Event::Created(create, Outcome::Done((name.clone(), 1))));
         let children = others.iter().map(ToString::to_string).chain([name]).collect();
-        slot.hear(Event::Listed(ticket, Outcome::Done(children)));
+        directory.on_event(Event::Listed(ticket, Outcome::Done(children)));
         (create, ticket)
     }
 
     fn actions(&mut self) -> Vec<Action> {
-        let slot = self.slots.get_mut(&self.path).expect("a queue");
-        std::iter::from_fn(|| slot.next_action()).collect()
+        let directory = self.directories.get_mut(&self.path).expect("a queue");
+        std::iter::from_fn(|| directory.next_action()).collect()
     }
 }
 
@@ -51,16 +56,16 @@ async fn the_tickets_of_a_queue_follow_those_of_the_one_before_it() {
     let mut fixture = Fixture::new();
     let (_, first) = fixture.queue(1, &[]);
     let path = Arc::clone(&fixture.path);
-    fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+    fixture.directories.dispatch(&path, Event::Leave(JoinId(1)));
     let deletes = fixture.actions().into_iter().find_map(|action| match action {
         Action::Delete(ticket, _) => Some(ticket),
         _ => None,
     });
     let last = deletes.expect("a delete");
     assert!(last > first);
-    fixture.slots.tell(&path, Event::Deleted(last, Outcome::Done(())));
-    fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
-    assert!(fixture.slots.get("/l").is_none(), "nobody is there");
+    fixture.directories.dispatch(&path, Event::Deleted(last, Outcome::Done(())));
+    fixture.directories.flush(&path, &mut fixture.link, &mut fixture.timers);
+    assert!(fixture.directories.get("/l").is_none(), "nobody is there");
     // A late answer to the first queue is none to the second.
     let (create, listing) = fixture.queue(2, &[]);
     assert!(create > last && listing > last, "{create:?} and {listing:?} after {last:?}");
@@ -71,13 +76,13 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
     let mut fixture = Fixture::new();
     fixture.queue(2, &["_c_x-lock-0000000001"]);
     assert!(!fixture.actions().is_empty(), "it watches");
-    fixture.slots.take_unsettled();
+    fixture.directories.take_unsettled();
     tokio::time::advance(Duration::from_secs(19)).await;
-    fixture.slots.wake_silent();
-    assert!(fixture.slots.take_unsettled().is_empty() && fixture.actions().is_empty());
+    fixture.directories.wake_silent();
+    assert!(fixture.directories.take_unsettled().is_empty() && fixture.actions().is_empty());
     tokio::time::advance(Duration::from_secs(1)).await;
-    fixture.slots.wake_silent();
-    assert_eq!(fixture.slots.take_unsettled().iter().count(), 1);
+    fixture.directories.wake_silent();
+    assert_eq!(fixture.directories.take_unsettled().iter().count(), 1);
     assert!(matches!(fixture.actions()[..], [Action::Probe(..)]), "it looks");
 }
 
@@ -103,9 +108,9 @@ fn idle(fixture: &mut Fixture, others: u64) {
     let path = Arc::clone(&fixture.path);
     for action in watching {
         let Action::Watch(ticket, _) = action else { panic!("{action:?}") };
-        fixture.slots.tell(&path, Event::Watched(ticket, Outcome::Done(())));
+        fixture.directories.dispatch(&path, Event::Watched(ticket, Outcome::Done(())));
     }
-    fixture.slots.take_unsettled();
+    fixture.directories.take_unsettled();
 }
 
 /// Lets time pass. All that the queue asks for is answered: each node exists.
@@ -114,10 +119,10 @@ async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
         tokio::time::advance(Duration::from_secs(5)).await;
-        fixture.slots.wake_silent();
+        fixture.directories.wake_silent();
         for action in fixture.actions() {
             if let Action::Probe(ticket, _) = &action {
-                fixture.slots.tell(&path, Event::Probed(*ticket, Outcome::Done(Vec::new())));
+                fixture.directories.dispatch(&path, Event::Probed(*ticket, Outcome::Done(Vec::new())));
             }
             asked.push(action);
         }
@@ -152,13 +157,13 @@ async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
     let first = std::mem::replace(&mut fixture.path, "/before".into());
     idle(&mut fixture, 4);
     let asked = |fixture: &mut Fixture, path: &str| {
-        let slot = fixture.slots.get_mut(path).expect("a queue");
-        slot.hear(Event::LookAgain);
-        slot.next_action()
+        let directory = fixture.directories.get_mut(path).expect("a queue");
+        directory.on_event(Event::LookAgain);
+        directory.next_action()
     };
     let Some(Action::Probe(ticket, _)) = asked(&mut fixture, "/l") else { panic!("it checks") };
     let refusal = crate::queue::Refusal::Server("Unimplemented".to_owned());
-    fixture.slots.tell(&first, Event::Probed(ticket, Outcome::Refused(refusal)));
+    fixture.directories.dispatch(&first, Event::Probed(ticket, Outcome::Refused(refusal)));
     assert!(matches!(asked(&mut fixture, "/before"), Some(Action::List { .. })));
     fixture.path = "/after".into();
     idle(&mut fixture, 4);
@@ -170,11 +175,14 @@ async fn a_far_waiter_that_is_connected_again_looks_once_and_lists_nothing() {
     let mut fixture = Fixture::new();
     idle(&mut fixture, 40);
     for _ in 0..3 {
-        fixture.slots.tell_all(&Event::Disconnected);
+        fixture.directories.tell_all(&Event::Disconnected);
         assert_eq!(fixture.actions(), []);
-        fixture.slots.tell_all(&Event::Connected);
+        fixture.directories.tell_all(&Event::Connected);
         assert_eq!(fixture.actions(), [], "not at once");
-        assert!(!fixture.slots.get(&fixture.path).expect("a queue").is_vital(), "it needs no heartbeat");
+        assert!(
+            !fixture.directories.get(&fixture.path).expect("a queue").is_vital(),
+            "it needs no heartbeat"
+        );
         let looks = pass(&mut fixture, 1).await;
         assert!(matches!(looks[..], [Action::Probe(..)]), "{looks:?}");
     }
@@ -188,13 +196,13 @@ async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_
     for reported in [true, false] {
         fixture.queue(1, &["readme"]);
         let mut actions = fixture.actions();
-        fixture.slots.tell(&path, Event::Leave(JoinId(1)));
+        fixture.directories.dispatch(&path, Event::Leave(JoinId(1)));
         actions.extend(fixture.actions());
         assert_eq!(ignored(&actions), reported, "{actions:?}");
         let Some(Action::Delete(ticket, _)) = actions.pop() else { panic!("{actions:?}") };
-        fixture.slots.tell(&path, Event::Deleted(ticket, Outcome::Done(())));
-        fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
-        assert!(fixture.slots.get("/l").is_none(), "nobody is there");
+        fixture.directories.dispatch(&path, Event::Deleted(ticket, Outcome::Done(())));
+        fixture.directories.flush(&path, &mut fixture.link, &mut fixture.timers);
+        assert!(fixture.directories.get("/l").is_none(), "nobody is there");
     }
 }
 
@@ -205,14 +213,14 @@ fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
         fixture.path = format!("/locks/{number}").into();
         let path = Arc::clone(&fixture.path);
         fixture.queue(1, &["readme"]);
-        fixture.slots.tell(&path, Event::Leave(JoinId(1)));
-        let slot = fixture.slots.get_mut(&path).expect("a queue");
-        let actions: Vec<_> = std::iter::from_fn(|| slot.next_action()).collect();
+        fixture.directories.dispatch(&path, Event::Leave(JoinId(1)));
+        let directory = fixture.directories.get_mut(&path).expect("a queue");
+        let actions: Vec<_> = std::iter::from_fn(|| directory.next_action()).collect();
         reported += actions.iter().filter(|action| matches!(action, Action::Ignored(_))).count();
         let Some(Action::Delete(ticket, _)) = actions.last() else { panic!("{actions:?}") };
-        fixture.slots.tell(&path, Event::Deleted(*ticket, Outcome::Done(())));
-        fixture.slots.settle(&path, &mut fixture.link, &mut fixture.timers);
-        assert!(fixture.slots.get(&path).is_none(), "nobody is there");
+        fixture.directories.dispatch(&path, Event::Deleted(*ticket, Outcome::Done(())));
+        fixture.directories.flush(&path, &mut fixture.link, &mut fixture.timers);
+        assert!(fixture.directories.get(&path).is_none(), "nobody is there");
     }
     reported
 }
@@ -221,7 +229,7 @@ fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
 async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_makes_no_more() {
     let mut fixture = Fixture::new();
     assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
-    assert_eq!(fixture.slots.warned.0.len(), MOST_REPORTED);
+    assert_eq!(fixture.directories.warned.0.len(), MOST_REPORTED);
     // Neither of a path that was reported, nor of one that is forgotten.
     assert_eq!(use_paths(&mut fixture, 0..10), 0);
     assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);

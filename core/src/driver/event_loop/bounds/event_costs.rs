@@ -8,19 +8,19 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::Instant;
 
 use crate::config::ClientOptions;
-use crate::config::lock_path::Place;
+use crate::config::lock_path::LockPath;
 use crate::driver::event_loop::Driver;
-use crate::driver::event_loop::bounds::instructions::{Costs, compare};
-use crate::driver::mailbox::{Attempt, Command, Inbox, Input, Mailbox};
+use crate::driver::event_loop::bounds::comparison::{Costs, compare};
+use crate::driver::mailbox::{AcquireAttempt, Command, Inbox, Input, Mailbox};
 use crate::error::Result;
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::{Claim, Grant, Holds, Notice};
+use crate::lease::hold::{AcquireRequest, Grant, HoldTable, Notice};
 use crate::lease::owner::Owner;
 use crate::lease::release::Release;
-use crate::lease::{Entry, Lease};
+use crate::lease::{EnterOutcome, Lease};
 use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome};
-use crate::runtime::clock::Moment;
-use crate::runtime::fork::Origin;
+use crate::runtime::clock::BootInstant;
+use crate::runtime::fork::ForkGuard;
 use crate::session::term::Term;
 
 /// A driver without a session, and what its callers have.
@@ -43,7 +43,7 @@ impl Desk {
         let mut desk = Self::new();
         for number in 0..count {
             let join = desk.join(&path(number));
-            tell(&mut desk.driver, join);
+            deliver(&mut desk.driver, join);
         }
         desk
     }
@@ -55,7 +55,7 @@ impl Desk {
         for number in 0..count {
             let (path, node) = (path(number).into(), node());
             for event in desk.grant(&path, &node) {
-                tell(&mut desk.driver, queue(&path, event));
+                deliver(&mut desk.driver, queue(&path, event));
             }
         }
         desk
@@ -65,12 +65,12 @@ impl Desk {
         self.joins += 1;
         let (reply, answer) = oneshot::channel();
         self.answers.push(answer);
-        let meter = Arc::clone(&self.mailbox.status.meter);
-        let place = Place::new("", path, "").expect("a path");
-        Input::Command(Command::Join(Attempt {
+        let recorder = Arc::clone(&self.mailbox.status.recorder);
+        let place = LockPath::new("", path, "").expect("a path");
+        Input::Command(Command::Join(AcquireAttempt {
             join: JoinId(self.joins),
-            holds: Arc::new(Holds::new(place, Origin::new(), meter, self.mailbox.clone())),
-            claim: Claim::new(Owner::new(), Kind::Exclusive, None),
+            holds: Arc::new(HoldTable::new(place, ForkGuard::new(), recorder, self.mailbox.clone())),
+            claim: AcquireRequest::new(Owner::new(), Kind::Exclusive, None),
             intent: Intent::Wait,
             asked: Instant::now(),
             label: None,
@@ -83,12 +83,12 @@ impl Desk {
 
     /// The answers of a server that grant the lock at a path.
     fn grant(&mut self, path: &Arc<str>, node: &NodeName) -> [Event; 2] {
-        let slot = self.driver.slots.change(path).expect("somebody waits there");
+        let directory = self.driver.directories.change(path).expect("somebody waits there");
         for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
-            slot.hear(event);
+            directory.on_event(event);
         }
-        let Some(Action::Create(create, ..)) = slot.next_action() else { panic!("a create") };
-        let Some(Action::List { ticket, .. }) = slot.next_action() else { panic!("a listing") };
+        let Some(Action::Create(create, ..)) = directory.next_action() else { panic!("a create") };
+        let Some(Action::List { ticket, .. }) = directory.next_action() else { panic!("a listing") };
         let name = node.as_str().to_owned();
         let listed = Event::Listed(ticket, Outcome::Done(vec![name.clone()]));
         [Event::Created(create, Outcome::Done((name, 1))), listed]
@@ -98,9 +98,9 @@ impl Desk {
     fn happens(&mut self, costs: &mut Costs, name: &'static str, input: impl Fn(&mut Self) -> Input) {
         let copy = input(self);
         let driver = &mut self.driver;
-        costs.note(name, || tell(driver, copy));
+        costs.note(name, || deliver(driver, copy));
         let input = input(self);
-        tell(&mut self.driver, input);
+        deliver(&mut self.driver, input);
     }
 
     fn joins(&mut self, costs: &mut Costs, path: &str) {
@@ -108,7 +108,7 @@ impl Desk {
     }
 
     fn is_at(&self, path: &str) -> bool {
-        self.driver.slots.get(path).is_some()
+        self.driver.directories.get(path).is_some()
     }
 }
 
@@ -133,14 +133,14 @@ fn notice(path: &Arc<str>, notice: Notice) -> Input {
     Input::Command(Command::Hold { path: Arc::clone(path), notice })
 }
 
-pub(in crate::driver) fn tell(driver: &mut Driver, input: Input) {
-    assert!(driver.take_in(std::iter::once(input)).is_continue());
-    driver.settle();
+pub(in crate::driver) fn deliver(driver: &mut Driver, input: Input) {
+    assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
+    driver.flush();
 }
 
 fn time_passes(driver: &mut Driver) {
     driver.alarms();
-    driver.settle();
+    driver.flush();
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -177,15 +177,15 @@ async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
         desk.happens(costs, "watched", |_| notice(&path, Notice::Listening { node: node.clone() }));
         desk.happens(costs, "revoked", |_| Input::Revoked { path: Arc::clone(&path), node: node.clone() });
         for name in ["checked", "checked behind the last"] {
-            let Driver { pulse, link, slots, .. } = &mut desk.driver;
-            costs.note(name, || pulse.beat(link, slots, 4));
-            pulse.beat(link, slots, usize::try_from(count / 2).unwrap_or(usize::MAX));
+            let Driver { heartbeat, link, directories, .. } = &mut desk.driver;
+            costs.note(name, || heartbeat.beat(link, directories, 4));
+            heartbeat.beat(link, directories, usize::try_from(count / 2).unwrap_or(usize::MAX));
         }
-        let release = || Release { waiter: None, judge: None };
+        let release = || Release { waiter: None, reporter: None };
         desk.happens(costs, "released", |_| {
             notice(&path, Notice::Released { node: node.clone(), release: release() })
         });
-        assert!(!desk.driver.slots.get(&path).expect("its node is deleted").is_vital());
+        assert!(!desk.driver.directories.get(&path).expect("its node is deleted").is_vital());
     });
 }
 
@@ -193,23 +193,23 @@ async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
 fn a_look_at_one_hold_costs_at_most_twice_as_much_beside_many() {
     compare("holds", |count, costs| {
         let (mailbox, _inbox) = Mailbox::new();
-        let place = Place::new("", "/l", "").expect("a path");
-        let holds = Arc::new(Holds::new(place, Origin::new(), Arc::default(), Arc::new(mailbox)));
+        let place = LockPath::new("", "/l", "").expect("a path");
+        let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(mailbox)));
         let term = Arc::new(Term::new(Duration::from_secs(3_600), 1));
-        term.prove(Moment::now(), 1);
+        term.prove(BootInstant::now(), 1);
         let node = |number| NodeName::parse(&format!("lock-{number:010}")).expect("a node's name");
         let grant = |owner, number| {
             let (node, term) = (node(number), Arc::clone(&term));
             let grant = Grant { node, fencing_token: 1, session_id: 1, term };
-            holds.grant(Claim::new(owner, Kind::Read, None), grant)
+            holds.grant(AcquireRequest::new(owner, Kind::Read, None), grant)
         };
         let (one, newcomer) = (Owner::new(), Owner::new());
         let owner = |number| if number == count / 2 { one } else { Owner::new() };
         let _leases: Vec<_> = (0..count).map(|number| grant(owner(number), number)).collect();
         let enter = |owner| holds.enter(owner, Kind::Read, Intent::Wait);
         costs.note("grant", || grant(newcomer, count));
-        costs.note("enter", || assert!(matches!(enter(newcomer), Ok(Entry::Queues(_)))));
-        costs.note("re-enter", || assert!(matches!(enter(one), Ok(Entry::Reentered(_)))));
+        costs.note("enter", || assert!(matches!(enter(newcomer), Ok(EnterOutcome::Queues(_)))));
+        costs.note("re-enter", || assert!(matches!(enter(one), Ok(EnterOutcome::Reentered(_)))));
         let node = node(count / 2);
         costs.note("suspend", || holds.suspend(&node, true));
         costs.note("revoke", || assert!(holds.revoke(&node)));

@@ -1,6 +1,6 @@
 //! How much memory a contender takes in a driver, with the handle that waits for it: to the byte, and without a server.
 
-use super::event_costs::{Desk, node, path, queue, tell};
+use super::event_costs::{Desk, deliver, node, path, queue};
 use crate::driver::event_loop::bounds::allocations::kept;
 use crate::queue::{Action, Event, NodeName, Outcome};
 
@@ -17,15 +17,15 @@ fn each(bytes: isize) -> isize {
 fn queue_up(desk: &mut Desk, at: &str, number: u32) {
     let join = desk.join(at);
     let path = at.into();
-    assert!(desk.driver.take_in(std::iter::once(join)).is_continue());
-    let slot = desk.driver.slots.change(&path).expect("it waits there");
+    assert!(desk.driver.drain_inbox(std::iter::once(join)).is_continue());
+    let directory = desk.driver.directories.change(&path).expect("it waits there");
     for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
-        slot.hear(event);
+        directory.on_event(event);
     }
     let mut asked = Vec::new();
     let mut all = vec!["lock-0000000000".to_owned()];
-    all.extend(slot.places_behind(None).map(|name| name.as_str().to_owned()));
-    while let Some(action) = slot.next_action() {
+    all.extend(directory.places_behind(None).map(|name| name.as_str().to_owned()));
+    while let Some(action) = directory.next_action() {
         match action {
             Action::Create(ticket, _, prefix) => {
                 all.push(format!("{prefix}{number:010}"));
@@ -36,7 +36,7 @@ fn queue_up(desk: &mut Desk, at: &str, number: u32) {
         }
     }
     for event in asked {
-        tell(&mut desk.driver, queue(&path, event));
+        deliver(&mut desk.driver, queue(&path, event));
     }
 }
 
@@ -48,8 +48,8 @@ async fn a_waiter_among_a_thousand_for_one_lock_takes_at_most_four_kibibytes() {
             queue_up(&mut desk, "/l", number);
         }
     });
-    let slot = desk.driver.slots.get("/l").expect("they wait there");
-    assert_eq!(slot.places(), MANY as usize);
+    let directory = desk.driver.directories.get("/l").expect("they wait there");
+    assert_eq!(directory.places(), MANY as usize);
     assert!(each(bytes) <= MOST, "{} bytes", each(bytes));
     assert!(each(bytes) > 500, "{} bytes: it was not counted", each(bytes));
 }
@@ -62,7 +62,10 @@ async fn a_waiter_for_a_lock_of_its_own_takes_at_most_4_900_bytes() {
             queue_up(&mut desk, &path(number.into()), 1);
         }
     });
-    assert_eq!(desk.driver.slots.iter().filter(|slot| slot.places() == 1).count(), MANY as usize);
+    assert_eq!(
+        desk.driver.directories.iter().filter(|directory| directory.places() == 1).count(),
+        MANY as usize
+    );
     // With all that the client keeps of the path.
     assert!(each(bytes) <= 4_900, "{} bytes", each(bytes));
 }
@@ -74,7 +77,7 @@ async fn a_hold_of_a_lock_of_its_own_takes_at_most_4_600_bytes() {
     let bytes = kept(|| {
         desk = Desk::holding(MANY.into());
     });
-    assert!(desk.driver.slots.iter().all(|slot| slot.holds_through(&node)));
+    assert!(desk.driver.directories.iter().all(|directory| directory.holds_through(&node)));
     // With the lease, and all that the client keeps of the path.
     assert!(each(bytes) <= 4_600, "{} bytes", each(bytes));
 }

@@ -1,6 +1,6 @@
 //! How many contenders there are of which kind.
 
-use crate::queue::machine::entry::{Join, conflict};
+use crate::queue::machine::entry::{Entry, conflict};
 use crate::queue::node_name::Kind;
 
 /// Kinds that conflict with the same kinds.
@@ -30,9 +30,9 @@ impl Census {
     /// Counts a contender as it is now, and no longer as it was.
     pub(in crate::queue::machine) fn update(
         &mut self,
-        before: Option<&Join>,
-        after: Option<&Join>,
-        is: impl Fn(&Join) -> bool,
+        before: Option<&Entry>,
+        after: Option<&Entry>,
+        is: impl Fn(&Entry) -> bool,
     ) {
         if let Some(join) = before.filter(|join| is(join)) {
             self.0[Class::from(join.kind) as usize] -= 1;

@@ -8,11 +8,11 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use self::counts::{Census, Class};
-use self::order::Line;
-use super::entry::{Join, Stage};
+use self::order::LocalOrder;
+use super::entry::{Entry, EntryStage};
 use crate::queue::event::{Intent, JoinId, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
-use crate::queue::small_map::{Map, Set};
+use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// The contenders.
 ///
@@ -20,33 +20,33 @@ use crate::queue::small_map::{Map, Set};
 /// conclusions from an event must not mean looking at all of them. Every question that a conclusion asks has an index
 /// here. The indexes follow from the contenders: [`change`](Self::change) keeps them so.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Joins {
-    all: Map<JoinId, Join>,
-    line: Line,
-    idle: Set<JoinId>,
-    looking: Set<JoinId>,
+pub(super) struct Entries {
+    all: SmallMap<JoinId, Entry>,
+    line: LocalOrder,
+    idle: SmallSet<JoinId>,
+    looking: SmallSet<JoinId>,
     /// Whose create, or whose look at a Stat, has this ticket.
-    asked: Set<(Ticket, JoinId)>,
+    asked: SmallSet<(Ticket, JoinId)>,
     /// Only try, and have a place.
-    trying: Set<JoinId>,
+    trying: SmallSet<JoinId>,
     /// Belong in a writer's place, and do not hold yet.
-    downgrading: Set<JoinId>,
+    downgrading: SmallSet<JoinId>,
     /// Hold, and are leaving.
-    departing: Set<JoinId>,
+    departing: SmallSet<JoinId>,
     /// Hold.
     holding: Census,
     /// Are not leaving, and do more than look whether the lock is free.
     staying: Census,
     /// Wait for one of so many permits, and are not leaving.
-    wanting: Set<(u32, JoinId)>,
+    wanting: SmallSet<(u32, JoinId)>,
     /// Were seen in the queue, and wait for a permit.
-    awaiting: Set<JoinId>,
+    awaiting: SmallSet<JoinId>,
     /// Are not leaving, and have a place to wait in or are about to.
     queueing: Census,
 }
 
-impl Joins {
-    pub(super) fn insert(&mut self, id: JoinId, join: Join) {
+impl Entries {
+    pub(super) fn insert(&mut self, id: JoinId, join: Entry) {
         self.index(id, None, Some(&join));
         self.all.insert(id, join);
     }
@@ -58,12 +58,12 @@ impl Joins {
     }
 
     /// Removes all.
-    pub(super) fn take_all(&mut self) -> Map<JoinId, Join> {
+    pub(super) fn take_all(&mut self) -> SmallMap<JoinId, Entry> {
         std::mem::take(self).all
     }
 
     /// Changes a contender, if there is such a one.
-    pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Join) -> T) -> Option<T> {
+    pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let join = self.all.get_mut(&id)?;
         let before = join.clone();
         let told = change(join);
@@ -72,20 +72,20 @@ impl Joins {
         Some(told)
     }
 
-    pub(super) fn set_stage(&mut self, id: JoinId, stage: Stage) {
+    pub(super) fn set_stage(&mut self, id: JoinId, stage: EntryStage) {
         self.change(id, |join| join.stage = stage);
     }
 
-    fn index(&mut self, id: JoinId, before: Option<&Join>, after: Option<&Join>) {
-        let queued = |join: &Join| matches!(join.stage, Stage::Queued(_));
+    fn index(&mut self, id: JoinId, before: Option<&Entry>, after: Option<&Entry>) {
+        let queued = |join: &Entry| matches!(join.stage, EntryStage::Queued(_));
         self.line.index(id, before, after);
-        update(&mut self.idle, before, after, |join| (join.stage == Stage::Idle).then_some(id));
+        update(&mut self.idle, before, after, |join| (join.stage == EntryStage::Idle).then_some(id));
         update(&mut self.looking, before, after, |join| match join.stage {
-            Stage::Looking(_) => Some(id),
+            EntryStage::Looking(_) => Some(id),
             _ => None,
         });
         update(&mut self.asked, before, after, |join| match join.stage {
-            Stage::Creating(ticket) | Stage::Verifying(ticket, _) => Some((ticket, id)),
+            EntryStage::Creating(ticket) | EntryStage::Verifying(ticket, _) => Some((ticket, id)),
             _ => None,
         });
         update(&mut self.trying, before, after, |join| {
@@ -95,27 +95,28 @@ impl Joins {
             (matches!(join.intent, Intent::Downgrade { .. }) && !join.is_held()).then_some(id)
         });
         update(&mut self.departing, before, after, |join| (join.is_held() && join.leaving).then_some(id));
-        self.holding.update(before, after, Join::is_held);
-        self.staying.update(before, after, |join| !join.leaving && !matches!(join.stage, Stage::Looking(_)));
+        self.holding.update(before, after, Entry::is_held);
+        self.staying
+            .update(before, after, |join| !join.leaving && !matches!(join.stage, EntryStage::Looking(_)));
         update(&mut self.wanting, before, after, |join| match join.kind {
             Kind::Permit(permits) if !join.leaving && !join.is_held() => Some((permits, id)),
             _ => None,
         });
         update(&mut self.awaiting, before, after, |join| match (&join.stage, join.kind) {
-            (Stage::Queued(place), Kind::Permit(_)) if place.confirmed => Some(id),
+            (EntryStage::Queued(place), Kind::Permit(_)) if place.confirmed => Some(id),
             _ => None,
         });
         self.queueing.update(before, after, |join| {
-            matches!(join.stage, Stage::Creating(_) | Stage::Queued(_)) && !join.leaving
+            matches!(join.stage, EntryStage::Creating(_) | EntryStage::Queued(_)) && !join.leaving
         });
     }
 
-    pub(super) fn line(&self) -> &Line {
+    pub(super) fn line(&self) -> &LocalOrder {
         &self.line
     }
 
     /// The nodes whose contenders were changed since the last call.
-    pub(super) fn take_moved(&mut self) -> Set<NodeName> {
+    pub(super) fn take_moved(&mut self) -> SmallSet<NodeName> {
         self.line.take_moved()
     }
 
@@ -123,19 +124,19 @@ impl Joins {
         self.idle.iter().copied()
     }
 
-    pub(super) fn looking(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+    pub(super) fn looking(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
         self.with_ids(&self.looking)
     }
 
-    pub(super) fn trying(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+    pub(super) fn trying(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
         self.with_ids(&self.trying)
     }
 
-    pub(super) fn downgrading(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+    pub(super) fn downgrading(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
         self.with_ids(&self.downgrading)
     }
 
-    pub(super) fn departing(&self) -> impl Iterator<Item = (JoinId, &Join)> {
+    pub(super) fn departing(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
         self.with_ids(&self.departing)
     }
 
@@ -144,7 +145,7 @@ impl Joins {
         self.awaiting.iter().copied()
     }
 
-    fn with_ids<'a>(&'a self, ids: &'a Set<JoinId>) -> impl Iterator<Item = (JoinId, &'a Join)> {
+    fn with_ids<'a>(&'a self, ids: &'a SmallSet<JoinId>) -> impl Iterator<Item = (JoinId, &'a Entry)> {
         ids.iter().filter_map(|id| Some((*id, self.all.get(id)?)))
     }
 
@@ -186,8 +187,8 @@ impl Joins {
     }
 }
 
-impl Deref for Joins {
-    type Target = Map<JoinId, Join>;
+impl Deref for Entries {
+    type Target = SmallMap<JoinId, Entry>;
 
     fn deref(&self) -> &Self::Target {
         &self.all
@@ -195,15 +196,15 @@ impl Deref for Joins {
 }
 
 /// The indexes follow from the contenders.
-impl PartialEq for Joins {
+impl PartialEq for Entries {
     fn eq(&self, other: &Self) -> bool {
         self.all == other.all
     }
 }
 
-impl Eq for Joins {}
+impl Eq for Entries {}
 
-impl Hash for Joins {
+impl Hash for Entries {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.all.hash(state);
     }
@@ -212,10 +213,10 @@ impl Hash for Joins {
 /// Moves a contender's key to where it belongs now.
 #[inline]
 pub(in crate::queue::machine) fn update<K: Ord>(
-    keys: &mut Set<K>,
-    before: Option<&Join>,
-    after: Option<&Join>,
-    key: impl Fn(&Join) -> Option<K>,
+    keys: &mut SmallSet<K>,
+    before: Option<&Entry>,
+    after: Option<&Entry>,
+    key: impl Fn(&Entry) -> Option<K>,
 ) {
     let (before, after) = (before.and_then(&key), after.and_then(&key));
     if before != after {

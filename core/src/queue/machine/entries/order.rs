@@ -5,37 +5,37 @@ use std::ops::{Bound, Deref};
 use super::rank::Ranks;
 use super::update;
 use crate::queue::event::JoinId;
-use crate::queue::machine::entry::{Join, Stage};
+use crate::queue::machine::entry::{Entry, EntryStage};
 use crate::queue::node_name::{Kind, NodeName};
-use crate::queue::small_map::{Map, Set};
+use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// Our nodes in the order of the queue. Follows from the contenders.
 #[derive(Clone, Debug, Default)]
-pub(in crate::queue::machine) struct Line {
-    all: Map<NodeName, JoinId>,
+pub(in crate::queue::machine) struct LocalOrder {
+    all: SmallMap<NodeName, JoinId>,
     ranks: Ranks,
     /// Those that readers cannot hold with.
-    writers: Set<NodeName>,
+    writers: SmallSet<NodeName>,
     /// Those that wait in a place that is certain.
-    ready: Set<NodeName>,
+    ready: SmallSet<NodeName>,
     /// Those of them that want to hold alone.
-    ready_alone: Set<NodeName>,
+    ready_alone: SmallSet<NodeName>,
     /// Those that wait in a place that no listing on this connection has shown.
-    unseen: Set<NodeName>,
+    unseen: SmallSet<NodeName>,
     /// Those that have been held for long enough to be watched.
-    long_held: Set<NodeName>,
+    long_held: SmallSet<NodeName>,
     /// Those of contenders that were changed since it was last asked.
-    moved: Set<NodeName>,
+    moved: SmallSet<NodeName>,
 }
 
-impl Line {
+impl LocalOrder {
     pub(in crate::queue::machine) fn index(
         &mut self,
         id: JoinId,
-        before: Option<&Join>,
-        after: Option<&Join>,
+        before: Option<&Entry>,
+        after: Option<&Entry>,
     ) {
-        let (from, to) = (before.and_then(Join::node), after.and_then(Join::node));
+        let (from, to) = (before.and_then(Entry::node), after.and_then(Entry::node));
         if before.map(|join| &join.stage) != after.map(|join| &join.stage) {
             self.moved.extend(from.into_iter().chain(to).cloned());
         }
@@ -51,36 +51,36 @@ impl Line {
             join.node().filter(|name| name.kind() != Kind::Read).cloned()
         });
         update(&mut self.ready, before, after, |join| match &join.stage {
-            Stage::Queued(place) if place.confirmed => Some(place.name.clone()),
+            EntryStage::Queued(place) if place.confirmed => Some(place.name.clone()),
             _ => None,
         });
         update(&mut self.ready_alone, before, after, |join| match &join.stage {
-            Stage::Queued(place) if place.confirmed && place.name.kind() != Kind::Read => {
+            EntryStage::Queued(place) if place.confirmed && place.name.kind() != Kind::Read => {
                 Some(place.name.clone())
             }
             _ => None,
         });
         update(&mut self.unseen, before, after, |join| match &join.stage {
-            Stage::Queued(place) if !place.confirmed => Some(place.name.clone()),
+            EntryStage::Queued(place) if !place.confirmed => Some(place.name.clone()),
             _ => None,
         });
         update(&mut self.long_held, before, after, |join| match &join.stage {
-            Stage::Held(place) if place.confirmed => Some(place.name.clone()),
+            EntryStage::Held(place) if place.confirmed => Some(place.name.clone()),
             _ => None,
         });
     }
 
-    pub(in crate::queue::machine) fn take_moved(&mut self) -> Set<NodeName> {
+    pub(in crate::queue::machine) fn take_moved(&mut self) -> SmallSet<NodeName> {
         std::mem::take(&mut self.moved)
     }
 
     /// Those that readers cannot hold with.
-    pub(in crate::queue::machine) fn writers(&self) -> &Set<NodeName> {
+    pub(in crate::queue::machine) fn writers(&self) -> &SmallSet<NodeName> {
         &self.writers
     }
 
     /// Those that wait in a place that is certain.
-    pub(in crate::queue::machine) fn ready(&self) -> &Set<NodeName> {
+    pub(in crate::queue::machine) fn ready(&self) -> &SmallSet<NodeName> {
         &self.ready
     }
 
@@ -92,7 +92,7 @@ impl Line {
     }
 
     /// Those that have been held for long enough to be watched.
-    pub(in crate::queue::machine) fn long_held(&self) -> &Set<NodeName> {
+    pub(in crate::queue::machine) fn long_held(&self) -> &SmallSet<NodeName> {
         &self.long_held
     }
 
@@ -119,8 +119,8 @@ impl Line {
     }
 }
 
-impl Deref for Line {
-    type Target = Map<NodeName, JoinId>;
+impl Deref for LocalOrder {
+    type Target = SmallMap<NodeName, JoinId>;
 
     fn deref(&self) -> &Self::Target {
         &self.all

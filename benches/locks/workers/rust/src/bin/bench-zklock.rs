@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use zklock::{Client, Lease, Mutex, Owner, Patience, ReadWriteLock, Result, Semaphore};
+use zklock::{Client, Lease, Mutex, Owner, ReadWriteLock, Result, Semaphore, Timeout};
 use zklock_bench_locks::{BATCH, Gate, Task, serve};
 
 enum Lock {
@@ -97,11 +97,11 @@ async fn contend(task: &Task, gate: &Gate, lock: &Lock, contender: usize) -> Res
         }
         ("reenter", Lock::Mutex(mutex)) => {
             let owner = Owner::new();
-            let _lease = mutex.acquire_as(owner, Patience::Forever).await?;
+            let _lease = mutex.acquire_as(owner, Timeout::Forever).await?;
             loop {
                 gate.pass().await;
                 for _ in 0..BATCH {
-                    mutex.acquire_as(owner, Patience::Forever).await?.release().await?;
+                    mutex.acquire_as(owner, Timeout::Forever).await?.release().await?;
                 }
                 gate.done(BATCH);
             }

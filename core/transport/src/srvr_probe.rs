@@ -9,7 +9,7 @@ use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::diary::Outcome;
+use crate::connect_log::ConnectOutcome;
 use crate::socket::Socket;
 
 const QUESTION: &[u8] = b"srvr";
@@ -18,7 +18,7 @@ const QUESTION: &[u8] = b"srvr";
 const MOST: usize = 4096;
 
 /// Why a server serves no one; `None` if it does not say.
-pub(crate) async fn ask(mut socket: Socket) -> Result<Option<Outcome>> {
+pub(crate) async fn ask(mut socket: Socket) -> Result<Option<ConnectOutcome>> {
     // Four bytes fit in any buffer.
     poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, QUESTION)).await?;
     poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx)).await?;
@@ -34,11 +34,11 @@ pub(crate) async fn ask(mut socket: Socket) -> Result<Option<Outcome>> {
     }
 }
 
-fn understand(answer: &str) -> Option<Outcome> {
+fn understand(answer: &str) -> Option<ConnectOutcome> {
     if answer.lines().any(|line| line.trim() == "Mode: read-only") {
-        Some(Outcome::ReadOnly)
+        Some(ConnectOutcome::ReadOnly)
     } else if answer.contains("not currently serving requests") {
-        Some(Outcome::NotServing)
+        Some(ConnectOutcome::NotServing)
     } else {
         None
     }
@@ -52,9 +52,9 @@ mod tests {
     fn what_servers_say_is_understood() {
         let answer =
             "Zookeeper version: 3.9.5\nLatency min/avg/max: 0/0.0/0\nMode: read-only\nNode count: 5\n";
-        assert_eq!(understand(answer), Some(Outcome::ReadOnly));
+        assert_eq!(understand(answer), Some(ConnectOutcome::ReadOnly));
         let answer = "This ZooKeeper instance is not currently serving requests\n";
-        assert_eq!(understand(answer), Some(Outcome::NotServing));
+        assert_eq!(understand(answer), Some(ConnectOutcome::NotServing));
         for other in ["", "Mode: standalone\n", "HTTP/1.1 400 Bad Request\r\n"] {
             assert_eq!(understand(other), None);
         }

@@ -4,13 +4,13 @@ use std::io::{IsTerminal, stdin};
 
 use clap::Args;
 use zklock::Client;
-use zklock::internal::Shown;
+use zklock::internal::Escaped;
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::output::{ask, print};
 use crate::queue::{self, Place, age};
 use crate::session::with_client;
+use crate::terminal_output::{ask, print};
 
 /// Take a contender's lock, or its place in the queue, away
 ///
@@ -59,7 +59,7 @@ impl Which {
         let found =
             queue::read(client, &self.path).await?.into_iter().find(|place| place.contender.node == full);
         found.ok_or_else(|| {
-            let (path, node) = (Shown(&self.path), Shown(&full));
+            let (path, node) = (Escaped(&self.path), Escaped(&full));
             Failure::new(1, format!("{path} has no contender {node}; `zklock ls {path}` shows who there is"))
         })
     }

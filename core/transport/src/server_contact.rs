@@ -14,7 +14,7 @@ const PARTS: u32 = 32;
 ///
 /// Moments are those of the clock that the settings were made with, in nanoseconds. Clones are views of the same.
 #[derive(Clone, Debug, Default)]
-pub struct Heard(Arc<Mutex<Connections>>);
+pub struct LastContact(Arc<Mutex<Connections>>);
 
 #[derive(Debug, Default)]
 struct Connections {
@@ -45,12 +45,12 @@ struct Mark {
 
 /// The right to note what one connection heard.
 #[derive(Debug)]
-pub struct Scribe {
-    heard: Heard,
+pub struct ContactRecorder {
+    heard: LastContact,
     number: u64,
 }
 
-impl Heard {
+impl LastContact {
     /// The latest moment of which this is certain: what was sent then on the current connection, its server had heard by
     /// `moment`. The handshake counts also when it was answered later: it is not this server that keeps it in mind.
     ///
@@ -63,11 +63,11 @@ impl Heard {
 
     /// A server has a session with this time-out on a new connection, on which the handshake was sent at that moment.
     #[must_use]
-    pub fn greeted(&self, sent: u64, timeout: Duration) -> Scribe {
+    pub fn greeted(&self, sent: u64, timeout: Duration) -> ContactRecorder {
         let mut connections = self.connections();
         connections.count += 1;
         connections.current = Some(Signs::new(sent, timeout));
-        Scribe { heard: self.clone(), number: connections.count }
+        ContactRecorder { heard: self.clone(), number: connections.count }
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
@@ -75,7 +75,7 @@ impl Heard {
     }
 }
 
-impl Scribe {
+impl ContactRecorder {
     /// A request that was sent at one moment is known, at another, to be answered.
     pub fn answered(&self, sent: u64, now: u64) {
         let mut connections = self.heard.connections();
@@ -114,15 +114,15 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_nanos(3_200);
 
-    fn greeted(sent: u64) -> (Heard, Scribe) {
-        let heard = Heard::default();
+    fn greeted(sent: u64) -> (LastContact, ContactRecorder) {
+        let heard = LastContact::default();
         let scribe = heard.greeted(sent, TIMEOUT);
         (heard, scribe)
     }
 
     #[test]
     fn nothing_is_known_without_a_connection() {
-        assert_eq!(Heard::default().by(u64::MAX), None);
+        assert_eq!(LastContact::default().by(u64::MAX), None);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::super::{Guard, Limits};
-use super::wire::{bytes, connect, event, exchanges, greeting, reply, request};
+use super::super::{FrameValidator, Limits};
+use super::messages::{bytes, connect, event, exchanges, greeting, reply, request};
 use super::{TIMEOUT, answered, assert_refused, drain, grammar};
 
 /// The values that a byte is replaced by.
@@ -95,17 +95,17 @@ fn a_server_says_nothing_before_it_is_asked() {
 }
 
 fn greeted(greeting: &[u8]) -> String {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 0);
     refusal(guard, greeting)
 }
 
 /// What is said of a server that speaks first.
 fn unasked(greeting: &[u8]) -> String {
-    refusal(Guard::new(Limits::default()), greeting)
+    refusal(FrameValidator::new(Limits::default()), greeting)
 }
 
-fn refusal(mut guard: Guard, arrives: &[u8]) -> String {
+fn refusal(mut guard: FrameValidator, arrives: &[u8]) -> String {
     guard.received(arrives);
     let (read, end) = drain(&mut guard);
     assert_eq!(read, b"");
@@ -119,7 +119,7 @@ fn a_session_has_a_sane_time_out() {
         assert!(why.contains(&format!("a session time-out of {timeout} ms")), "{why}");
     }
     for (asked, granted) in [(50, 50), (i32::MAX, i32::MAX), (TIMEOUT, 100), (TIMEOUT, 86_400_000)] {
-        let mut guard = Guard::new(Limits::default());
+        let mut guard = FrameValidator::new(Limits::default());
         guard.sent(&connect(asked), 0);
         guard.received(&greeting(granted, 1));
         assert_eq!(drain(&mut guard).1, Ok(()), "{granted} for {asked}");
@@ -258,7 +258,7 @@ proptest! {
         cut in 1usize..500,
     ) {
         let exchanges = exchanges();
-        let mut guard = Guard::new(Limits::default());
+        let mut guard = FrameValidator::new(Limits::default());
         let (mut said, mut arrived) = (greeting(TIMEOUT, 1), 0);
         guard.sent(&connect(TIMEOUT), 0);
         for (index, xid) in which.iter().zip(1..) {

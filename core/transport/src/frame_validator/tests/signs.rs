@@ -1,15 +1,15 @@
 //! What answers tell of what the server has heard.
 
-use super::wire::{bytes, connect, greeting, reply, request};
+use super::messages::{bytes, connect, greeting, reply, request};
 use super::{TIMEOUT, drain};
-use crate::guard::{Guard, Limits, Sign};
+use crate::frame_validator::{FrameValidator, Limits, Sign};
 
 const PING: i32 = -2;
 const AUTH: i32 = -4;
 
 /// Sends these requests, each of them a millisecond after the last, in a session.
-fn asked(requests: &[(i32, i32)]) -> Guard {
-    let mut guard = Guard::new(Limits::default());
+fn asked(requests: &[(i32, i32)]) -> FrameValidator {
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 1);
     guard.received(&greeting(TIMEOUT, 1));
     assert_eq!(guard.heard(), Some(Sign::Greeting { sent: 1, timeout: 10_000, has_password: true }));
@@ -51,7 +51,7 @@ fn credentials_are_no_sign_of_life() {
 
 #[test]
 fn a_handshake_that_found_no_session_tells_nothing() {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 1);
     guard.received(&greeting(0, 0));
     assert_eq!((drain(&mut guard).1, guard.heard()), (Ok(()), None));
@@ -59,7 +59,7 @@ fn a_handshake_that_found_no_session_tells_nothing() {
 
 #[test]
 fn a_session_without_a_password_cannot_be_restored() {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 1);
     // As ClickHouse Keeper answers: the password is zeros, and nothing follows it.
     guard.received(&bytes().int(0).int(TIMEOUT).long(3).buffer([0; 16]).frame());

@@ -8,7 +8,7 @@ pub(super) const PING: i32 = -2;
 
 /// What a request asks for: it says what its reply has to look like.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ReplyShape {
     /// A node is created; with the Stat of the new one or, by old servers, without.
     Create {
         stat: bool,
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl ReplyShape {
     /// Whether the server answers it at once, before requests that were sent earlier.
     pub(super) fn overtakes(&self) -> bool {
         matches!(self, Self::Auth | Self::Sasl)
@@ -66,12 +66,12 @@ pub(super) enum Op {
 /// The watches that a client has asked for on a connection. A server may send as many events as there are of them, and
 /// none for a longer path than theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Watches {
+pub(super) struct WatchAllowance {
     pub(super) count: u64,
     pub(super) longest: usize,
 }
 
-impl Watches {
+impl WatchAllowance {
     /// Persistent watches fire as often as they like, recursive ones for longer paths too.
     const UNLIMITED: Self = Self { count: u64::MAX, longest: usize::MAX };
 
@@ -88,8 +88,8 @@ impl Watches {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) xid: i32,
-    pub(super) kind: Kind,
-    pub(super) watches: Watches,
+    pub(super) kind: ReplyShape,
+    pub(super) watches: WatchAllowance,
 }
 
 impl Request {
@@ -97,60 +97,60 @@ impl Request {
     pub(super) fn parse(frame: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(frame);
         let (xid, op) = (reader.int().ok()?, reader.int().ok()?);
-        let mut watches = Watches::default();
-        let kind = kind(op, &mut reader, &mut watches).unwrap_or(Kind::Other);
+        let mut watches = WatchAllowance::default();
+        let kind = kind(op, &mut reader, &mut watches).unwrap_or(ReplyShape::Other);
         Some(Self { xid, kind, watches })
     }
 }
 
-fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut Watches) -> Result<Kind, Malformed> {
+fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Result<ReplyShape, Malformed> {
     let mut read = |kind| {
         let path = reader.text()?;
         if reader.flag()? {
-            watches.add(Watches::one(path));
+            watches.add(WatchAllowance::one(path));
         }
         Ok(kind)
     };
     match op {
-        1 => Ok(Kind::Create { stat: false }),
-        15 | 19 | 21 => Ok(Kind::Create { stat: true }),
+        1 => Ok(ReplyShape::Create { stat: false }),
+        15 | 19 | 21 => Ok(ReplyShape::Create { stat: true }),
         // Delete, ping, reconnaissance and removal of watches, the end of the session.
-        2 | 11 | 17 | 18 | -11 => Ok(Kind::Done),
-        3 => read(Kind::Stat),
-        4 => read(Kind::Data),
-        5 | 7 => Ok(Kind::Stat),
-        6 => Ok(Kind::Acl),
-        8 => read(Kind::Names { stat: false, paths: false }),
-        12 => read(Kind::Names { stat: true, paths: false }),
-        9 => Ok(Kind::Sync),
-        14 => Ok(Kind::Multi(operations(reader)?)),
-        22 => Ok(Kind::MultiRead(operations(reader)?)),
+        2 | 11 | 17 | 18 | -11 => Ok(ReplyShape::Done),
+        3 => read(ReplyShape::Stat),
+        4 => read(ReplyShape::Data),
+        5 | 7 => Ok(ReplyShape::Stat),
+        6 => Ok(ReplyShape::Acl),
+        8 => read(ReplyShape::Names { stat: false, paths: false }),
+        12 => read(ReplyShape::Names { stat: true, paths: false }),
+        9 => Ok(ReplyShape::Sync),
+        14 => Ok(ReplyShape::Multi(operations(reader)?)),
+        22 => Ok(ReplyShape::MultiRead(operations(reader)?)),
         // A change of the ensemble: its configuration comes back.
-        16 => Ok(Kind::Data),
-        100 => Ok(Kind::Auth),
-        101 | 105 => set_watches(op, reader, watches).map(|()| Kind::Done),
-        102 => Ok(Kind::Sasl),
-        103 => Ok(Kind::Names { stat: false, paths: true }),
-        104 => Ok(Kind::Number),
+        16 => Ok(ReplyShape::Data),
+        100 => Ok(ReplyShape::Auth),
+        101 | 105 => set_watches(op, reader, watches).map(|()| ReplyShape::Done),
+        102 => Ok(ReplyShape::Sasl),
+        103 => Ok(ReplyShape::Names { stat: false, paths: true }),
+        104 => Ok(ReplyShape::Number),
         106 => {
-            *watches = Watches::UNLIMITED;
-            Ok(Kind::AddWatch)
+            *watches = WatchAllowance::UNLIMITED;
+            Ok(ReplyShape::AddWatch)
         }
-        107 => Ok(Kind::Users),
-        _ => Ok(Kind::Other),
+        107 => Ok(ReplyShape::Users),
+        _ => Ok(ReplyShape::Other),
     }
 }
 
 /// Watches that are set again on a new connection: of data, of existence, of children; then persistent ones.
-fn set_watches(op: i32, reader: &mut Reader<'_>, watches: &mut Watches) -> Result<(), Malformed> {
+fn set_watches(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Result<(), Malformed> {
     reader.long()?;
     for _ in 0..3 {
         for _ in 0..reader.count(4)? {
-            watches.add(Watches::one(reader.text()?));
+            watches.add(WatchAllowance::one(reader.text()?));
         }
     }
     if op == 105 {
-        *watches = Watches::UNLIMITED;
+        *watches = WatchAllowance::UNLIMITED;
     }
     Ok(())
 }

@@ -4,16 +4,16 @@ mod conversation;
 mod grammar;
 mod large;
 mod lies;
+mod messages;
 mod signs;
-mod wire;
 
-use super::{Guard, Limits, Malformed};
-use wire::{connect, greeting};
+use super::{FrameValidator, Limits, Malformed};
+use messages::{connect, greeting};
 
 const TIMEOUT: i32 = 10_000;
 
 /// Everything that may be read now.
-fn drain(guard: &mut Guard) -> (Vec<u8>, Result<(), Malformed>) {
+fn drain(guard: &mut FrameValidator) -> (Vec<u8>, Result<(), Malformed>) {
     let (mut all, mut out) = (Vec::new(), [0; 1000]);
     loop {
         match guard.take(&mut out) {
@@ -25,8 +25,8 @@ fn drain(guard: &mut Guard) -> (Vec<u8>, Result<(), Malformed>) {
 }
 
 /// A guard whose connection has a session, and has sent these requests.
-fn connected_with(limits: Limits, requests: &[Vec<u8>]) -> Guard {
-    let mut guard = Guard::new(limits);
+fn connected_with(limits: Limits, requests: &[Vec<u8>]) -> FrameValidator {
+    let mut guard = FrameValidator::new(limits);
     guard.sent(&connect(TIMEOUT), 0);
     for request in requests {
         guard.sent(request, 0);
@@ -37,7 +37,7 @@ fn connected_with(limits: Limits, requests: &[Vec<u8>]) -> Guard {
     guard
 }
 
-fn connected(requests: &[Vec<u8>]) -> Guard {
+fn connected(requests: &[Vec<u8>]) -> FrameValidator {
     connected_with(Limits::default(), requests)
 }
 

@@ -1,7 +1,7 @@
 //! What stands between a server and the client crate, which trusts what it reads: it allocates what a length announces,
 //! and panics, loops or reads freed memory at replies that no honest server sends (`docs/upstream.md` has the list).
 //!
-//! A [`Guard`] belongs to one connection. It is told every byte that is written, and given every byte that arrives; it
+//! A [`FrameValidator`] belongs to one connection. It is told every byte that is written, and given every byte that arrives; it
 //! knows the requests, so it knows what each reply has to look like. What it hands on is well-formed from the first
 //! byte to the last. Anything else ends the connection, with one exception: a reply that is well-formed as far as it is
 //! read, but too large to keep, fails the request that it answers and no other ([`TooLarge`]).
@@ -26,11 +26,11 @@ mod too_large;
 
 use greeting::Granted;
 use in_flight::{Asked, InFlight};
-use inbox::{HEAD, Inbox};
+use inbox::{FrameBuffer, HEAD};
 use jute::Reader;
 pub(crate) use malformed::Malformed;
 use outbox::Outbox;
-use request::{Kind, Watches};
+use request::{ReplyShape, WatchAllowance};
 pub use too_large::TooLarge;
 
 /// The `xid` of events.
@@ -63,13 +63,13 @@ impl Default for Limits {
 
 /// Checks what a server sends on one connection.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct FrameValidator {
     max_frame: usize,
     expects: Expects,
     outbox: Outbox,
     in_flight: InFlight,
-    watches: Watches,
-    inbox: Inbox,
+    watches: WatchAllowance,
+    inbox: FrameBuffer,
     /// Replies that overtook the greeting.
     early: Vec<u8>,
     /// What is to be told next of what the server has heard.
@@ -103,15 +103,15 @@ enum Expects {
     Replies,
 }
 
-impl Guard {
+impl FrameValidator {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             max_frame: limits.max_frame.max(LEAST_FRAME),
             expects: Expects::Nothing,
             outbox: Outbox::default(),
             in_flight: InFlight::default(),
-            watches: Watches::default(),
-            inbox: Inbox::default(),
+            watches: WatchAllowance::default(),
+            inbox: FrameBuffer::default(),
             early: Vec::new(),
             heard: None,
             failure: None,
@@ -276,13 +276,13 @@ impl Guard {
             )));
         }
         let Some(body) = rest.get(..size) else {
-            if !matches!(kind, Some(Kind::Sasl)) {
+            if !matches!(kind, Some(ReplyShape::Sasl)) {
                 self.inbox.open();
             }
             return Ok(false);
         };
         match (kind, done) {
-            (Some(Kind::Sasl), Some(_)) => match Reader::new(body).buffer()? {
+            (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
                 Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
                 // A server that does not know SASL, or lets everyone in, goes on as if the login had succeeded.
@@ -290,7 +290,7 @@ impl Guard {
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,
             // Servers put an absent token behind the refusal of a login.
-            (Some(Kind::Sasl), None) if body == (-1i32).to_be_bytes() => {}
+            (Some(ReplyShape::Sasl), None) if body == (-1i32).to_be_bytes() => {}
             (_, None) if !body.is_empty() => return Err(Malformed::new("a failure with a body")),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! What honest servers say passes unchanged, however it is cut.
 
-use super::super::{Guard, Limits};
-use super::wire::{bytes, connect, event, exchanges, greeting, reply, request};
+use super::super::{FrameValidator, Limits};
+use super::messages::{bytes, connect, event, exchanges, greeting, reply, request};
 use super::{TIMEOUT, answered, connected, drain};
 
 const PING: i32 = -2;
@@ -24,7 +24,7 @@ fn conversation() -> (Vec<u8>, Vec<u8>) {
 }
 
 fn cut_at(cut: usize, asked: &[u8], said: &[u8]) {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     let (head, tail) = asked.split_at(cut.min(asked.len()));
     guard.sent(head, 0);
     guard.sent(tail, 0);
@@ -51,7 +51,7 @@ fn valid_replies_pass_unchanged_wherever_they_are_cut() {
 #[test]
 fn valid_replies_pass_unchanged_byte_by_byte() {
     let (asked, said) = conversation();
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     for byte in asked {
         guard.sent(&[byte], 0);
     }
@@ -104,7 +104,7 @@ fn answers_to_credentials_are_handed_on_behind_a_greeting_that_they_overtook() {
     let said = [&replies[..], &greeting(TIMEOUT, 1), &synced].concat();
     let asked = [connect(TIMEOUT), auth(7), login, request(9, 9, &bytes().buffer("/a"))].concat();
     for cut in 0..=said.len() {
-        let mut guard = Guard::new(Limits::default());
+        let mut guard = FrameValidator::new(Limits::default());
         guard.sent(&asked, 0);
         guard.received(&said[..cut]);
         let (mut read, _) = drain(&mut guard);
@@ -118,7 +118,7 @@ fn answers_to_credentials_are_handed_on_behind_a_greeting_that_they_overtook() {
 
 #[test]
 fn a_server_can_make_us_hold_few_answers_before_its_greeting() {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 0);
     guard.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
     guard.received(&reply(7, 0, &bytes()).repeat(100_000));
@@ -137,7 +137,7 @@ fn ten_thousand_requests_can_be_in_flight() {
 
 #[test]
 fn a_session_may_have_ended_whatever_its_time_out() {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 0);
     guard.received(&greeting(0, 0));
     assert_eq!(drain(&mut guard), (greeting(0, 0), Ok(())));
@@ -145,7 +145,7 @@ fn a_session_may_have_ended_whatever_its_time_out() {
 
 #[test]
 fn servers_before_3_4_do_not_say_whether_they_can_only_be_read() {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 0);
     let greeting = bytes().int(0).int(TIMEOUT).long(1).buffer([7; 16]).frame();
     guard.received(&greeting);
@@ -154,7 +154,7 @@ fn servers_before_3_4_do_not_say_whether_they_can_only_be_read() {
 
 #[test]
 fn a_question_in_four_letters_has_a_short_answer() {
-    let mut guard = Guard::new(Limits::default());
+    let mut guard = FrameValidator::new(Limits::default());
     guard.sent(b"isro", 0);
     guard.received(b"r");
     guard.received(b"w");

@@ -9,7 +9,7 @@ fn server(port: u16) -> Server {
 
 /// How many attempts were made in each second, if each lasts for `lasts`; servers take turns.
 async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
-    let pace = Pace::new(|| 0.0);
+    let pace = ConnectThrottle::new(|| 0.0);
     let start = Instant::now();
     let mut counts = vec![0; seconds];
     for port in (0..servers).cycle().take(1000) {
@@ -19,7 +19,7 @@ async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
         let Some(count) = counts.get_mut(second) else { break };
         *count += 1;
         tokio::time::sleep(lasts).await;
-        pace.ended(&server, began, End::Told);
+        pace.ended(&server, began, AttemptEnd::Told);
     }
     counts
 }
@@ -39,7 +39,7 @@ async fn a_server_that_turns_us_away_gets_few_attempts_after_the_first_second() 
 
 #[tokio::test(start_paused = true)]
 async fn what_lasted_costs_no_pause() {
-    let pace = Pace::new(|| 1.0);
+    let pace = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     let waited = async || {
         let start = Instant::now();
@@ -47,19 +47,19 @@ async fn what_lasted_costs_no_pause() {
         start.elapsed()
     };
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), End::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Told);
     }
     assert!(waited().await >= LONGEST);
     let began = Instant::now();
     tokio::time::sleep(LASTING).await;
-    pace.ended(&server, began, End::Told);
+    pace.ended(&server, began, AttemptEnd::Told);
     assert_eq!(waited().await, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_server_does_not_wait() {
-    let pace = Pace::new(|| 1.0);
-    pace.ended(&("a".to_owned(), 1), Instant::now(), End::Told);
+    let pace = ConnectThrottle::new(|| 1.0);
+    pace.ended(&("a".to_owned(), 1), Instant::now(), AttemptEnd::Told);
     let start = Instant::now();
     pace.turn(&("a".to_owned(), 2)).await;
     assert_eq!(start.elapsed(), Duration::ZERO);
@@ -67,24 +67,24 @@ async fn another_server_does_not_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_forgotten_after_a_while() {
-    let pace = Pace::new(|| 1.0);
+    let pace = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), End::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Told);
     }
     tokio::time::sleep(LONGEST + FORGOTTEN + FIRST).await;
     let start = Instant::now();
-    pace.ended(&server, start, End::Told);
+    pace.ended(&server, start, AttemptEnd::Told);
     pace.turn(&server).await;
     assert!(start.elapsed() <= 2 * FIRST);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_waiting_has_not_shortened_the_pause() {
-    let pace = Pace::new(|| 1.0);
+    let pace = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), End::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Told);
     }
     let start = Instant::now();
     while tokio::time::timeout(LONGEST / 4, pace.turn(&server)).await.is_err() {}
@@ -93,10 +93,10 @@ async fn who_gives_up_waiting_has_not_shortened_the_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_hurry_the_pauses_begin_anew() {
-    let pace = Pace::new(|| 1.0);
+    let pace = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), End::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Told);
     }
     let start = Instant::now();
     let hurry = async {
@@ -105,7 +105,7 @@ async fn in_a_hurry_the_pauses_begin_anew() {
     };
     tokio::join!(pace.turn(&server), hurry);
     assert_eq!(start.elapsed(), Duration::ZERO);
-    pace.ended(&server, start, End::Told);
+    pace.ended(&server, start, AttemptEnd::Told);
     pace.turn(&server).await;
     assert!((FIRST / 2..FIRST * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
@@ -113,7 +113,7 @@ async fn in_a_hurry_the_pauses_begin_anew() {
 /// How long it is at most from one attempt at a server to the next after the first seconds, and how many attempts there
 /// are a second, if all servers turn the client away after `lasts`.
 async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Duration) -> (Duration, u32) {
-    let pace = Pace::new(random);
+    let pace = ConnectThrottle::new(random);
     pace.set_urgency(urgency);
     let start = Instant::now();
     let (mut last, mut longest, mut counts) = (BTreeMap::new(), Duration::ZERO, BTreeMap::<u64, u32>::new());
@@ -125,7 +125,7 @@ async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Dura
             *counts.entry((began - start).as_secs()).or_default() += 1;
         }
         tokio::time::sleep(lasts).await;
-        pace.ended(&server(port), began, End::Told);
+        pace.ended(&server(port), began, AttemptEnd::Told);
     }
     (longest, counts.into_values().max().unwrap())
 }
@@ -155,10 +155,10 @@ async fn pauses_grow_where_nobody_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_is_too_long_for_what_is_at_stake_ends_sooner() {
-    let pace = Pace::new(|| 1.0);
+    let pace = ConnectThrottle::new(|| 1.0);
     pace.set_urgency(Urgency::Idle);
     for _ in 0..12 {
-        pace.ended(&server(1), Instant::now(), End::Told);
+        pace.ended(&server(1), Instant::now(), AttemptEnd::Told);
     }
     let start = Instant::now();
     let server = server(1);
@@ -174,36 +174,36 @@ async fn a_pause_that_is_too_long_for_what_is_at_stake_ends_sooner() {
 fn pauses_differ_in_proportion_to_their_length() {
     let (short, long) = (Duration::from_millis(100), Duration::from_secs(1));
     for pause in [short, long] {
-        assert_eq!(Pace::new(|| 0.0).jittered(pause), pause / 2);
-        assert_eq!(Pace::new(|| 1.0).jittered(pause), pause);
+        assert_eq!(ConnectThrottle::new(|| 0.0).jittered(pause), pause / 2);
+        assert_eq!(ConnectThrottle::new(|| 1.0).jittered(pause), pause);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and_later_each_time() {
-    let (pace, one, second) = (Pace::new(|| 0.0), server(1), Duration::from_secs(1));
+    let (pace, one, second) = (ConnectThrottle::new(|| 0.0), server(1), Duration::from_secs(1));
     pace.servers(1);
     assert_eq!(pace.limit(&one), None);
     pace.servers(3);
     for limit in [1, 2, 4] {
         assert_eq!(pace.limit(&one), Some(second * limit));
-        pace.ended(&one, Instant::now(), End::NotAnswered);
+        pace.ended(&one, Instant::now(), AttemptEnd::NotAnswered);
     }
     assert_eq!(pace.limit(&server(2)), Some(second));
-    pace.ended(&one, Instant::now(), End::Told);
+    pace.ended(&one, Instant::now(), AttemptEnd::Told);
     assert_eq!(pace.limit(&one), Some(second));
     // Where packets are dropped more time is of no use, and others may be back.
     pace.set_urgency(Urgency::Session(second * 10));
-    pace.ended(&one, Instant::now(), End::NotConnected);
+    pace.ended(&one, Instant::now(), AttemptEnd::NotConnected);
     assert_eq!(pace.limit(&one), Some(second));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_server_that_fell_silent_is_passed_over_once_if_there_is_another() {
     for (servers, passed) in [(1, false), (2, true)] {
-        let pace = Pace::new(|| 0.0);
+        let pace = ConnectThrottle::new(|| 0.0);
         pace.servers(servers);
-        pace.ended(&server(1), Instant::now(), End::FellSilent);
+        pace.ended(&server(1), Instant::now(), AttemptEnd::FellSilent);
         assert!(!pace.passes_over(&server(2)));
         assert_eq!(pace.passes_over(&server(1)), passed);
         assert!(!pace.passes_over(&server(1)));

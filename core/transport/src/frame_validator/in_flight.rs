@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use super::malformed::Malformed;
-use super::request::{Kind, PING, Request};
+use super::request::{PING, ReplyShape, Request};
 
 /// What a reply answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked<'a> {
     Ping,
-    Request(&'a Kind),
+    Request(&'a ReplyShape),
 }
 
 /// A server answers a session's requests in their order. Not so pings, and what it answers before it queues anything:

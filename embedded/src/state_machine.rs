@@ -8,6 +8,7 @@ use crate::code::{Code, OK};
 use crate::connection::ConnectionId;
 use crate::connections::Connections;
 use crate::digest;
+use crate::four_letter_words::{self, Figures, Word};
 use crate::frames::{Inbound, Said};
 use crate::reads::{self, Reader};
 use crate::replies::{Body, Content, Message, Output};
@@ -16,7 +17,6 @@ use crate::sessions::Sessions;
 use crate::settings::{Settings, Time};
 use crate::tree::{Change, Moment, Tree};
 use crate::watches::{Mode, Watches};
-use crate::words::{self, Figures, Word};
 use crate::writes::{self, Caller};
 
 /// Events that no transaction caused, and refusals of what is no operation, carry this number.
@@ -354,19 +354,21 @@ impl Machine {
     fn tell(&self, word: Word) -> String {
         match word {
             Word::Ruok => "imok".to_owned(),
-            Word::Envi => words::environment(),
-            Word::Srvr => words::server("", &self.figures()),
-            Word::Stat => words::server(&self.connections.lines(true), &self.figures()),
-            Word::Mntr => words::monitor(&self.figures()),
+            Word::Envi => four_letter_words::environment(),
+            Word::Srvr => four_letter_words::server("", &self.figures()),
+            Word::Stat => four_letter_words::server(&self.connections.lines(true), &self.figures()),
+            Word::Mntr => four_letter_words::monitor(&self.figures()),
             // An empty line ends it.
             Word::Cons => format!("{}\n", self.connections.lines(false)),
-            Word::Wchs => words::watches(self.watches.summary()),
+            Word::Wchs => four_letter_words::watches(self.watches.summary()),
             Word::Wchp => {
                 let session = |id| self.connections.get(id)?.session.map(|(session, _)| session);
                 let paths = self.watches.watched();
-                words::watchers(paths.map(|(path, watchers)| (path, watchers.filter_map(session))))
+                four_letter_words::watchers(
+                    paths.map(|(path, watchers)| (path, watchers.filter_map(session))),
+                )
             }
-            Word::Dump => words::owners(self.sessions.len(), &self.tree.owners()),
+            Word::Dump => four_letter_words::owners(self.sessions.len(), &self.tree.owners()),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::jute::Reader;
 use super::malformed::Malformed;
 use super::parts::path;
-use super::request::Watches;
+use super::request::WatchAllowance;
 
 /// The state that servers name in every event.
 const CONNECTED: i32 = 3;
@@ -12,7 +12,7 @@ const CONNECTED: i32 = 3;
 ///
 /// Each event that the client crate cannot place costs a request, without a limit and whether or not the server reads
 /// it; and the time to place it grows with the square of the path's length.
-pub(super) fn check(body: &[u8], watches: &mut Watches) -> Result<(), Malformed> {
+pub(super) fn check(body: &[u8], watches: &mut WatchAllowance) -> Result<(), Malformed> {
     let mut reader = Reader::new(body);
     let (kind, state, path) = (reader.int()?, reader.int()?, path(&mut reader)?);
     reader.end()?;

@@ -1,7 +1,7 @@
 //! Replies that are too large fail their requests, and nothing else.
 
 use super::super::{Limits, TooLarge};
-use super::wire::{Bytes, bytes, reply, request};
+use super::messages::{Bytes, bytes, reply, request};
 use super::{assert_refused, connected, connected_with, drain};
 
 const LIMITS: Limits = Limits { max_frame: 100_000 };

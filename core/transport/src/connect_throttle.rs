@@ -7,7 +7,7 @@
 //! The client crate has pauses of its own between rounds, which double without a limit. `timer.rs` ends them at once, so
 //! these are the only ones within a session. Between rounds in search of a new session core's run at the same time.
 
-mod silence;
+mod silent_servers;
 mod urgency;
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use silence::Silence;
-pub(crate) use silence::{End, Server};
+use silent_servers::SilentServers;
+pub(crate) use silent_servers::{AttemptEnd, Server};
 pub use urgency::Urgency;
 
 /// The first pause; they double up to the longest. Short, for one lost connection is no storm.
@@ -30,7 +30,7 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ConnectThrottle {
     /// A random number between 0 and 1.
     random: fn() -> f64,
     past: Mutex<Past>,
@@ -45,7 +45,7 @@ struct Past {
     last: Option<Instant>,
     /// The servers that have turned us away since an attempt at them lasted.
     rests: BTreeMap<Server, Rest>,
-    silence: Silence,
+    silence: SilentServers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl Past {
     }
 }
 
-impl Pace {
+impl ConnectThrottle {
     pub(crate) fn new(random: fn() -> f64) -> Self {
         Self { random, past: Mutex::default(), hurry: Notify::new() }
     }
@@ -135,13 +135,13 @@ impl Pace {
     }
 
     /// Notes that an attempt has ended which began then.
-    pub(crate) fn ended(&self, server: &Server, began: Instant, end: End) {
+    pub(crate) fn ended(&self, server: &Server, began: Instant, end: AttemptEnd) {
         let now = Instant::now();
         let mut past = self.past();
         let urgency = past.urgency;
         past.silence.ended(server, end, urgency);
         // One that nobody answered was no success, however long it took.
-        let lasted = matches!(end, End::Told | End::FellSilent);
+        let lasted = matches!(end, AttemptEnd::Told | AttemptEnd::FellSilent);
         if lasted && now.duration_since(began) >= LASTING {
             past.rests.remove(server);
             return;

@@ -4,28 +4,28 @@ use super::jute::Reader;
 use super::malformed::Malformed;
 use super::multi;
 use super::parts::{data, names, path, skip_stat};
-use super::request::Kind;
+use super::request::ReplyShape;
 
 /// Checks the body of a successful reply.
-pub(super) fn check(kind: &Kind, body: &[u8], most_names: usize) -> Result<(), Malformed> {
+pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result<(), Malformed> {
     let mut reader = Reader::new(body);
     match kind {
-        Kind::Create { stat } => {
+        ReplyShape::Create { stat } => {
             path(&mut reader)?;
             if *stat {
                 skip_stat(&mut reader)?;
             }
         }
-        Kind::Done | Kind::Auth => {}
-        Kind::AddWatch => {
+        ReplyShape::Done | ReplyShape::Auth => {}
+        ReplyShape::AddWatch => {
             // Servers that have this request answer it with an error code of 0 as the body.
             if !reader.is_at_the_end() {
                 reader.int()?;
             }
         }
-        Kind::Stat => skip_stat(&mut reader)?,
-        Kind::Data => data(&mut reader)?,
-        Kind::Acl => {
+        ReplyShape::Stat => skip_stat(&mut reader)?,
+        ReplyShape::Data => data(&mut reader)?,
+        ReplyShape::Acl => {
             for _ in 0..reader.count(12)? {
                 if reader.int()? & !0x1f != 0 {
                     return Err(Malformed::new("permissions that do not exist"));
@@ -35,30 +35,30 @@ pub(super) fn check(kind: &Kind, body: &[u8], most_names: usize) -> Result<(), M
             }
             skip_stat(&mut reader)?;
         }
-        Kind::Names { stat, paths } => {
+        ReplyShape::Names { stat, paths } => {
             names(&mut reader, *paths, most_names)?;
             if *stat {
                 skip_stat(&mut reader)?;
             }
         }
-        Kind::Sync => {
+        ReplyShape::Sync => {
             reader.text()?;
         }
-        Kind::Number => {
+        ReplyShape::Number => {
             if reader.int()? < 0 {
                 return Err(Malformed::new("a negative number of nodes"));
             }
         }
-        Kind::Users => {
+        ReplyShape::Users => {
             for _ in 0..reader.count(8)? {
                 reader.text()?;
                 reader.text()?;
             }
         }
-        Kind::Multi(operations) => multi::check(operations, &mut reader)?,
-        Kind::MultiRead(operations) => multi::check_read(operations, &mut reader, most_names)?,
+        ReplyShape::Multi(operations) => multi::check(operations, &mut reader)?,
+        ReplyShape::MultiRead(operations) => multi::check_read(operations, &mut reader, most_names)?,
         // Read elsewhere, or by nobody.
-        Kind::Sasl | Kind::Other => return Ok(()),
+        ReplyShape::Sasl | ReplyShape::Other => return Ok(()),
     }
     reader.end()
 }

@@ -11,7 +11,7 @@ const KEPT: usize = 64 * 1024;
 /// Once the head of a frame is known to be in order, the reader gets its bytes as they arrive, but the last one only when
 /// all is checked; it does not look at a frame before it has all of it. So a slow server shows that it is alive.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+pub(super) struct FrameBuffer {
     bytes: Vec<u8>,
     read: usize,
     checked: usize,
@@ -28,7 +28,7 @@ struct Skip {
     left: usize,
 }
 
-impl Inbox {
+impl FrameBuffer {
     /// Takes in bytes, except those that are skipped.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         if let Some(skip) = &mut self.skip {

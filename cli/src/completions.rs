@@ -5,7 +5,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::failure::{Failure, INTERNAL};
-use crate::output::print;
+use crate::terminal_output::print;
 
 /// Print a script that completes zklock's words in a shell
 #[derive(Args, Debug)]

@@ -93,12 +93,12 @@ mod tests {
     use super::*;
 
     /// What was written in one go each, and how much it takes at once.
-    struct Wire {
+    struct Socket {
         writes: Vec<Vec<u8>>,
         room: usize,
     }
 
-    impl AsyncWrite for Wire {
+    impl AsyncWrite for Socket {
         fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
             let count = buf.len().min(self.room);
             if count == 0 {
@@ -129,13 +129,13 @@ mod tests {
 
     struct Scene {
         bundle: Bundle,
-        wire: Wire,
+        wire: Socket,
         woken: Arc<Woken>,
     }
 
     impl Scene {
         fn new(room: usize) -> Self {
-            let wire = Wire { writes: Vec::new(), room };
+            let wire = Socket { writes: Vec::new(), room };
             Self { bundle: Bundle::default(), wire, woken: Arc::default() }
         }
 

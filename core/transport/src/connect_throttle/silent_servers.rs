@@ -16,7 +16,7 @@ pub(crate) type Server = (String, u16);
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum AttemptEnd {
     /// The server did something: it refused, hung up, or spoke.
     Told,
     /// There was no connection when the attempt was given up.
@@ -29,7 +29,7 @@ pub(crate) enum End {
 
 /// The servers that do not answer.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
+pub(super) struct SilentServers {
     /// How many servers there are.
     pub(super) servers: usize,
     /// How often the limit was doubled for a server since it last did anything. Without that, servers that are all slow
@@ -39,7 +39,7 @@ pub(super) struct Silence {
     last_resort: Option<Server>,
 }
 
-impl Silence {
+impl SilentServers {
     pub(super) fn limit(&self, server: &Server) -> Option<Duration> {
         let doublings = self.doublings.get(server).copied().unwrap_or(0);
         (self.servers > 1).then(|| LIMIT * 2_u32.pow(doublings))
@@ -49,13 +49,13 @@ impl Silence {
         self.servers > 1 && self.last_resort.take_if(|silent| silent == server).is_some()
     }
 
-    pub(super) fn ended(&mut self, server: &Server, end: End, urgency: Urgency) {
+    pub(super) fn ended(&mut self, server: &Server, end: AttemptEnd, urgency: Urgency) {
         match end {
-            End::Told => drop(self.doublings.remove(server)),
-            End::FellSilent => self.last_resort = Some(server.clone()),
+            AttemptEnd::Told => drop(self.doublings.remove(server)),
+            AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
             // More time is of no use to a host that drops packets: the next attempt sends one too.
-            End::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
-            End::NotConnected | End::NotAnswered => {
+            AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
+            AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();
                 *doublings = DOUBLINGS.min(*doublings + 1);
             }
