@@ -144,9 +144,100 @@ def term() -> Iterator[str]:
     yield text(at(0.8), 250, "the session ends", "soft")
 
 
+def sequence(lanes: tuple[str, ...], steps: tuple[tuple[int, int, str, str], ...]) -> Iterator[str]:
+    """Messages between parts, from the top down. A step has its two lanes, its words, and how it is drawn."""
+    apart = 190
+    bottom = 66 + 38 * len(steps)
+    for number, lane in enumerate(lanes):
+        x = 95 + apart * number
+        yield f'<path class="tick dashed" d="M{x} 44V{bottom}"/>'
+        yield from box(x - 85, 12, 170, (lane,))
+    for number, (left, right, words, kind) in enumerate(steps):
+        y = 86 + 38 * number
+        start, end = 95 + apart * left, 95 + apart * right
+        if left == right:
+            yield f'<circle class="box {kind}" cx="{start}" cy="{y}" r="5"/>'
+            last = left == len(lanes) - 1
+            yield text(start + (-12 if last else 12), y + 4, words, "soft", "end" if last else "start")
+        else:
+            yield arrow(f"M{start} {y}H{end + (3 if end < start else -3)}", kind)
+            yield text((start + end) / 2, y - 6, words, "soft")
+
+
+PARTS = ("caller", "driver", "queue", "servers")
+
+
+def acquire() -> Iterator[str]:
+    """How a free lock is acquired."""
+    yield from sequence(
+        PARTS,
+        (
+            (0, 1, "Command::Join", ""),
+            (1, 2, "Event::Join", ""),
+            (2, 1, "Action::Create, List", ""),
+            (1, 3, "create and getChildren, in one packet", ""),
+            (3, 1, "node and listing", ""),
+            (1, 2, "Event::Created, Listed", ""),
+            (2, 1, "Action::Grant: it is first", "good"),
+            (1, 0, "Lease", "good"),
+        ),
+    )
+
+
+def release() -> Iterator[str]:
+    """How a lock is released, and handed on within a client."""
+    yield from sequence(
+        PARTS,
+        (
+            (0, 1, "Notice::Released", ""),
+            (1, 2, "Event::Release", ""),
+            (2, 1, "Action::Delete", ""),
+            (1, 3, "delete", ""),
+            (2, 1, "Action::Grant: the next one", "good"),
+            (3, 1, "deleted", ""),
+            (1, 0, "the release is answered", ""),
+        ),
+    )
+
+
+def loss() -> Iterator[str]:
+    """How a lease is lost."""
+    yield from sequence(
+        ("servers", "driver", "hold table", "lease"),
+        (
+            (1, 0, "heartbeat: do our nodes exist?", ""),
+            (0, 1, "no node; or no answer at all", "bad"),
+            (1, 1, "the queue, or the term's alarm, ends the hold", "bad"),
+            (1, 2, "lose(reason)", "bad"),
+            (2, 3, "state: lost, for good", "bad"),
+            (3, 3, "check() fails, lost() returns", "bad"),
+        ),
+    )
+
+
+def reconnection() -> Iterator[str]:
+    """How leases live through a lost connection."""
+    yield from sequence(
+        ("servers", "transport", "driver", "lease"),
+        (
+            (0, 2, "the connection is lost", "warn"),
+            (2, 3, "suspended; the term runs on", "warn"),
+            (1, 0, "dial, soon while a lease is at stake", ""),
+            (0, 2, "connected again", ""),
+            (2, 0, "heartbeat", ""),
+            (0, 2, "our node exists", "good"),
+            (2, 3, "held again", "good"),
+        ),
+    )
+
+
 DIAGRAMS = {
     "queue": (800, 290, "The queue of one lock: four contenders, and which nodes each watches", queue),
     "lease": (800, 335, "The life of a lease: queued, held, suspended, lost or released", lease),
+    "acquire": (760, 390, "An acquire: what caller, driver, queue and servers tell each other", acquire),
+    "release": (760, 350, "A release, and a hand-off within one client", release),
+    "loss": (760, 310, "A lost lease: the evidence, the hold table, the lease", loss),
+    "reconnection": (760, 350, "A lost connection: leases are suspended, and held again", reconnection),
     "term": (840, 270, "A term ends at half the session time-out, before the session can end", term),
 }
 
