@@ -4,7 +4,7 @@ use std::slice;
 
 use napi::bindgen_prelude::{ClassInstance, Either};
 use napi_derive::napi;
-use zklock::internal::{owners, parse_naming, reenter};
+use zklock::internal::{GivenOptions, Requested, owners, reenter, request};
 use zklock::{AnyLock, Mutex, ReadWriteLock};
 
 use crate::bridge::Bridge;
@@ -12,6 +12,22 @@ use crate::client::NativeClient;
 use crate::contender::NativeContender;
 use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
+
+/// The options of a lock of any kind.
+#[napi(object, object_to_js = false)]
+pub struct NativeLockOptions {
+    pub reentrant: Option<bool>,
+    pub label: Option<String>,
+    pub naming: Option<String>,
+    pub max_hold: Option<f64>,
+}
+
+impl From<NativeLockOptions> for GivenOptions {
+    fn from(given: NativeLockOptions) -> Self {
+        let NativeLockOptions { reentrant, label, naming, max_hold } = given;
+        Self { reentrant, label, naming, max_hold }
+    }
+}
 
 /// A lock at a path.
 #[napi]
@@ -30,15 +46,8 @@ impl<L: Into<AnyLock>> From<L> for NativeLock {
 /// # Errors
 /// `BAD_ARGUMENT`.
 #[napi]
-pub fn mutex(
-    client: &NativeClient,
-    path: String,
-    reentrant: bool,
-    label: Option<String>,
-    naming: String,
-    max_hold: Option<f64>,
-) -> Result<NativeLock> {
-    let options = NODE.lock_options(label, max_hold)?.reentrant(reentrant).naming(parse_naming(&naming)?);
+pub fn mutex(client: &NativeClient, path: String, options: NativeLockOptions) -> Result<NativeLock> {
+    let options = NODE.lock_options(options.into())?;
     Ok(Mutex::with_options(&*client.client, &path, options)?.into())
 }
 
@@ -50,11 +59,9 @@ pub fn mutex(
 pub fn read_write_lock(
     client: &NativeClient,
     path: String,
-    label: Option<String>,
-    naming: String,
-    max_hold: Option<f64>,
+    options: NativeLockOptions,
 ) -> Result<Vec<NativeLock>> {
-    let options = NODE.lock_options(label, max_hold)?.naming(parse_naming(&naming)?);
+    let options = NODE.lock_options(options.into())?;
     let lock = ReadWriteLock::with_options(&*client.client, &path, options)?;
     Ok(vec![lock.read_lock.into(), lock.write_lock.into()])
 }
@@ -79,16 +86,13 @@ impl NativeLock {
         let patience = NODE.bounded(NODE.patience(timeout)?, connect_timeout)?;
         let [named, around] = [&within, &around].map(|lease| lease.as_ref().map(|lease| &lease.lease));
         let owner = owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];
-        // A refusal is the operation's, like all others.
-        if (named.is_some() || around.is_some())
-            && let Ok(Some(lease)) = reenter(&self.lock, owner)
-        {
-            return Ok(Either::A(lease.into()));
-        }
-        let lock = self.lock.clone();
-        bridge
-            .start(async move { lock.acquire_as(owner, patience).await.map(NativeLease::from) })
-            .map(Either::B)
+        let pending = match request(&self.lock, owner, patience) {
+            Ok(Requested::Granted(lease)) => return Ok(Either::A(lease.into())),
+            Ok(Requested::Pending(pending)) => Ok(pending),
+            // A refusal is the operation's, like all others.
+            Err(refusal) => Err(refusal),
+        };
+        bridge.start(async move { pending?.await.map(NativeLease::from) }).map(Either::B)
     }
 
     /// Another lease for the owner of a lease, at once, if it holds the lock: the number under which that lease keeps it.

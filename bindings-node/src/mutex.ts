@@ -1,4 +1,4 @@
-import { mutex } from '../native';
+import { mutex, type NativeLockOptions } from '../native';
 
 import { checkBoolean, checkOptions, ours } from './check';
 import type { Client } from './client';
@@ -30,8 +30,8 @@ export class Mutex extends Lock {
   constructor(client: Client, path: string, options: MutexOptions = {}) {
     const on = clientFor(client, path);
     checkOptions<MutexOptions>(options, { ...lockChecks, reentrant: checkBoolean });
-    const { reentrant = true, label, naming = 'curator', maxHold } = options;
-    super({ native: native(() => mutex(on, path, reentrant, label, naming, maxHold)), client, path, reentrant }, ours);
+    const { reentrant = true } = options;
+    super({ native: native(() => mutex(on, path, options as NativeLockOptions)), client, path, reentrant }, ours);
   }
 }
 

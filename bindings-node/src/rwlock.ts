@@ -1,4 +1,4 @@
-import { readWriteLock } from '../native';
+import { type NativeLockOptions, readWriteLock } from '../native';
 
 import { checkOptions, ours } from './check';
 import type { Client } from './client';
@@ -39,8 +39,7 @@ export class ReadWriteLock {
   constructor(client: Client, path: string, options: LockOptions = {}) {
     const on = clientFor(client, path);
     checkOptions<LockOptions>(options, lockChecks);
-    const { label, naming = 'curator', maxHold } = options;
-    const [read, write] = native(() => readWriteLock(on, path, label, naming, maxHold));
+    const [read, write] = native(() => readWriteLock(on, path, options as NativeLockOptions));
     this.readLock = new Lock({ native: read, client, path, reentrant: true }, ours);
     this.writeLock = new Lock({ native: write, client, path, reentrant: true }, ours);
   }

@@ -10,7 +10,7 @@ use crate::bridge::Bridge;
 use crate::client::NativeClient;
 use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
-use crate::lock::NativeLock;
+use crate::lock::{NativeLock, NativeLockOptions};
 
 /// A semaphore at a path.
 #[napi]
@@ -30,12 +30,11 @@ impl NativeSemaphore {
         path: String,
         permits: Option<f64>,
         shared_count: Option<String>,
-        label: Option<String>,
-        max_hold: Option<f64>,
+        options: NativeLockOptions,
     ) -> Result<Self> {
         let permits = parse_permits(permits, shared_count)?;
         let semaphore =
-            Semaphore::with_options(&*client.client, &path, permits, NODE.lock_options(label, max_hold)?);
+            Semaphore::with_options(&*client.client, &path, permits, NODE.lock_options(options.into())?);
         Ok(Self { semaphore: Arc::new(semaphore?) })
     }
 

@@ -1,4 +1,4 @@
-import { type NativeLease, NativeSemaphore } from '../native';
+import { type NativeLease, type NativeLockOptions, NativeSemaphore } from '../native';
 
 import { run } from './bridge';
 import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './check';
@@ -66,7 +66,7 @@ export class Semaphore extends Lock {
     checkOptions<SemaphoreOptions>(options, { label: checkString, maxHold: checkNumber });
     const fixed = typeof permits === 'number' ? permits : undefined;
     const sharedCount = typeof permits === 'number' ? undefined : permits.sharedCount;
-    const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options.label, options.maxHold));
+    const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options as NativeLockOptions));
     super({ native: semaphore.asLock(), client, path, reentrant: false }, ours);
     this.#native = semaphore;
     this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });

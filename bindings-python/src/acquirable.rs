@@ -24,20 +24,22 @@ use crate::wait::{self, block_to_own};
 
 /// What is acquired.
 pub(crate) trait Target: Send + Sync {
-    /// One level more for an owner that holds it: without a wait, and so without all that a wait needs. None for an
-    /// owner that has to ask for it.
-    fn reenter(&self, _owner: zklock::Owner) -> zklock::Result<Option<zklock::Lease>> {
-        Ok(None)
-    }
-
-    /// Begins to acquire it; the outcome is a `Level` of Python's.
-    fn acquire(&self, owner: zklock::Owner, patience: zklock::Timeout) -> Operation;
+    /// Asks for it.
+    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested>;
 
     /// Whether the owner holds it, through any object.
     fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool>;
 
     /// Its name in messages.
     fn name(&self) -> String;
+}
+
+/// An acquire that was asked for.
+pub(crate) enum Requested {
+    /// One level more of an owner that holds it: without a wait, and so without all that a wait needs.
+    Granted(zklock::Lease),
+    /// The outcome is a `Level` of Python's.
+    Pending(Operation),
 }
 
 /// What every lock is: a lock of any kind, or several locks taken as one.
@@ -75,13 +77,16 @@ impl Acquirable {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
         wait::admit(py)?;
-        if let Some(lease) = self.target.reenter(owner)? {
-            let lease = Arc::new(collectable(lease));
-            self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
-            caller.uses(&self.levels);
-            return Ok(());
-        }
-        let lease = self.wait_for(py, owner, patience)?;
+        let operation = match self.target.request(owner, patience)? {
+            Requested::Granted(lease) => {
+                let lease = Arc::new(collectable(lease));
+                self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
+                caller.uses(&self.levels);
+                return Ok(());
+            }
+            Requested::Pending(operation) => operation,
+        };
+        let lease = block_to_own(py, operation)??(py)?;
         caller.uses(&self.levels);
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease), None);
@@ -122,14 +127,10 @@ impl Acquirable {
 
     fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Timeout) -> Result<Py<PyAny>> {
         wait::admit(py)?;
-        if let Some(lease) = self.reenter(py, owner)? {
-            return Ok(lease);
-        }
-        self.wait_for(py, owner, patience)
-    }
-
-    fn wait_for(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Timeout) -> Result<Py<PyAny>> {
-        Ok(block_to_own(py, self.target.acquire(owner, patience))??(py)?)
+        Ok(match self.target.request(owner, patience)? {
+            Requested::Granted(lease) => lease.into_python(py)?,
+            Requested::Pending(operation) => block_to_own(py, operation)??(py)?,
+        })
     }
 
     /// The object that represents a level, made now if there is none yet.
@@ -146,11 +147,6 @@ impl Acquirable {
             Handle::Bare(_) => Ok(std::mem::replace(handle, Handle::Made(made.clone_ref(py)))),
         });
         Ok(if let Some(Err(faster)) = bare { faster } else { made })
-    }
-
-    fn reenter(&self, py: Python<'_>, owner: zklock::Owner) -> Result<Option<Py<PyAny>>> {
-        let Some(lease) = self.target.reenter(owner)? else { return Ok(None) };
-        Ok(Some(lease.into_python(py)?))
     }
 
     /// Whether it is held through this object, by whomever. Sends nothing.
@@ -433,22 +429,19 @@ impl Hold {
     }
 }
 
-/// Begin to acquire for `owner`.
+/// Acquire for `owner`: at once if it holds the lock; otherwise begin to.
 #[pyfunction]
 pub(crate) fn start_acquire(
     py: Python<'_>,
     lock: &Acquirable,
     owner: &Owner,
     patience: &Timeout,
-) -> Result<Pending> {
-    Pending::start_operation(py, lock.target.acquire(owner.id, patience.0))
-}
-
-/// What `owner` acquires if it holds the lock, at once; None if it has to begin to acquire it.
-#[pyfunction]
-pub(crate) fn reenter(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
+) -> Result<Py<PyAny>> {
     exit::pause(py)?;
-    lock.reenter(py, owner.id)
+    Ok(match lock.target.request(owner.id, patience.0)? {
+        Requested::Granted(lease) => lease.into_python(py)?,
+        Requested::Pending(operation) => Py::new(py, Pending::start_operation(py, operation)?)?.into_any(),
+    })
 }
 
 /// Keep what `owner` acquired, and the scope that it began there, if any.

@@ -73,7 +73,7 @@ mod _zklock {
     #[pymodule_export]
     use super::{
         acquirable::{
-            Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, reenter, start_acquire, take_newest,
+            Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, start_acquire, take_newest,
         },
         arguments::{ReleaseTimeout, Timeout},
         callbacks::{next_callback, report_unraisable},

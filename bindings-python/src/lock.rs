@@ -3,24 +3,22 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
-use zklock::internal::{Escaped, reenter, shown_hosts};
+use zklock::internal::{self, Escaped, shown_hosts};
 
-use crate::acquirable::{Acquirable, SavedLevels, Target};
+use crate::acquirable::{Acquirable, Requested, SavedLevels, Target};
 use crate::contender::Contender;
 use crate::errors::Result;
 use crate::greenlets::caller;
-use crate::pending::{Operation, Pending, operation};
+use crate::pending::{Pending, operation};
 use crate::recipe::Recipe;
 use crate::wait::block_on;
 
 impl Target for AnyLock {
-    fn reenter(&self, owner: zklock::Owner) -> zklock::Result<Option<zklock::Lease>> {
-        reenter(self, owner)
-    }
-
-    fn acquire(&self, owner: zklock::Owner, patience: zklock::Timeout) -> Operation {
-        let lock = self.clone();
-        operation(async move { lock.acquire_as(owner, patience).await })
+    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested> {
+        Ok(match internal::request(self, owner, timeout)? {
+            internal::Requested::Granted(lease) => Requested::Granted(lease),
+            internal::Requested::Pending(pending) => Requested::Pending(operation(pending)),
+        })
     }
 
     fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool> {

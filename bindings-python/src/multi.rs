@@ -7,16 +7,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::internal::{Escaped, shown_hosts};
 
-use crate::acquirable::{Acquirable, Target};
+use crate::acquirable::{Acquirable, Requested, Target};
 use crate::errors::Result;
 use crate::greenlets::caller;
 use crate::lock::Lock;
-use crate::pending::{Operation, operation};
+use crate::pending::operation;
 
 impl Target for Arc<zklock::MultiLock> {
-    fn acquire(&self, owner: zklock::Owner, patience: zklock::Timeout) -> Operation {
+    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested> {
         let locks = Self::clone(self);
-        operation(async move { locks.acquire_as(owner, patience).await })
+        Ok(Requested::Pending(operation(async move { locks.acquire_as(owner, timeout).await })))
     }
 
     fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool> {

@@ -1,13 +1,12 @@
 //! `zklock.Mutex`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use zklock::internal::parse_naming;
+use zklock::internal::GivenOptions;
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
 use crate::lock::Lock;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, keywords};
 use crate::source::Source;
 use crate::text::{Label, Path, Text};
 
@@ -63,15 +62,14 @@ impl Mutex {
         naming: &str,
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
-        let label = label.map(String::from);
-        let given = PyDict::new(py);
-        given.set_item("reentrant", reentrant)?;
-        given.set_item("label", &label)?;
-        given.set_item("naming", naming)?;
-        given.set_item("max_hold", max_hold)?;
-        let recipe = Recipe::new(client.given, &path, given);
-        let options =
-            PYTHON.lock_options(label, max_hold)?.reentrant(reentrant).naming(parse_naming(naming)?);
+        let given = GivenOptions {
+            reentrant: Some(reentrant),
+            label: label.map(String::from),
+            naming: Some(naming.to_owned()),
+            max_hold,
+        };
+        let recipe = Recipe::new(client.given, &path, keywords(py, &given)?);
+        let options = PYTHON.lock_options(given)?;
         let inner = zklock::Mutex::with_options(client.inner, &path, options)?;
         Ok(Lock::new(inner, "Mutex", reentrant, recipe).add_subclass(Self))
     }

@@ -1,13 +1,12 @@
 //! `zklock.ReadWriteLock`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use zklock::internal::{Escaped, parse_naming, shown_hosts};
+use zklock::internal::{Escaped, GivenOptions, shown_hosts};
 
 use crate::arguments::PYTHON;
 use crate::errors::Result;
 use crate::lock::Lock;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, keywords};
 use crate::source::Source;
 use crate::text::{Label, Path, Text};
 
@@ -56,13 +55,14 @@ impl ReadWriteLock {
         naming: &str,
         max_hold: Option<f64>,
     ) -> Result<Self> {
-        let label = label.map(String::from);
-        let given = PyDict::new(py);
-        given.set_item("label", &label)?;
-        given.set_item("naming", naming)?;
-        given.set_item("max_hold", max_hold)?;
-        let recipe = Recipe::new(client.given, &path, given);
-        let options = PYTHON.lock_options(label, max_hold)?.naming(parse_naming(naming)?);
+        let given = GivenOptions {
+            label: label.map(String::from),
+            naming: Some(naming.to_owned()),
+            max_hold,
+            ..Default::default()
+        };
+        let recipe = Recipe::new(client.given, &path, keywords(py, &given)?);
+        let options = PYTHON.lock_options(given)?;
         let inner = zklock::ReadWriteLock::with_options(client.inner, &path, options)?;
         let read_lock = Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true, recipe.clone());
         let write_lock = Lock::new(inner.write_lock, "ReadWriteLock.write_lock", true, recipe.clone());

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use zklock::Permits;
-use zklock::internal::{parse_count, parse_permits};
+use zklock::internal::{GivenOptions, parse_count, parse_permits};
 
 use crate::arguments::{Blocking, PYTHON, Timeout, bounded_patience};
 use crate::errors::Result;
 use crate::lock::Lock;
 use crate::pending::{IntoPython, Pending};
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, keywords};
 use crate::source::Source;
 use crate::text::{Label, Path, SharedCount, Text};
 use crate::wait::block_to_own;
@@ -68,16 +67,14 @@ impl Semaphore {
         label: Option<Text<Label>>,
         max_hold: Option<f64>,
     ) -> Result<PyClassInitializer<Self>> {
-        let label = label.map(String::from);
-        let given = PyDict::new(py);
         let shared_count = shared_count.map(String::from);
-        given.set_item("permits", permits)?;
-        given.set_item("shared_count", &shared_count)?;
-        given.set_item("label", &label)?;
-        given.set_item("max_hold", max_hold)?;
-        let recipe = Recipe::new(client.given, &path, given);
+        let given = GivenOptions { label: label.map(String::from), max_hold, ..Default::default() };
+        let keywords = keywords(py, &given)?;
+        keywords.set_item("permits", permits)?;
+        keywords.set_item("shared_count", &shared_count)?;
+        let recipe = Recipe::new(client.given, &path, keywords);
         let permits = parse_permits(permits, shared_count)?;
-        let options = PYTHON.lock_options(label, max_hold)?;
+        let options = PYTHON.lock_options(given)?;
         let inner = Arc::new(zklock::Semaphore::with_options(client.inner, &path, permits, options)?);
         Ok(Lock::new(Arc::clone(&inner), "Semaphore", false, recipe).add_subclass(Self(inner)))
     }

@@ -210,11 +210,11 @@ impl Driver {
         let (path, join) = (Arc::clone(attempt.holds.place.full()), attempt.join);
         let mut alarms = Vec::new();
         let tries = attempt.intent.only_tries();
-        if let Some(deadline) = attempt.deadline.filter(|_| !tries) {
+        if let Some(deadline) = attempt.deadline.end().filter(|_| !tries) {
             alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));
         }
         if !self.was_connected || tries {
-            let bound = attempt.deadline.filter(|_| tries);
+            let bound = attempt.deadline.end().filter(|_| tries);
             let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }

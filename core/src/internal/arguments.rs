@@ -150,12 +150,18 @@ impl Language {
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
-    pub fn lock_options(self, label: Option<String>, max_hold: Option<f64>) -> Result<LockOptions> {
+    pub fn lock_options(self, given: GivenOptions) -> Result<LockOptions> {
         let mut options = LockOptions::default();
-        if let Some(label) = label {
+        if let Some(reentrant) = given.reentrant {
+            options = options.reentrant(reentrant);
+        }
+        if let Some(label) = given.label {
             options = options.label(label);
         }
-        if let Some(time) = max_hold {
+        if let Some(naming) = given.naming {
+            options = options.naming(parse_naming(&naming)?);
+        }
+        if let Some(time) = given.max_hold {
             options = options.max_hold(self.duration("max_hold", time)?);
         }
         Ok(options)
@@ -199,11 +205,21 @@ fn camel(name: &str) -> String {
     camel
 }
 
-/// How nodes are to be named.
-///
-/// # Errors
-/// [`BadArgument`](crate::ErrorKind::BadArgument) for any word other than `curator` and `kazoo`.
-pub fn parse_naming(name: &str) -> Result<Naming> {
+/// The options of a lock, as a program in another language gives them. Those that it leaves out have the defaults of
+/// [`LockOptions`].
+#[derive(Clone, Debug, Default)]
+pub struct GivenOptions {
+    /// Whether an owner that holds the lock may acquire it again.
+    pub reentrant: Option<bool>,
+    /// A name for this contender.
+    pub label: Option<String>,
+    /// The naming of nodes, in a word.
+    pub naming: Option<String>,
+    /// The longest hold, in the language's unit of time.
+    pub max_hold: Option<f64>,
+}
+
+fn parse_naming(name: &str) -> Result<Naming> {
     match name {
         "curator" => Ok(Naming::Curator),
         "kazoo" => Ok(Naming::Kazoo),

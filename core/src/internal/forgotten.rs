@@ -29,7 +29,7 @@ mod tests {
 
     use super::*;
     use crate::internal::acquired::Acquired;
-    use crate::internal::test_support::{client, held, lose, mutex, report};
+    use crate::internal::test_support::{client, held, lose, mutex, reentered, report};
     use crate::lease::owner::Owner;
 
     static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -50,8 +50,7 @@ mod tests {
         let lock = mutex(&client, path, true);
         let owner = Owner::new();
         assert_eq!(warnings(path), [""; 0]);
-        let (first, second) =
-            (held(&lock, owner, 1), crate::internal::reenter(&lock, owner).unwrap().unwrap());
+        let (first, second) = (held(&lock, owner, 1), reentered(&lock, owner));
         drop(collectable(first));
         assert_eq!(warnings(path), [""; 0], "another lease of its owner is left");
         drop(collectable(second));
@@ -84,7 +83,7 @@ mod tests {
         warnings(path);
         let mut leases = Leases::default();
         leases.push(held(&lock, owner, 1));
-        leases.push(crate::internal::reenter(&lock, owner).unwrap().unwrap());
+        leases.push(reentered(&lock, owner));
         leases.push(held(&lock, Owner::new(), 2));
         leases[2].release_in_background().unwrap();
         let leases = leases.into_arcs();
@@ -98,7 +97,7 @@ mod tests {
         assert!(lock.owned_by(owner).unwrap());
         // The collector adds nothing to that.
         leases[0].release_in_background().unwrap();
-        let again = crate::internal::reenter(&lock, owner).unwrap().unwrap();
+        let again = reentered(&lock, owner);
         leases[1].release_in_background().unwrap();
         drop(collectable(again));
         assert!(!lock.owned_by(owner).unwrap());
@@ -111,7 +110,7 @@ mod tests {
         let lock = mutex(&client, "/pinned", true);
         let owner = Owner::new();
         let first = held(&lock, owner, 1);
-        let [second, third] = [(); 2].map(|()| crate::internal::reenter(&lock, owner).unwrap().unwrap());
+        let [second, third] = [(); 2].map(|()| reentered(&lock, owner));
         let pinned = || report(&lock, 1).unwrap().pinned;
         assert!(!pinned());
         pin(&first);

@@ -4,6 +4,7 @@
 //! A binding converts errors, durations and handles, and waits as its language does. All decisions are made here or
 //! further down.
 
+mod acquire;
 mod acquired;
 mod acquired_stack;
 mod arguments;
@@ -13,16 +14,16 @@ mod forgotten;
 mod inspect;
 pub mod log;
 mod operation;
-mod reentry;
 mod scope;
 mod scope_match;
 #[cfg(test)]
 mod test_support;
 mod transaction_builder;
 
+pub use self::acquire::{Requested, owners, reenter, remains, request};
 pub use self::acquired::{Acquired, Released};
 pub use self::acquired_stack::{AcquiredStack, Exited, SuspendedLevel};
-pub use self::arguments::parse_naming;
+pub use self::arguments::GivenOptions;
 pub use self::arguments::parse_version;
 pub use self::arguments::{Count, parse_count, parse_permits};
 pub use self::arguments::{Language, Spelling, limit, unless_minus_one};
@@ -33,7 +34,6 @@ pub use self::forgotten::{Forgotten, collectable, collectable_all, on_forgotten,
 pub use self::inspect::children;
 pub use self::inspect::{about, list, look};
 pub use self::operation::{Operation, begin};
-pub use self::reentry::{owners, reenter, remains};
 pub use self::scope::{BodyOutcome, ScopeExit, leave, loss_to_raise};
 pub use self::scope_match::{Exit, Frame, Site};
 pub use self::transaction_builder::TransactionBuilder;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{Requested, request};
 use crate::client::Client;
 use crate::config::ClientOptions;
+use crate::config::timeout::Timeout;
 use crate::error::loss_reason::LossReason;
 use crate::lease::Lease;
 use crate::lease::hold::{AcquireRequest, Grant, HoldTable};
@@ -42,6 +44,14 @@ pub(super) fn held(mutex: &AnyLock, owner: Owner, number: u64) -> Lease {
     term.prove(BootInstant::now(), 1);
     let grant = Grant { node: node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
     holds(mutex).grant(AcquireRequest::new(owner, Kind::Exclusive, Some(WaitTimer::begin())), grant)
+}
+
+/// One level more for `owner`, which holds the mutex.
+pub(super) fn reentered(mutex: &AnyLock, owner: Owner) -> Lease {
+    let Ok(Requested::Granted(lease)) = request(mutex, owner, Timeout::Forever) else {
+        panic!("its owner's")
+    };
+    lease
 }
 
 /// Deletes that node.

@@ -181,20 +181,16 @@ impl Lock {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
-        // A future of its own is for those that wait.
-        if let Some(lease) = self.reenter(owner)? {
-            return Ok(lease);
-        }
-        // What a re-entry never needs takes no room in this future, which is moved to where it is awaited.
+        // Only the pending part takes room in this future, which is moved to where it is awaited.
         let pending = match self.request(owner, patience.into())? {
-            PendingAcquire::Granted(lease) => return Ok(lease),
-            PendingAcquire::Pending(pending) => pending,
+            Acquiring::Granted(lease) => return Ok(lease),
+            Acquiring::Pending(pending) => pending,
         };
         pending.await
     }
 
     /// Asks for the lock; await the returned value for the outcome.
-    pub(crate) fn request(&self, owner: Owner, patience: Timeout) -> Result<PendingAcquire> {
+    pub(crate) fn request(&self, owner: Owner, patience: Timeout) -> Result<Acquiring> {
         self.request_as(owner, self.0.kind, patience, WaitTimer::begin)
     }
 
@@ -205,7 +201,7 @@ impl Lock {
         kind: Kind,
         patience: Timeout,
         wait: impl FnOnce() -> WaitTimer,
-    ) -> Result<PendingAcquire> {
+    ) -> Result<Acquiring> {
         self.resolved(|resolved| self.request_of(resolved, owner, kind, patience, wait))
     }
 
@@ -216,14 +212,14 @@ impl Lock {
         kind: Kind,
         patience: Timeout,
         wait: impl FnOnce() -> WaitTimer,
-    ) -> Result<PendingAcquire> {
+    ) -> Result<Acquiring> {
         let Resolved { client, holds } = &**resolved;
         // Without this option every acquire is by another owner, and waits.
         let owner = if self.0.manner.reentrant { owner } else { Owner::new() };
         // What the owner holds now decides, not what it holds when the driver receives this: a writer that asks to read
         // and then releases keeps the lock.
         let intent = match holds.enter(owner, kind, patience.intent())? {
-            EnterOutcome::Reentered(lease) => return Ok(PendingAcquire::Granted(lease)),
+            EnterOutcome::Reentered(lease) => return Ok(Acquiring::Granted(lease)),
             EnterOutcome::Queues(intent) => intent,
         };
         let (reply, outcome) = oneshot::channel();
@@ -240,19 +236,19 @@ impl Lock {
             label: self.0.manner.label.clone(),
             naming: self.0.manner.naming,
             data: self.node_data(client.options()).into(),
-            deadline: Deadline::after(patience).end(),
+            deadline: Deadline::after(patience),
             reply,
         }))?;
         let leave = LeaveOnDrop { resolved: Arc::clone(resolved), join: Some(join) };
-        Ok(PendingAcquire::Pending(Pending { outcome, leave }))
+        Ok(Acquiring::Pending(PendingAcquire { outcome, leave }))
     }
 
-    /// Re-enters, if `owner` holds the lock: what a request comes to then, without one.
+    /// One level more for `owner` if it holds the lock; asks for nothing otherwise.
     pub(crate) fn reenter(&self, owner: Owner) -> Result<Option<Lease>> {
         if !self.0.manner.reentrant {
             return Ok(None);
         }
-        // What it would queue for does not matter here.
+        // The intent matters only to an owner that queues.
         self.resolved(|resolved| {
             Ok(match resolved.holds.enter(owner, self.0.kind, Timeout::Forever.intent())? {
                 EnterOutcome::Reentered(lease) => Some(lease),
@@ -404,13 +400,13 @@ pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// An acquire that was asked for. Dropping it leaves the queue.
-pub(crate) enum PendingAcquire {
+/// An acquire that was asked for: granted at once to an owner that holds the lock, or pending.
+pub(crate) enum Acquiring {
     Granted(Lease),
-    Pending(Pending),
+    Pending(PendingAcquire),
 }
 
-impl PendingAcquire {
+impl Acquiring {
     pub(crate) async fn granted(self) -> Result<Lease> {
         match self {
             Self::Granted(lease) => Ok(lease),
@@ -419,13 +415,13 @@ impl PendingAcquire {
     }
 }
 
-/// One that the driver has, and answers.
-pub(crate) struct Pending {
+/// An acquire that the driver has not answered yet. Dropping it leaves the queue.
+pub(crate) struct PendingAcquire {
     outcome: oneshot::Receiver<Result<Lease>>,
     leave: LeaveOnDrop,
 }
 
-impl Future for Pending {
+impl Future for PendingAcquire {
     type Output = Result<Lease>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Lease>> {

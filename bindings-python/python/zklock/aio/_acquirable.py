@@ -123,24 +123,23 @@ class Acquirable(Generic[_L]):
 
     async def _take(self, owner: _zklock.Owner, patience: _zklock.Timeout, site: _zklock.Site | None) -> _L:
         """Acquire, perhaps as a scope that is entered there."""
-        inner: Any = _zklock.reenter(self._inner, owner)
-        if inner is None:
-            inner = await outcome(_zklock.start_acquire(self._inner, owner, patience))
+        inner: Any = _zklock.start_acquire(self._inner, owner, patience)
+        if isinstance(inner, _zklock.Pending):
+            inner = await outcome(inner)
         lease = self._wrap(inner)
         scope = None if site is None else (site, Scope(lease))
         _zklock.push(self._inner, owner, inner, lease, scope)
         return lease
 
     async def _acquire(self, owner: _zklock.Owner, patience: _zklock.Timeout) -> bool:
-        # As `_take` does it, but what is done at once does not pay for a second coroutine.
-        inner = _zklock.reenter(self._inner, owner)
-        if inner is not None:
-            _zklock.push(self._inner, owner, inner, self._wrap(inner), None)
-            return True
+        # As `_take` does it, without a second coroutine.
         try:
-            await self._take(owner, patience, None)
+            inner: Any = _zklock.start_acquire(self._inner, owner, patience)
+            if isinstance(inner, _zklock.Pending):
+                inner = await outcome(inner)
         except LockTimeout:
             return False
+        _zklock.push(self._inner, owner, inner, self._wrap(inner), None)
         return True
 
     def _enter(self, patience: _zklock.Timeout, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:

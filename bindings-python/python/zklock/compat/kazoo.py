@@ -182,6 +182,7 @@ class _Recipe:
                 return False
         # Each acquire has an owner of its own: one thread's locks exclude each other too.
         acquiring = start_acquire(self._lock, Owner(), Timeout(blocking, _left(deadline)))
+        assert isinstance(acquiring, Pending), "a new owner holds nothing"
         self._wait(acquiring, None)
         try:
             lease = acquiring.take()

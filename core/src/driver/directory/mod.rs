@@ -193,7 +193,7 @@ impl Directory {
     /// For how long a try may wait for an answer, if that is not left to its client.
     pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
         let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
-        let within = attempt.deadline?.saturating_duration_since(attempt.asked);
+        let within = attempt.deadline.end()?.saturating_duration_since(attempt.asked);
         // The bound that was given, without the moments that it took to get here.
         Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::ClientOptions;
 use crate::config::lock_path::LockPath;
+use crate::config::timeout::{Deadline, Timeout};
 use crate::driver::directory::*;
 use crate::driver::timers::Alarm;
 use crate::error::Result;
@@ -65,7 +66,7 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
         let (reply, outcome) = oneshot::channel();
         let claim = AcquireRequest { max_hold, ..AcquireRequest::new(owner, Kind::Exclusive, None) };
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
-        let (intent, data, deadline) = (Intent::Wait, Arc::default(), None);
+        let (intent, data, deadline) = (Intent::Wait, Arc::default(), Deadline::after(Timeout::Forever));
         let (asked, label) = (Instant::now(), None);
         let attempt =
             AcquireAttempt { join, holds, claim, intent, asked, label, naming, data, deadline, reply };

@@ -13,6 +13,7 @@ use zookeeper_client as zk;
 use self::node_watch::VersionedData;
 use self::replies::{First, Listing, NodeContent};
 use crate::config::lock_path::LockPath;
+use crate::config::timeout::Deadline;
 use crate::driver::status::{ClientState, Status};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -56,7 +57,7 @@ pub(crate) struct AcquireAttempt {
     /// The data of its node.
     pub(crate) data: Arc<[u8]>,
     /// When its time is up. For a try: by when a server has to answer, if that is not left to its client.
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) deadline: Deadline,
     pub(crate) reply: Reply<Lease>,
 }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::config::ClientOptions;
 use crate::config::lock_path::LockPath;
+use crate::config::timeout::{Deadline, Timeout};
 use crate::driver::event_loop::Driver;
 use crate::driver::event_loop::bounds::comparison::{Costs, compare};
 use crate::driver::mailbox::{AcquireAttempt, Command, Inbox, Input, Mailbox};
@@ -76,7 +77,7 @@ impl Desk {
             label: None,
             naming: Naming::Curator,
             data: [b'x'; 150].into(),
-            deadline: Some(Instant::now()),
+            deadline: Deadline::after(Timeout::For(Duration::ZERO)),
             reply,
         }))
     }

@@ -1,9 +1,22 @@
-//! Which owners acquire locks for a caller that already holds some of them.
+//! An acquire for a caller that may hold the lock already.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lease::owner::Owner;
+use crate::lock::Acquiring;
 use crate::lock::any::AnyLock;
+
+/// An acquire that was asked for.
+pub enum Requested {
+    /// The owner holds the lock: one level more of its hold, at once.
+    Granted(Lease),
+    /// It queues. Dropping this leaves the queue; a grant that races it is released.
+    Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
+}
 
 /// For each of the locks, the owner that is to acquire it: the owner of a lease of it, the first one among `named` and
 /// then `around`; for all others one new owner. Only the leases in `named` have to be of these locks, and held.
@@ -27,12 +40,29 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     locks.iter().map(owner).collect()
 }
 
-/// All that an acquire does for an owner that holds the lock, and without a future: one level more of its hold. `None` for
-/// an owner that has to ask for it, and always for a permit, which has no owner.
+/// Asks for the lock, or for a permit, which has no owner.
 ///
 /// # Errors
-/// Those of the acquire that it stands for: [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), and
-/// [`Forked`](crate::ErrorKind::Forked).
+/// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), [`ClientClosed`](crate::ErrorKind::ClientClosed) and
+/// [`Forked`](crate::ErrorKind::Forked). All others come with the pending acquire.
+pub fn request(lock: &AnyLock, owner: Owner, timeout: Timeout) -> Result<Requested> {
+    Ok(match lock {
+        AnyLock::Lock(lock) => match lock.request(owner, timeout)? {
+            Acquiring::Granted(lease) => Requested::Granted(lease),
+            Acquiring::Pending(pending) => Requested::Pending(Box::pin(pending)),
+        },
+        AnyLock::Semaphore(semaphore) => {
+            let semaphore = Arc::clone(semaphore);
+            Requested::Pending(Box::pin(async move { semaphore.acquire_with(timeout).await }))
+        }
+    })
+}
+
+/// One level more for an owner that holds the lock, and without a future: for scopes within scopes. `None` for an owner
+/// that has to ask for it, and always for a permit, which has no owner.
+///
+/// # Errors
+/// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused) and [`Forked`](crate::ErrorKind::Forked).
 pub fn reenter(lock: &AnyLock, owner: Owner) -> Result<Option<Lease>> {
     match lock {
         AnyLock::Lock(lock) => lock.reenter(owner),
