@@ -11,7 +11,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use zklock::internal::PerProcess;
 
-use crate::deliver;
+use crate::bridge::delivery_thread;
 use crate::exit;
 
 /// Something that may have a callback to be called.
@@ -93,7 +93,7 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
 /// Wait for a callback that is due, and return it with its argument; None when there will be no more.
 #[pyfunction]
 pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
-    deliver::mark_this_thread();
+    delivery_thread::mark_this_thread();
     let queue = QUEUE.get()?;
     loop {
         let caller = py.detach(|| {

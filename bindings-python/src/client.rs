@@ -5,17 +5,17 @@ use pyo3::types::PyTuple;
 use zklock::ClientOptions;
 use zklock::internal::{ClientHandle, Identity, parse_count};
 
-use crate::arguments::PYTHON;
+use crate::args::arguments::PYTHON;
+use crate::args::credentials::{Secret, Tls};
+use crate::args::text::{Hosts, Label, Node, Path, Text};
+use crate::bridge::block_on::block_on;
+use crate::bridge::log;
+use crate::bridge::pending::Pending;
 use crate::errors::Result;
 use crate::health::Health;
-use crate::identity::{Secret, Tls};
-use crate::log;
 use crate::node_data::NodeData;
 use crate::notice::Notice;
-use crate::pending::Pending;
 use crate::stats::Stats;
-use crate::text::{Hosts, Label, Node, Path, Text};
-use crate::wait::block_on;
 
 /// A connection to a ZooKeeper ensemble, shared by the locks created on it.
 ///

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use zklock::internal::PerProcess;
 
 use crate::modules::{attribute, interned, once};
-use zklock::internal::PerProcess;
 
 /// How long daemon threads are held up: the handlers of `atexit` that run after ours have this long. Usually the
 /// interpreter is gone by then, and the daemon threads with it.
@@ -32,7 +32,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
     static PREPARED: PerProcess<AtomicBool> = PerProcess::new();
     let first = !PREPARED.get_or_init(AtomicBool::default).swap(true, Ordering::Relaxed);
     if first {
-        py.import("zklock._children")?.call_method0("close_at_end")?;
+        py.import("zklock._multiprocessing")?.call_method0("close_at_end")?;
     }
     Ok(first)
 }

@@ -9,46 +9,24 @@
     reason = "what Python passes in is extracted into values of our own"
 )]
 
-mod acquirable;
-mod arguments;
+mod args;
+mod bridge;
 mod callbacks;
 mod client;
 mod contender;
-mod deliver;
-mod election;
 mod errors;
 mod exit;
 mod forgotten;
-mod greenlets;
 mod health;
-mod identity;
-mod inbox;
-mod lease;
-mod leases;
-mod level;
-mod lock;
-mod lock_levels;
-mod log;
+mod locks;
 mod modules;
-mod multi;
-mod mutex;
 mod node_data;
 mod notice;
-mod owner;
-mod pending;
-mod recipe;
-mod rwlock;
-mod scope;
-mod semaphore;
 mod server_report;
 mod shutdown;
-mod source;
 mod stats;
-mod tasks;
 mod testing;
-mod text;
 mod transaction;
-mod wait;
 
 /// The extension module. `zklock` exports what is public of it; the rest serves `zklock.aio`.
 #[pyo3::pymodule]
@@ -62,7 +40,7 @@ mod _zklock {
         // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
         let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if interpreter == 0 {
-            zklock::internal::on_forgotten(super::forgotten::warn);
+            zklock::internal::on_forgotten(crate::forgotten::warn);
             return Ok(());
         }
         Err(PyImportError::new_err(
@@ -71,43 +49,67 @@ mod _zklock {
     }
 
     #[pymodule_export]
-    use super::{
-        acquirable::{
-            Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, start_acquire, take_newest,
-        },
-        arguments::{ReleaseTimeout, Timeout},
-        callbacks::{next_callback, report_unraisable},
-        client::{
-            Client, lazy_client, start_break_lock, start_close, start_connect, start_get, start_revoke,
-            start_set_shared_count,
-        },
-        contender::Contender,
-        election::{
-            Candidate, Election, Lead, Leaders, Leadership, keep, observe, start_campaign, start_candidates,
-            start_leader, start_next_leader,
-        },
-        health::{Health, HoldReport, WaitReport, dump, dump_on},
-        identity::Tls,
-        lease::{Lease, pin, start_wait_lost},
-        leases::Leases,
-        level::{Leaving, Level, start_release},
-        lock::{Lock, start_contenders, start_locked},
-        log::next_events,
-        multi::MultiLock,
-        mutex::Mutex,
-        node_data::NodeData,
-        notice::{Notice, TellEventLoop},
-        owner::Owner,
-        pending::Pending,
-        rwlock::ReadWriteLock,
-        scope::{Scopes, Site},
-        semaphore::{Semaphore, start_acquire_many},
-        server_report::ServerReport,
-        shutdown::shutdown,
-        stats::{Histogram, Stats},
-        testing::Server,
-        transaction::{Transaction, start_commit},
+    use crate::args::arguments::{ReleaseTimeout, Timeout};
+    #[pymodule_export]
+    use crate::args::credentials::Tls;
+    #[pymodule_export]
+    use crate::bridge::log::next_events;
+    #[pymodule_export]
+    use crate::bridge::owner::Owner;
+    #[pymodule_export]
+    use crate::bridge::pending::Pending;
+    #[pymodule_export]
+    use crate::callbacks::{next_callback, report_unraisable};
+    #[pymodule_export]
+    use crate::client::{
+        Client, lazy_client, start_break_lock, start_close, start_connect, start_get, start_revoke,
+        start_set_shared_count,
     };
+    #[pymodule_export]
+    use crate::contender::Contender;
+    #[pymodule_export]
+    use crate::health::{Health, HoldReport, WaitReport, dump, dump_on};
+    #[pymodule_export]
+    use crate::locks::acquire::{
+        Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, start_acquire, take_newest,
+    };
+    #[pymodule_export]
+    use crate::locks::acquired::{Leaving, Level, start_release};
+    #[pymodule_export]
+    use crate::locks::election::{
+        Candidate, Election, Lead, Leaders, Leadership, keep, observe, start_campaign, start_candidates,
+        start_leader, start_next_leader,
+    };
+    #[pymodule_export]
+    use crate::locks::lease::{Lease, pin, start_wait_lost};
+    #[pymodule_export]
+    use crate::locks::leases::Leases;
+    #[pymodule_export]
+    use crate::locks::lock::{Lock, start_contenders, start_locked};
+    #[pymodule_export]
+    use crate::locks::multi::MultiLock;
+    #[pymodule_export]
+    use crate::locks::mutex::Mutex;
+    #[pymodule_export]
+    use crate::locks::rwlock::ReadWriteLock;
+    #[pymodule_export]
+    use crate::locks::scope::{Scopes, Site};
+    #[pymodule_export]
+    use crate::locks::semaphore::{Semaphore, start_acquire_many};
+    #[pymodule_export]
+    use crate::node_data::NodeData;
+    #[pymodule_export]
+    use crate::notice::{Notice, TellEventLoop};
+    #[pymodule_export]
+    use crate::server_report::ServerReport;
+    #[pymodule_export]
+    use crate::shutdown::shutdown;
+    #[pymodule_export]
+    use crate::stats::{Histogram, Stats};
+    #[pymodule_export]
+    use crate::testing::Server;
+    #[pymodule_export]
+    use crate::transaction::{Transaction, start_commit};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name that Python expects")]

@@ -6,7 +6,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use zklock::internal::Escaped;
 
-use crate::pending::IntoPython;
+use crate::bridge::pending::IntoPython;
 
 /// The data of a node and its version, as `Client.get()` read them. Does not change.
 ///

@@ -12,11 +12,13 @@ use pyo3::types::{PyString, PyWeakrefReference};
 use zklock::internal::ForkGuard;
 use zklock::{ErrorKind, Leaders, States};
 
+use crate::bridge::delivery_thread::Deliver;
+use crate::bridge::log;
+use crate::bridge::pending::IntoPython;
+use crate::bridge::{delivery_thread, gevent};
 use crate::callbacks::Caller;
-use crate::deliver::{self, Deliver};
 use crate::errors::{Failure, Result};
-use crate::pending::IntoPython;
-use crate::{callbacks, exit, greenlets, log};
+use crate::{callbacks, exit};
 
 /// A callback registered with a method such as `Lease.on_lost` or `Client.on_state`.
 ///
@@ -153,16 +155,16 @@ impl Notice {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        py.import("zklock._functions")?.call_method1("check_callback", (&callable,))?;
+        py.import("zklock._decorators")?.call_method1("check_callback", (&callable,))?;
         exit::pause(py)?;
         log::refresh(py)?;
-        let (callable, by) = match greenlets::callback(py, &callable)? {
+        let (callable, by) = match gevent::callback(py, &callable)? {
             Some(in_greenlet) => (in_greenlet, By::Delivery),
             None if callable.bind(py).is_instance_of::<TellEventLoop>() => (callable, By::Delivery),
             None => (callable, By::Callbacks),
         };
         match by {
-            By::Delivery => deliver::start()?,
+            By::Delivery => delivery_thread::start()?,
             By::Callbacks => callbacks::start(py)?,
         }
         let callable =
@@ -238,7 +240,7 @@ impl Wake for Shared {
     fn wake(self: Arc<Self>) {
         match self.by {
             By::Callbacks => callbacks::send(self),
-            By::Delivery => deliver::send(self),
+            By::Delivery => delivery_thread::send(self),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::{callbacks, deliver, exit, log};
+use crate::bridge::delivery_thread;
+use crate::bridge::log;
+use crate::{callbacks, exit};
 
 /// How long the end of the process may wait for servers to acknowledge that its clients are closed.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -24,7 +26,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
     log::end(py, LIMIT);
     let daemons = has_other_threads(py).unwrap_or(true);
     py.detach(|| {
-        deliver::stop(LIMIT);
+        delivery_thread::stop(LIMIT);
         if daemons {
             std::thread::sleep(GRACE);
         }
@@ -35,7 +37,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
 fn has_other_threads(py: Python<'_>) -> PyResult<bool> {
     let mut others = 0;
     for thread in py.import("threading")?.call_method0("enumerate")?.try_iter()? {
-        others += u32::from(!thread?.getattr("name")?.eq(deliver::NAME)?);
+        others += u32::from(!thread?.getattr("name")?.eq(delivery_thread::NAME)?);
     }
     Ok(others > 1)
 }

@@ -10,7 +10,7 @@ use zklock::ErrorKind;
 use zklock::internal::{ForkGuard, bad_argument, error};
 use zklock_embedded::{Settings, TestServer};
 
-use crate::arguments::PYTHON;
+use crate::args::arguments::PYTHON;
 use crate::errors::{Failure, Result};
 use crate::modules::interned;
 

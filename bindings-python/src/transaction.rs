@@ -3,10 +3,10 @@
 use pyo3::prelude::*;
 use zklock::internal::{TransactionBuilder, parse_version};
 
+use crate::args::text::{Path, Text};
+use crate::bridge::block_on::block_on;
+use crate::bridge::pending::Pending;
 use crate::errors::Result;
-use crate::pending::Pending;
-use crate::text::{Path, Text};
-use crate::wait::block_on;
 
 /// Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
 ///

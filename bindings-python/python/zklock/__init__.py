@@ -111,8 +111,8 @@ __all__ = [
 if "gevent._hub_local" in _sys.modules:
     # What the first waits need. Several native threads would import it at once: where the process is patched,
     # the locks of imports are gevent's, and such a thread can wait for one for ever.
-    from zklock import _children as _children
     from zklock import _gevent as _gevent
+    from zklock import _multiprocessing as _multiprocessing
 
 # Locks that a process leaves behind are then free at once, not only after the session time-out.
 _atexit.register(_zklock.shutdown)

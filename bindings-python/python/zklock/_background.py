@@ -6,10 +6,10 @@ import os
 import threading
 from collections.abc import Callable
 
-from zklock import _native
+from zklock import _unpatched_threading
 
 # A greenlet that runs in it must not be taken for it.
-_get_ident = _native.original("get_ident")
+_get_ident = _unpatched_threading.original("get_ident")
 
 
 class Background:
@@ -25,15 +25,15 @@ class Background:
     def _reset(self) -> None:
         self._ident: int | None = None
         # Locked until the thread has ended, or cannot start; not a greenlet's lock.
-        self._running = _native.original("allocate_lock")()
+        self._running = _unpatched_threading.original("allocate_lock")()
         self._running.acquire()
 
     def begin(self) -> None:
         """Begin to work."""
         try:
-            if _native.is_patched():
+            if _unpatched_threading.is_patched():
                 # `threading` would start a greenlet of the calling thread, which would never go on.
-                _native.original("start_new_thread")(self._run, ())
+                _unpatched_threading.original("start_new_thread")(self._run, ())
             else:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
         except BaseException:

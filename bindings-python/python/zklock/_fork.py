@@ -10,16 +10,16 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from zklock import _native
+from zklock import _unpatched_threading
 
 # How long a fork waits, in seconds. A handler may itself wait for something the forking thread has locked.
 _LIMIT = 1.0
 
 # Only the holder of the first lock waits for the second, so a fork comes next, however many events there are.
 # The system's locks: where gevent runs, it is a thread that logs and a greenlet that forks.
-_next = _native.original("allocate_lock")()
+_next = _unpatched_threading.original("allocate_lock")()
 # Reentrant, because a handler may itself fork.
-_at_work = _native.original("RLock")()
+_at_work = _unpatched_threading.original("RLock")()
 
 
 @contextlib.contextmanager
@@ -45,7 +45,10 @@ def _end() -> None:
 
 def _begin_anew() -> None:
     global _next, _at_work
-    _next, _at_work = _native.original("allocate_lock")(), _native.original("RLock")()
+    _next, _at_work = (
+        _unpatched_threading.original("allocate_lock")(),
+        _unpatched_threading.original("RLock")(),
+    )
 
 
 os.register_at_fork(before=lambda: _begin(_LIMIT), after_in_parent=_end, after_in_child=_begin_anew)

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 from opentelemetry.trace import Span, StatusCode, Tracer, TracerProvider, get_tracer
 
-from zklock import Client, Health, Lease, Lock, LockTimeout, Stats, __version__, _observed
+from zklock import Client, Health, Lease, Lock, LockTimeout, Stats, __version__, _exporters
 from zklock import aio as _aio
 
 __all__ = ["observe", "traced", "traced_aio"]
@@ -133,7 +133,7 @@ def observe(
     few values; without it there is no such attribute.
     """
     meter = get_meter("zklock", __version__, meter_provider)
-    export = _Export(_observed.by_name(clients))
+    export = _Export(_exporters.by_name(clients))
 
     def counter(name: str, values: _Values, text: str) -> None:
         meter.create_observable_counter(f"zklock.{name}", [export.callback(values)], description=text)
@@ -147,25 +147,25 @@ def observe(
     def how_long(seconds: Callable[[Health], float]) -> _Values:
         return lambda _, health: [(seconds(health), {})]
 
-    def by_mode(reports: Callable[[Health], _observed.Reports]) -> _Values:
+    def by_mode(reports: Callable[[Health], _exporters.Reports]) -> _Values:
         return lambda _, health: [
             (number, {"mode": mode} if where is None else {"mode": mode, "path": where})
-            for (mode, where), number in _observed.by_mode(reports(health), path).items()
+            for (mode, where), number in _exporters.by_mode(reports(health), path).items()
         ]
 
-    for field, text in _observed.COUNTS.items():
+    for field, text in _exporters.COUNTS.items():
         counter(field, count(field), text)
-    counter("losses", lambda stats, _: _each(stats.losses_by_reason, "reason"), _observed.LOSSES)
-    counter("requests", lambda stats, _: _each(stats.requests, "kind"), _observed.REQUESTS)
-    for field, (reports, text) in _observed.REPORTS.items():
+    counter("losses", lambda stats, _: _each(stats.losses_by_reason, "reason"), _exporters.LOSSES)
+    counter("requests", lambda stats, _: _each(stats.requests, "kind"), _exporters.REQUESTS)
+    for field, (reports, text) in _exporters.REPORTS.items():
         gauge(field, by_mode(reports), text)
     gauge(
         "state",
-        lambda _, health: _each({one: int(one == health.state) for one in _observed.STATES}, "state"),
-        _observed.STATE,
+        lambda _, health: _each({one: int(one == health.state) for one in _exporters.STATES}, "state"),
+        _exporters.STATE,
     )
-    gauge("responsive", lambda _, health: [(int(health.responsive), {})], _observed.RESPONSIVE)
-    for field, (seconds, text) in _observed.SECONDS.items():
+    gauge("responsive", lambda _, health: [(int(health.responsive), {})], _exporters.RESPONSIVE)
+    for field, (seconds, text) in _exporters.SECONDS.items():
         gauge(field.replace("_", "."), how_long(seconds), text, "s")
 
 
@@ -184,7 +184,7 @@ class _Export:
     of them is asked again.
     """
 
-    def __init__(self, clients: Mapping[str, _observed.AnyClient]) -> None:
+    def __init__(self, clients: Mapping[str, _exporters.AnyClient]) -> None:
         self._clients = clients
         self._read: dict[str, tuple[Stats, Health]] = {}
         self._asked: set[_Values] = set()

@@ -19,7 +19,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector as _Collector
 
-from zklock import Client, Histogram, _observed
+from zklock import Client, Histogram, _exporters
 from zklock import aio as _aio
 
 __all__ = ["Collector"]
@@ -49,7 +49,7 @@ class Collector(_Collector):
         *,
         path: Callable[[str], str] | None = None,
     ) -> None:
-        self._clients = _observed.by_name(clients)
+        self._clients = _exporters.by_name(clients)
         self._path = path
 
     def collect(self) -> Iterator[Metric]:
@@ -59,13 +59,13 @@ class Collector(_Collector):
         ['zklock_acquisitions', 'zklock_busy']
         """
         stats = {name: client.stats() for name, client in self._clients.items()}
-        for field, text in _observed.COUNTS.items():
+        for field, text in _exporters.COUNTS.items():
             counter = CounterMetricFamily(f"zklock_{field}", text, labels=["client"])
             for name, numbers in stats.items():
                 counter.add_metric([name], getattr(numbers, field))
             yield counter
-        losses = CounterMetricFamily("zklock_losses", _observed.LOSSES, labels=["client", "reason"])
-        requests = CounterMetricFamily("zklock_requests", _observed.REQUESTS, labels=["client", "kind"])
+        losses = CounterMetricFamily("zklock_losses", _exporters.LOSSES, labels=["client", "reason"])
+        requests = CounterMetricFamily("zklock_requests", _exporters.REQUESTS, labels=["client", "kind"])
         wait = HistogramMetricFamily(
             "zklock_wait_seconds",
             "How long the acquisitions took, from the call to the grant.",
@@ -86,22 +86,22 @@ class Collector(_Collector):
 
     def _health(self) -> Iterator[Metric]:
         health = {name: client.health() for name, client in self._clients.items()}
-        state = GaugeMetricFamily("zklock_state", _observed.STATE, labels=["client", "state"])
-        responsive = GaugeMetricFamily("zklock_responsive", _observed.RESPONSIVE, labels=["client"])
+        state = GaugeMetricFamily("zklock_state", _exporters.STATE, labels=["client", "state"])
+        responsive = GaugeMetricFamily("zklock_responsive", _exporters.RESPONSIVE, labels=["client"])
         for name, now in health.items():
-            for one in _observed.STATES:
+            for one in _exporters.STATES:
                 state.add_metric([name, one], float(one == now.state))
             responsive.add_metric([name], float(now.responsive))
         yield from (state, responsive)
-        for field, (seconds, text) in _observed.SECONDS.items():
+        for field, (seconds, text) in _exporters.SECONDS.items():
             gauge = GaugeMetricFamily(f"zklock_{field}_seconds", text, labels=["client"])
             for name, now in health.items():
                 gauge.add_metric([name], seconds(now))
             yield gauge
-        for field, (reports, text) in _observed.REPORTS.items():
+        for field, (reports, text) in _exporters.REPORTS.items():
             gauge = GaugeMetricFamily(f"zklock_{field}", text, labels=["client", "mode", "path"])
             for name, now in health.items():
-                counts = _observed.by_mode(reports(now), self._path)
+                counts = _exporters.by_mode(reports(now), self._path)
                 # Without any there is a zero: no series at all would mean that nobody was asked.
                 for (mode, path), count in (counts or {("mutex", None): 0}).items():
                     gauge.add_metric([name, mode, path or ""], count)

@@ -32,7 +32,7 @@ use crate::lease::owner::Owner;
 use crate::lease::{EnterOutcome, Lease};
 use crate::metrics::recorder::WaitTimer;
 use crate::queue::contender::{Contender, ContenderInfo};
-use crate::queue::{JoinId, Kind, Naming};
+use crate::queue::{Intent, JoinId, Kind, Naming};
 use crate::runtime::fork::PerProcess;
 
 /// How a lock behaves, whatever its kind.
@@ -181,52 +181,69 @@ impl Lock {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
-        // Only the pending part takes room in this future, which is moved to where it is awaited.
-        let pending = match self.request(owner, patience.into())? {
-            Acquiring::Granted(lease) => return Ok(lease),
-            Acquiring::Pending(pending) => pending,
+        let timeout = patience.into();
+        let intent = match self.enter(owner, self.0.kind, timeout.intent())? {
+            EnterOutcome::Reentered(lease) => return Ok(lease),
+            EnterOutcome::Queues(intent) => intent,
         };
+        // Only the wait takes room in this future, which is moved to where it is awaited.
+        let pending = self.queue_up(owner, self.0.kind, intent, timeout, WaitTimer::begin())?;
         pending.await
     }
 
-    /// Asks for the lock; await the returned value for the outcome.
-    pub(crate) fn request(&self, owner: Owner, patience: Timeout) -> Result<Acquiring> {
-        self.request_as(owner, self.0.kind, patience, WaitTimer::begin)
+    /// Asks for the lock: what an owner that holds it gets at once, or the wait.
+    pub(crate) fn request(&self, owner: Owner, timeout: Timeout) -> Result<Acquiring> {
+        Ok(match self.enter(owner, self.0.kind, timeout.intent())? {
+            EnterOutcome::Reentered(lease) => Acquiring::Granted(lease),
+            EnterOutcome::Queues(intent) => {
+                // A re-entry does not pay for reading the clock.
+                let wait = WaitTimer::begin();
+                Acquiring::Pending(self.queue_up(owner, self.0.kind, intent, timeout, wait)?)
+            }
+        })
     }
 
-    /// Asks for the lock, as a contender of this kind, for a caller that has waited like that. A re-entry does not pay for reading the clock.
-    pub(crate) fn request_as(
-        &self,
-        owner: Owner,
-        kind: Kind,
-        patience: Timeout,
-        wait: impl FnOnce() -> WaitTimer,
-    ) -> Result<Acquiring> {
-        self.resolved(|resolved| self.request_of(resolved, owner, kind, patience, wait))
+    /// Asks for the lock as a contender of this kind, whose owner holds nothing, for a caller that has waited like that.
+    pub(crate) fn request_as(&self, kind: Kind, timeout: Timeout, wait: WaitTimer) -> Result<PendingAcquire> {
+        self.queue_up(Owner::new(), kind, timeout.intent(), timeout, wait)
     }
 
-    fn request_of(
-        &self,
-        resolved: &Arc<Resolved>,
-        owner: Owner,
-        kind: Kind,
-        patience: Timeout,
-        wait: impl FnOnce() -> WaitTimer,
-    ) -> Result<Acquiring> {
-        let Resolved { client, holds } = &**resolved;
+    /// One level more for `owner` if it holds the lock.
+    pub(crate) fn reenter(&self, owner: Owner) -> Result<Option<Lease>> {
+        // The intent matters only to an owner that queues.
+        Ok(match self.enter(owner, self.0.kind, Timeout::Forever.intent())? {
+            EnterOutcome::Reentered(lease) => Some(lease),
+            EnterOutcome::Queues(_) => None,
+        })
+    }
+
+    /// Decides whether the owner re-enters. Its hold now counts, and not its hold when the driver receives the request: a
+    /// writer that asks to read and then releases keeps the lock.
+    fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         // Without this option every acquire is by another owner, and waits.
+        if !self.0.manner.reentrant {
+            return Ok(EnterOutcome::Queues(intent));
+        }
+        self.resolved(|resolved| resolved.holds.enter(owner, kind, intent))
+    }
+
+    /// Sends the request to the driver.
+    fn queue_up(
+        &self,
+        owner: Owner,
+        kind: Kind,
+        intent: Intent,
+        timeout: Timeout,
+        wait: WaitTimer,
+    ) -> Result<PendingAcquire> {
+        let resolved = self.resolve()?;
+        let client = &resolved.client;
         let owner = if self.0.manner.reentrant { owner } else { Owner::new() };
-        // What the owner holds now decides, not what it holds when the driver receives this: a writer that asks to read
-        // and then releases keeps the lock.
-        let intent = match holds.enter(owner, kind, patience.intent())? {
-            EnterOutcome::Reentered(lease) => return Ok(Acquiring::Granted(lease)),
-            EnterOutcome::Queues(intent) => intent,
-        };
         let (reply, outcome) = oneshot::channel();
-        let (join, wait) = (client.next_join(), wait());
+        let join = client.next_join();
         client.send(Command::Join(AcquireAttempt {
             join,
-            holds: Arc::clone(holds),
+            holds: Arc::clone(&resolved.holds),
             claim: AcquireRequest {
                 max_hold: self.0.manner.max_hold,
                 ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait))
@@ -236,25 +253,11 @@ impl Lock {
             label: self.0.manner.label.clone(),
             naming: self.0.manner.naming,
             data: self.node_data(client.options()).into(),
-            deadline: Deadline::after(patience),
+            deadline: Deadline::after(timeout),
             reply,
         }))?;
-        let leave = LeaveOnDrop { resolved: Arc::clone(resolved), join: Some(join) };
-        Ok(Acquiring::Pending(PendingAcquire { outcome, leave }))
-    }
-
-    /// One level more for `owner` if it holds the lock; asks for nothing otherwise.
-    pub(crate) fn reenter(&self, owner: Owner) -> Result<Option<Lease>> {
-        if !self.0.manner.reentrant {
-            return Ok(None);
-        }
-        // The intent matters only to an owner that queues.
-        self.resolved(|resolved| {
-            Ok(match resolved.holds.enter(owner, self.0.kind, Timeout::Forever.intent())? {
-                EnterOutcome::Reentered(lease) => Some(lease),
-                EnterOutcome::Queues(_) => None,
-            })
-        })
+        let leave = LeaveOnDrop { resolved, join: Some(join) };
+        Ok(PendingAcquire { outcome, leave })
     }
 
     /// The data of a new node.
@@ -404,15 +407,6 @@ pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
 pub(crate) enum Acquiring {
     Granted(Lease),
     Pending(PendingAcquire),
-}
-
-impl Acquiring {
-    pub(crate) async fn granted(self) -> Result<Lease> {
-        match self {
-            Self::Granted(lease) => Ok(lease),
-            Self::Pending(pending) => pending.await,
-        }
-    }
 }
 
 /// An acquire that the driver has not answered yet. Dropping it leaves the queue.

@@ -9,9 +9,9 @@ from types import CoroutineType, TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 
 from zklock import _zklock
+from zklock._decorators import guarded_async
 from zklock._errors import LockTimeout
-from zklock._functions import guarded_async
-from zklock.aio._calls import Answer
+from zklock.aio._awaitables import Answer
 from zklock.aio._lease import Lease, Leases
 from zklock.aio._scope import Scope, left
 from zklock.aio._tasks import outcome, represent, this_task, this_task_if_any, this_task_or_callback

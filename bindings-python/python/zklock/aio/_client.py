@@ -11,7 +11,7 @@ from typing import Any, Self, final
 from zklock import _zklock
 from zklock._errors import Forked
 from zklock._zklock import NodeData, Notice
-from zklock.aio._calls import Begun
+from zklock.aio._awaitables import Begun
 from zklock.aio._tasks import call_soon, outcome, represent
 
 

@@ -12,7 +12,7 @@ from weakref import ref
 from zklock import _zklock
 from zklock._errors import Forked, NotHeld
 from zklock._zklock import Notice
-from zklock.aio._calls import Begun
+from zklock.aio._awaitables import Begun
 from zklock.aio._tasks import call, call_soon, outcome, represent
 from zklock.aio._transaction import Transaction
 

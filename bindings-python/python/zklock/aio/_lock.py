@@ -7,7 +7,7 @@ from typing import Any, Literal, final
 
 from zklock import _zklock
 from zklock.aio._acquirable import Acquirable
-from zklock.aio._calls import Answer
+from zklock.aio._awaitables import Answer
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Lease
 from zklock.aio._tasks import outcome, represent

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import final
 
 from zklock import _zklock
-from zklock.aio._calls import Answer
+from zklock.aio._awaitables import Answer
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Leases
 from zklock.aio._lock import Lock

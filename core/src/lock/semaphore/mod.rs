@@ -16,7 +16,6 @@ use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
-use crate::lease::owner::Owner;
 use crate::lock::options::LockOptions;
 use crate::lock::{Lock, LockSettings, Resolved, busy_is_none};
 use crate::metrics::recorder::WaitTimer;
@@ -246,11 +245,8 @@ impl Semaphore {
                 Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
             };
-            let turn = self
-                .turns
-                .request_as(Owner::new(), Kind::Exclusive, time, || WaitTimer { counts: false, ..wait })?
-                .granted()
-                .await;
+            let turn =
+                self.turns.request_as(Kind::Exclusive, time, WaitTimer { counts: false, ..wait })?.await;
             let turn = match turn {
                 // Nothing is known of the turn without an answer: a try asks again until its bound.
                 Err(error) if patience.is_try() && error.is_unanswered() => {
@@ -322,11 +318,11 @@ impl Semaphore {
             let mut requests = Vec::new();
             for _ in 0..count {
                 let kind = Kind::Permit(permits);
-                requests.push(self.leases.request_as(Owner::new(), kind, deadline.left(), || wait)?);
+                requests.push(self.leases.request_as(kind, deadline.left(), wait)?);
             }
             let mut leases = Leases::default();
             for request in requests {
-                leases.push(request.granted().await?);
+                leases.push(request.await?);
             }
             // A permit that was granted before the others may have been lost while those were waited for: then all are
             // returned, and requested again.

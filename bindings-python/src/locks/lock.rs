@@ -5,13 +5,13 @@ use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
 use zklock::internal::{self, Escaped, shown_hosts};
 
-use crate::acquirable::{Acquirable, Requested, SavedLevels, Target};
+use crate::bridge::block_on::block_on;
+use crate::bridge::gevent::caller;
+use crate::bridge::pending::{Pending, operation};
 use crate::contender::Contender;
 use crate::errors::Result;
-use crate::greenlets::caller;
-use crate::pending::{Pending, operation};
-use crate::recipe::Recipe;
-use crate::wait::block_on;
+use crate::locks::acquire::{Acquirable, Requested, SavedLevels, Target};
+use crate::locks::pickle::Recipe;
 
 impl Target for AnyLock {
     fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested> {
@@ -150,7 +150,7 @@ impl Lock {
         let both = py.import("zklock._zklock")?.getattr("ReadWriteLock")?.cast_into::<PyType>()?;
         let (make, arguments) = lock.recipe.reduce(&both)?;
         let both = make.call1(arguments.cast_into::<PyTuple>()?)?;
-        let take_half = py.import("zklock._copies")?.getattr("half")?;
+        let take_half = py.import("zklock._pickle")?.getattr("half")?;
         Ok((take_half, (both, half).into_pyobject(py)?.into_any()))
     }
 

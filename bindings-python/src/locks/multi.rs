@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::internal::{Escaped, shown_hosts};
 
-use crate::acquirable::{Acquirable, Requested, Target};
+use crate::bridge::gevent::caller;
+use crate::bridge::pending::operation;
 use crate::errors::Result;
-use crate::greenlets::caller;
-use crate::lock::Lock;
-use crate::pending::operation;
+use crate::locks::acquire::{Acquirable, Requested, Target};
+use crate::locks::lock::Lock;
 
 impl Target for Arc<zklock::MultiLock> {
     fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested> {

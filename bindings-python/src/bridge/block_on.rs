@@ -12,10 +12,12 @@ use pyo3::prelude::*;
 use zklock::ErrorKind;
 use zklock::internal::{ForkGuard, error};
 
+use crate::bridge::gevent;
+use crate::bridge::gevent::Hub;
+use crate::bridge::log;
+use crate::bridge::loop_inbox::Ended;
 use crate::errors::Failure;
-use crate::greenlets::{self, Hub};
-use crate::inbox::Ended;
-use crate::{exit, log};
+use crate::exit;
 
 /// How often the main thread checks for signals while it waits. A tenth of a second is the most that Ctrl-C may
 /// take to be noticed; half of it leaves room for what the handler does.
@@ -27,10 +29,10 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     prepare(py)
 }
 
-/// Call this before something that may be done at once, and then needs nothing of what a wait needs.
+/// The same where a wait may follow: refuses what cannot wait.
 pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
-    greenlets::refuse_eventlet(py)?;
-    exit::pause(py)
+    gevent::refuse_eventlet(py)?;
+    begin(py)
 }
 
 /// The output of what is done at once, such as the release of an inner level.

@@ -14,12 +14,15 @@ use pyo3::sync::PyOnceLock;
 use zklock::ErrorKind;
 use zklock::internal::{ForkGuard, error};
 
-use crate::deliver::{self, Deliver};
+use crate::bridge::delivery_thread;
+use crate::bridge::delivery_thread::Deliver;
+use crate::bridge::log;
+use crate::bridge::loop_inbox::Ended;
+use crate::bridge::owner;
+use crate::bridge::owner::{Left, Owner};
 use crate::errors::Failure;
-use crate::inbox::Ended;
+use crate::exit;
 use crate::modules::{imported, interned, once};
-use crate::owner::{self, Left, Owner};
-use crate::{exit, log};
 
 /// What is needed of `zklock/_gevent.py`.
 struct Gevent {
@@ -102,7 +105,7 @@ pub(crate) fn caller(py: Python<'_>) -> PyResult<zklock::Owner> {
 /// Has a callback called in a greenlet of its own, if the calling thread has greenlets: what they may call, such as a
 /// patched `Event.set` or our own waits, belongs there. Otherwise None.
 pub(crate) fn callback(py: Python<'_>, callable: &Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
-    let Some(gevent) = gevent(py)?.filter(|_| !deliver::is_thread_of_ours()) else { return Ok(None) };
+    let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else { return Ok(None) };
     let called = gevent.in_greenlet.call1(py, (callable, exit::is_main_thread(py)?))?;
     Ok((!called.is(callable)).then_some(called))
 }
@@ -118,7 +121,9 @@ impl<'py> Hub<'py> {
     /// threads never wait in a hub, even if a callback made one: the delivery thread would have to wake itself.
     pub(crate) fn of_this_thread(py: Python<'py>) -> PyResult<Option<Self>> {
         refuse_eventlet(py)?;
-        let Some(gevent) = gevent(py)?.filter(|_| !deliver::is_thread_of_ours()) else { return Ok(None) };
+        let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else {
+            return Ok(None);
+        };
         let hub = gevent.hub.bind(py).call0()?;
         Ok((!hub.is_none()).then_some(Self { hub, gevent }))
     }
@@ -146,7 +151,7 @@ impl<'py> Hub<'py> {
         }
         let py = self.hub.py();
         log::refresh(py)?;
-        deliver::start().map_err(PyErr::from)?;
+        delivery_thread::start().map_err(PyErr::from)?;
         let origin = ForkGuard::new();
         let give_up = claim.map(|claim| Bound::new(py, GiveUp { claim, origin })).transpose()?;
         let parker = self.gevent.parker.bind(py).call1((&self.hub, give_up))?;
@@ -253,7 +258,7 @@ impl Unpark {
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        deliver::send(self);
+        delivery_thread::send(self);
     }
 }
 

@@ -5,10 +5,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use zklock::ClientSource;
 
-use crate::arguments::PYTHON;
+use crate::args::arguments::PYTHON;
+use crate::args::text::{Hosts, Text};
 use crate::client::Client;
 use crate::errors::Failure;
-use crate::text::{Hosts, Text};
 
 /// A client, a hosts string, or None for the default hosts.
 pub(crate) struct Source {

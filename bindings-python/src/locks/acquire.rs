@@ -9,18 +9,18 @@ use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
 use zklock::internal::{self, Acquired, AcquiredStack, Exit, SuspendedLevel, collectable};
 
-use crate::arguments::{Blocking, Timeout, bounded_patience, release_patience};
+use crate::args::arguments::{Blocking, Timeout, bounded_patience, release_patience};
+use crate::bridge::block_on::block_to_own;
+use crate::bridge::gevent::{Caller, caller};
+use crate::bridge::owner::Owner;
+use crate::bridge::pending::{IntoPython, Operation, Pending};
+use crate::bridge::{asyncio_tasks, block_on};
 use crate::errors::{Failure, Result};
-use crate::exit;
-use crate::greenlets::{Caller, caller};
-use crate::lease::Lease;
-use crate::level::{self, Level};
-use crate::lock_levels::{Handle, LockLevels};
-use crate::owner::Owner;
-use crate::pending::{IntoPython, Operation, Pending};
-use crate::scope::{self, Beginner, Scope, Site};
-use crate::tasks;
-use crate::wait::{self, block_to_own};
+use crate::locks::acquired::Level;
+use crate::locks::lease::Lease;
+use crate::locks::lock_levels::{Handle, LockLevels};
+use crate::locks::scope::{Beginner, Scope, Site};
+use crate::locks::{acquired, scope};
 
 /// What is acquired.
 pub(crate) trait Target: Send + Sync {
@@ -71,12 +71,12 @@ impl Acquirable {
 
     /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
     fn acquire_level(&self, py: Python<'_>, patience: zklock::Timeout) -> Result<()> {
-        if tasks::in_event_loop(py)? {
+        if asyncio_tasks::in_event_loop(py)? {
             return self.take(py, patience, None).map(drop);
         }
         let caller = Caller::find(py)?;
         let owner = caller.owner();
-        wait::admit(py)?;
+        block_on::admit(py)?;
         let operation = match self.target.request(owner, patience)? {
             Requested::Granted(lease) => {
                 let lease = Arc::new(collectable(lease));
@@ -102,16 +102,16 @@ impl Acquirable {
     ) -> Result<Py<PyAny>> {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
-        let in_event_loop = tasks::in_event_loop(py)?;
+        let in_event_loop = asyncio_tasks::in_event_loop(py)?;
         if in_event_loop
             && self.target.owned_by(owner)?
             && let Some(newest) = self.newest(py, owner)?
         {
-            tasks::warn_of_another(py, &newest)?;
+            asyncio_tasks::warn_of_another(py, &newest)?;
         }
         let lease = self.take_as(py, owner, patience)?;
         if in_event_loop {
-            tasks::remember(py, &lease)?;
+            asyncio_tasks::remember(py, &lease)?;
         }
         let scope = match scope {
             Some(site) => Some((site, Scope::of_caller(py, lease.clone_ref(py))?)),
@@ -126,7 +126,7 @@ impl Acquirable {
     }
 
     fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Timeout) -> Result<Py<PyAny>> {
-        wait::admit(py)?;
+        block_on::admit(py)?;
         Ok(match self.target.request(owner, patience)? {
             Requested::Granted(lease) => lease.into_python(py)?,
             Requested::Pending(operation) => block_to_own(py, operation)??(py)?,
@@ -167,7 +167,7 @@ impl Acquirable {
         }
         // The newest first. Somebody else may have released one meanwhile, which does no harm.
         for acquired in saved.iter().rev().filter_map(SuspendedLevel::releasable) {
-            match level::release(py, &**acquired, zklock::Timeout::Forever) {
+            match acquired::release(py, &**acquired, zklock::Timeout::Forever) {
                 Err(Failure::Python(error)) => return Err(error.into()),
                 Ok(()) | Err(Failure::Zklock(_)) => (),
             }
@@ -302,7 +302,7 @@ impl Acquirable {
         let owner = caller(py)?;
         let taken = self.levels.take_acquired(owner);
         let (acquired, _left) = taken.ok_or_else(|| self.not_held(owner, "thread"))?;
-        level::release(py, &*acquired, patience)
+        acquired::release(py, &*acquired, patience)
     }
 
     /// A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
@@ -370,7 +370,7 @@ pub(crate) struct SavedLevels(Mutex<Vec<SuspendedLevel<Handle, Scope>>>);
 
 /// A function whose calls are scopes.
 fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    scope.py().import("zklock._functions")?.call_method1("guarded", (scope, function))
+    scope.py().import("zklock._decorators")?.call_method1("guarded", (scope, function))
 }
 
 /// What the locks' `hold()` returns: a context manager, and a decorator.
@@ -437,7 +437,7 @@ pub(crate) fn start_acquire(
     owner: &Owner,
     patience: &Timeout,
 ) -> Result<Py<PyAny>> {
-    exit::pause(py)?;
+    block_on::begin(py)?;
     Ok(match lock.target.request(owner.id, patience.0)? {
         Requested::Granted(lease) => lease.into_python(py)?,
         Requested::Pending(operation) => Py::new(py, Pending::start_operation(py, operation)?)?.into_any(),

@@ -7,20 +7,21 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use zklock::internal::{Acquired, AcquiredStack, Escaped, Exit, collectable};
 
-use crate::acquirable::raised;
-use crate::arguments::{Timeout, bounded_patience};
+use crate::args::arguments::{Timeout, bounded_patience};
+use crate::args::text::{Id, Path, Text};
+use crate::bridge::block_on::{block_on, block_to_own};
+use crate::bridge::gevent::caller;
+use crate::bridge::pending::{IntoPython, Pending};
 use crate::errors::Result;
-use crate::greenlets::caller;
-use crate::lease::{Lease, pin};
-use crate::level::Level;
+use crate::locks::acquire::raised;
+use crate::locks::acquired::Level;
+use crate::locks::client_arg::Source;
+use crate::locks::lease::{Lease, pin};
+use crate::locks::pickle::Recipe;
+use crate::locks::scope;
+use crate::locks::scope::Scope;
 use crate::modules::is_only_reference;
 use crate::notice::Notice;
-use crate::pending::{IntoPython, Pending};
-use crate::recipe::Recipe;
-use crate::scope::{self, Scope};
-use crate::source::Source;
-use crate::text::{Id, Path, Text};
-use crate::wait::{block_on, block_to_own};
 
 /// A candidate for the leadership at a path, or one who only wants to know who leads.
 ///

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use zklock::internal::AcquiredStack;
 
+use crate::bridge::owner::Left;
+use crate::locks::scope::Scope;
 use crate::modules::is_only_reference;
-use crate::owner::Left;
-use crate::scope::Scope;
 
 pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 

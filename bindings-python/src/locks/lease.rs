@@ -7,13 +7,13 @@ use pyo3::prelude::*;
 use zklock::ErrorKind;
 use zklock::internal::{self, Escaped, collectable};
 
-use crate::arguments::wait_limit;
+use crate::args::arguments::wait_limit;
+use crate::bridge::block_on::block_on_for;
+use crate::bridge::pending::{IntoPython, Pending};
 use crate::errors::Result;
-use crate::level::Level;
+use crate::locks::acquired::Level;
 use crate::notice::Notice;
-use crate::pending::{IntoPython, Pending};
 use crate::transaction::Transaction;
-use crate::wait::block_on_for;
 
 /// Proof of holding a lock, returned by a successful acquire.
 ///

@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 use zklock::internal::{Escaped, collectable_all};
 
-use crate::acquirable::raised;
-use crate::lease::Lease;
-use crate::level::Level;
-use crate::pending::IntoPython;
+use crate::bridge::pending::IntoPython;
+use crate::locks::acquire::raised;
+use crate::locks::acquired::Level;
+use crate::locks::lease::Lease;
 
 type Shared = zklock::Leases<Arc<zklock::Lease>>;
 

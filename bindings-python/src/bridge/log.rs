@@ -12,7 +12,8 @@ use pyo3::sync::PyOnceLock;
 use zklock::internal::PerProcess;
 use zklock::internal::log::{Backlog, Listener, LogLevel, Record};
 
-use crate::deliver::{self, Deliver};
+use crate::bridge::delivery_thread;
+use crate::bridge::delivery_thread::Deliver;
 use crate::exit;
 use crate::modules::attribute;
 
@@ -95,8 +96,8 @@ impl Inbox {
         let first = !std::mem::replace(&mut state.begun, true);
         drop(state);
         self.news.notify_one();
-        if first && deliver::start().is_ok() {
-            deliver::send(Arc::new(Begin));
+        if first && delivery_thread::start().is_ok() {
+            delivery_thread::send(Arc::new(Begin));
         }
     }
 

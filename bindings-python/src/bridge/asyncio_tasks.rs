@@ -23,10 +23,10 @@ pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
 
 /// Warns, once, if this task is about to re-enter a lock that another one has entered. `lease`: of the newest level.
 pub(crate) fn warn_of_another(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
-    py.import("zklock._loops")?.call_method1("warn_of_another_task", (lease,)).map(drop)
+    py.import("zklock._asyncio_misuse")?.call_method1("warn_of_another_task", (lease,)).map(drop)
 }
 
 /// Remembers which task acquired it.
 pub(crate) fn remember(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
-    py.import("zklock._loops")?.call_method1("remember", (lease,)).map(drop)
+    py.import("zklock._asyncio_misuse")?.call_method1("remember", (lease,)).map(drop)
 }

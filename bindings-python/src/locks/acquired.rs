@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use zklock::internal::{Acquired, BodyOutcome, Released, loss_to_raise};
 use zklock::{ErrorKind, Timeout};
 
-use crate::arguments::{ReleaseTimeout, release_patience};
+use crate::args::arguments::{ReleaseTimeout, release_patience};
+use crate::bridge::block_on::{at_once, block_on};
+use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
-use crate::pending::Pending;
-use crate::wait::{at_once, block_on};
 
 /// Waits for the acknowledgement of a release, if there is one: there is none of an inner level.
 fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {

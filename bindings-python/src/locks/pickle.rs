@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use zklock::internal::GivenOptions;
 
-use crate::source::Given;
+use crate::locks::client_arg::Given;
 
 /// The options of a lock, by name, without those that were not given.
 pub(crate) fn keywords<'py>(py: Python<'py>, given: &GivenOptions) -> PyResult<Bound<'py, PyDict>> {
@@ -52,7 +52,7 @@ impl Recipe {
                 "cannot copy or pickle a {name} on a client: a session belongs to one process, and credentials are not copied; create the lock on a hosts string, or create it anew on a client of the other process"
             )));
         };
-        let make = py.import("zklock._copies")?.getattr("make")?;
+        let make = py.import("zklock._pickle")?.getattr("make")?;
         let arguments = (kind, hosts, &self.path, self.options.bind(py)).into_pyobject(py)?;
         Ok((make, arguments.into_any()))
     }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pyo3::prelude::*;
 
-use crate::deliver::{self, Deliver};
+use crate::bridge::delivery_thread;
+use crate::bridge::delivery_thread::Deliver;
 use crate::exit;
 
 /// A lock object, as an owner that ends sees it.
@@ -112,8 +113,8 @@ impl Drop for ThisThread {
     fn drop(&mut self) {
         let used = self.used.take();
         // The interpreter has forgotten this thread already, so another one looks at what it left.
-        if !used.locks.is_empty() && !exit::is_ending() && deliver::start().is_ok() {
-            deliver::send(Arc::new(EndedThread { owner: self.owner, used }));
+        if !used.locks.is_empty() && !exit::is_ending() && delivery_thread::start().is_ok() {
+            delivery_thread::send(Arc::new(EndedThread { owner: self.owner, used }));
         }
     }
 }

@@ -6,14 +6,14 @@ use pyo3::prelude::*;
 use zklock::Permits;
 use zklock::internal::{GivenOptions, parse_count, parse_permits};
 
-use crate::arguments::{Blocking, PYTHON, Timeout, bounded_patience};
+use crate::args::arguments::{Blocking, PYTHON, Timeout, bounded_patience};
+use crate::args::text::{Label, Path, SharedCount, Text};
+use crate::bridge::block_on::block_to_own;
+use crate::bridge::pending::{IntoPython, Pending};
 use crate::errors::Result;
-use crate::lock::Lock;
-use crate::pending::{IntoPython, Pending};
-use crate::recipe::{Recipe, keywords};
-use crate::source::Source;
-use crate::text::{Label, Path, SharedCount, Text};
-use crate::wait::block_to_own;
+use crate::locks::client_arg::Source;
+use crate::locks::lock::Lock;
+use crate::locks::pickle::{Recipe, keywords};
 
 /// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
 ///

@@ -8,11 +8,11 @@ use pyo3::types::PyDict;
 use zklock::ErrorKind;
 use zklock::internal::{self, AcquiredStack, Exit, Exited, Frame, error};
 
+use crate::bridge::gevent;
+use crate::bridge::owner::Owner;
 use crate::errors::Result;
-use crate::greenlets;
-use crate::level::Level;
+use crate::locks::acquired::Level;
 use crate::modules::interned;
-use crate::owner::Owner;
 
 /// Of a code object: it makes generators, or asynchronous ones, which any owner may run.
 const GENERATOR: u32 = 0x20 | 0x200;
@@ -82,7 +82,7 @@ struct Mark(Arc<()>);
 impl Beginner {
     /// The calling thread or greenlet.
     pub(crate) fn caller(py: Python<'_>) -> PyResult<Self> {
-        if let Some(greenlet) = greenlets::reference(py)? {
+        if let Some(greenlet) = gevent::reference(py)? {
             return Ok(Self::Greenlet(greenlet));
         }
         // SAFETY: attached; the dictionary is borrowed from the running thread.

@@ -12,13 +12,14 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use zklock::internal::ForkGuard;
 
-use crate::arguments::wait_limit;
+use crate::args::arguments::wait_limit;
+use crate::bridge::delivery_thread::Deliver;
+use crate::bridge::log;
+use crate::bridge::loop_inbox::{Ended, Inbox, Waiting};
+use crate::bridge::{block_on, delivery_thread, loop_inbox};
 use crate::contender::Contender;
-use crate::deliver::{self, Deliver};
 use crate::errors::Result;
-use crate::inbox::{self, Ended, Inbox, Waiting};
 use crate::modules::{attribute, interned};
-use crate::{log, wait};
 
 /// The outcome of an operation of the core that has a counterpart in Python.
 pub(crate) trait IntoPython: Send + 'static {
@@ -94,14 +95,14 @@ impl Pending {
     }
 
     pub(crate) fn start_operation(py: Python<'_>, operation: Operation) -> Result<Self> {
-        wait::begin(py)?;
+        block_on::begin(py)?;
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(operation);
         let pending = Self { shared, origin: ForkGuard::new() };
         // What needs no answer from a server, such as re-entry, is done at once.
         if !pending.shared.poll(Waker::noop()) {
             log::refresh(py)?;
-            deliver::start()?;
+            delivery_thread::start()?;
             pending.shared.poll(&Waker::from(Arc::clone(&pending.shared)));
         }
         Ok(pending)
@@ -113,7 +114,7 @@ impl Pending {
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if self.shared.state().outcome.is_none() {
-            deliver::start()?;
+            delivery_thread::start()?;
             let event_loop = attribute(&RUNNING, py, "asyncio", "get_running_loop")?.call0()?;
             let future = event_loop.call_method0(interned!(py, "create_future")?)?;
             let waiting = Waiting { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
@@ -132,7 +133,7 @@ impl Pending {
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool> {
         let ended = poll_fn(|context| self.shared.ended(context));
         let claim = Arc::clone(&self.shared);
-        Ok(wait::block_on_for(py, ended, wait_limit(timeout)?, Some(claim))?.unwrap_or_default())
+        Ok(block_on::block_on_for(py, ended, wait_limit(timeout)?, Some(claim))?.unwrap_or_default())
     }
 
     /// The outcome, or its exception.
@@ -220,13 +221,13 @@ impl Deliver for Shared {
             return true;
         }
         let waiting = self.state().waiting.take();
-        waiting.is_none_or(|waiting| inbox::tell(self, waiting))
+        waiting.is_none_or(|waiting| loop_inbox::tell(self, waiting))
     }
 }
 
 impl Wake for Shared {
     /// Called on the core's thread, which has no time for more than this.
     fn wake(self: Arc<Self>) {
-        deliver::send(self);
+        delivery_thread::send(self);
     }
 }

@@ -3,12 +3,12 @@
 use pyo3::prelude::*;
 use zklock::internal::GivenOptions;
 
-use crate::arguments::PYTHON;
+use crate::args::arguments::PYTHON;
+use crate::args::text::{Label, Path, Text};
 use crate::errors::Result;
-use crate::lock::Lock;
-use crate::recipe::{Recipe, keywords};
-use crate::source::Source;
-use crate::text::{Label, Path, Text};
+use crate::locks::client_arg::Source;
+use crate::locks::lock::Lock;
+use crate::locks::pickle::{Recipe, keywords};
 
 /// A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
 ///

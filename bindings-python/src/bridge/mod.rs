@@ -1,0 +1,10 @@
+//! What waits: threads, asyncio tasks and greenlets, and the threads that deliver outcomes to them.
+
+pub(crate) mod asyncio_tasks;
+pub(crate) mod block_on;
+pub(crate) mod delivery_thread;
+pub(crate) mod gevent;
+pub(crate) mod log;
+mod loop_inbox;
+pub(crate) mod owner;
+pub(crate) mod pending;

@@ -1,0 +1,16 @@
+//! The classes of locks and leases, and the functions that acquire and release.
+
+pub(crate) mod acquire;
+pub(crate) mod acquired;
+pub(crate) mod client_arg;
+pub(crate) mod election;
+pub(crate) mod lease;
+pub(crate) mod leases;
+pub(crate) mod lock;
+mod lock_levels;
+pub(crate) mod multi;
+pub(crate) mod mutex;
+mod pickle;
+pub(crate) mod rwlock;
+pub(crate) mod scope;
+pub(crate) mod semaphore;
