@@ -160,6 +160,12 @@ def test_s136_a_wrong_password(surface: str, secured: Secured, start: Start, log
         assert proxy.next_number() == 2, "one connection"
 
 
+def test_s136_a_right_password(surface: str, secured: Secured, start: Start) -> None:
+    with Proxy(secured.server.hosts) as proxy:
+        start(surface).connect(proxy.hosts, sasl=LOGIN)
+        assert proxy.next_number() == 2, "one connection"
+
+
 def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -> None:
     worker = start(surface)
     with secured_server() as own:

@@ -117,6 +117,20 @@ fn answers_to_credentials_are_handed_on_behind_a_greeting_that_they_overtook() {
 }
 
 #[test]
+fn an_early_answer_without_a_greeting_is_not_handed_on_and_a_lie_in_it_is_found_later() {
+    let mut guard = FrameValidator::new(Limits::default());
+    guard.sent(&connect(TIMEOUT), 0);
+    guard.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
+    // The connection may end here: the client has read nothing.
+    guard.received(&reply(7, 0, &bytes().int(1)));
+    assert_eq!(drain(&mut guard), (Vec::new(), Ok(())));
+    guard.received(&greeting(TIMEOUT, 1));
+    let (read, end) = drain(&mut guard);
+    assert_eq!(read, greeting(TIMEOUT, 1));
+    end.expect_err("an answer to credentials has no body");
+}
+
+#[test]
 fn a_server_can_make_us_hold_few_answers_before_its_greeting() {
     let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 0);
