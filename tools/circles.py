@@ -29,7 +29,7 @@ TREES: list[tuple[str, Read]] = [
 
 
 def is_folder(entry: Path) -> bool:
-    """Whether it is a folder, and not a file of Rust with the folder of its own modules."""
+    """Tells a folder from a file of Rust with the folder of its own modules."""
     return entry.is_dir() and not entry.with_suffix(".rs").exists()
 
 

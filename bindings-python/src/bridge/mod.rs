@@ -1,4 +1,4 @@
-//! What waits: threads, asyncio tasks and greenlets, and the threads that deliver outcomes to them.
+//! Waiting: threads, asyncio tasks and greenlets, and the threads that deliver outcomes to them.
 
 pub(crate) mod asyncio_tasks;
 pub(crate) mod block_on;

@@ -88,7 +88,7 @@ pub(crate) fn close_all(limit: Duration) {
 /// How long the end of the process may take because of it.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
-/// What closes all clients, within a time.
+/// The function that closes all clients within a time.
 static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
 
 /// From now on the end of this process closes all clients, by this function, however it returns from `main` or calls

@@ -1,4 +1,4 @@
-//! Who may touch the nodes that a client creates.
+//! Access control lists of the nodes that a client creates.
 
 use zookeeper_client as zk;
 

@@ -1,4 +1,4 @@
-//! Who a client is to the servers.
+//! The credentials of a client.
 
 use std::fmt;
 

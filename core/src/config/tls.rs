@@ -68,7 +68,7 @@ impl Tls {
         Ok(Self { encryption, files: None })
     }
 
-    /// What these files hold now, and will hold when a connection is made.
+    /// The content of these files now, and later whenever a connection is made.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if one cannot be read, or does not hold what it should.
@@ -76,7 +76,7 @@ impl Tls {
         files.read()
     }
 
-    /// What its files hold now; nothing if it did not come from files.
+    /// The content of its files now; nothing if it did not come from files.
     pub(crate) fn reread(&self) -> Result<Option<Self>> {
         self.files.as_ref().map(TlsFiles::read).transpose()
     }

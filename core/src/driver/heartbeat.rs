@@ -28,7 +28,7 @@ const NODES_AT_ONCE: usize = 128;
 /// How many bytes of paths a heartbeat has at most: servers refuse requests above a mebibyte.
 const BYTES_AT_ONCE: usize = 256 * 1024;
 
-/// What a driver knows of its heartbeat.
+/// Schedules the heartbeats of a driver.
 #[derive(Default)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -34,7 +34,7 @@ pub enum LossReason {
 }
 
 impl LossReason {
-    /// Those that are counted as losses: they are accidents.
+    /// The reasons that count as losses: they are accidents.
     pub(crate) const COUNTED: [Self; 4] =
         [Self::TermEnded, Self::SessionExpired, Self::NodeDeleted, Self::HeldTooLong];
 

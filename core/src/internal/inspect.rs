@@ -30,7 +30,7 @@ pub async fn look(client: &Client, path: &str) -> Result<Option<NodeContent>> {
     client.ask_again(path, |reply| Query::Look { node: Arc::clone(&node), reply }).await
 }
 
-/// What a contender's data says of it, if it is one of zklock's.
+/// A contender of zklock's, in the words of its own data.
 #[must_use]
 pub fn about(data: &[u8]) -> Option<ContenderInfo> {
     ContenderInfo::parse(&serde_json::from_slice(data).ok()?)

@@ -1,5 +1,5 @@
-//! What only bindings need: rules that each of them would otherwise write again. Not for programs in Rust, and not
-//! stable.
+//! Rules that several bindings or the command need, and would otherwise each write again. Not for programs in Rust, and
+//! not stable.
 //!
 //! A binding converts errors, durations and handles, and waits as its language does. All decisions are made here or
 //! further down.

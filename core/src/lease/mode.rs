@@ -1,10 +1,10 @@
-//! What a lock is held for.
+//! The modes of a lock.
 
 use std::fmt;
 
 use crate::queue::Kind;
 
-/// What a lock is held for, or is to be.
+/// The mode in which a lock is held, or is to be.
 ///
 /// ```
 /// use zklock::LockMode;

@@ -163,7 +163,7 @@ pub(super) struct OwnLevel {
 }
 
 impl OwnLevel {
-    /// One that was released.
+    /// A level that was released.
     pub(super) fn over() -> Self {
         let level = Self::default();
         level.own.end();

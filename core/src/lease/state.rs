@@ -125,7 +125,7 @@ impl HoldState {
         self.revoked.load(Ordering::Acquire)
     }
 
-    /// Those that wait look again.
+    /// Wakes the waiters.
     pub(crate) fn look_again(&self) {
         self.changed.notify_waiters();
     }

@@ -113,7 +113,7 @@ pub(crate) enum WriteOperation {
 }
 
 impl WriteOperation {
-    /// What it writes to.
+    /// The node that it writes.
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::Create { path, .. }
@@ -132,7 +132,7 @@ impl WriteOperation {
         }
     }
 
-    /// What it writes.
+    /// The data that it writes.
     pub(crate) fn data(&self) -> &[u8] {
         match self {
             Self::Create { data, .. } | Self::SetData { data, .. } => data,

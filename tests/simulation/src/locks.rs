@@ -51,7 +51,7 @@ pub const DIRECTORIES: [&str; 12] = [
 ];
 
 impl Place {
-    /// What programs say about the number of its permits.
+    /// The number of its permits, as programs state it.
     pub fn number(&self, below: impl Fn(&str) -> String) -> Permits {
         self.count.map_or_else(|| Permits::SharedCount(below(COUNT)), Permits::Fixed)
     }

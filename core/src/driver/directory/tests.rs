@@ -1,4 +1,4 @@
-//! What a directory does with events, for a test that is its server.
+//! Events of a directory, from a test that is its server.
 
 use std::time::Duration;
 

@@ -68,9 +68,9 @@ impl Queue {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingDeletes {
     all: SmallMap<NodeName, Doomed>,
-    /// Those whose delete is to be sent.
+    /// Nodes whose delete is to be sent.
     unsent: SmallSet<NodeName>,
-    /// Those whose delete is under way.
+    /// Nodes whose delete is under way.
     sent: SmallMap<Ticket, NodeName>,
 }
 
@@ -91,7 +91,7 @@ impl PendingDeletes {
         }
     }
 
-    /// Those whose delete is to be sent. [`send`](Self::send) notes each that is.
+    /// Nodes whose delete is to be sent. [`send`](Self::send) notes each that is.
     pub(super) fn take_unsent(&mut self) -> SmallSet<NodeName> {
         std::mem::take(&mut self.unsent)
     }

@@ -90,7 +90,7 @@ pub struct Queue {
     entries: Entries,
     /// Our nodes that are to be deleted. They do not block our own waiters (rule 4).
     doomed: PendingDeletes,
-    /// What is known of the others; none until there is a listing on this connection (rule 10).
+    /// The other clients' contenders; none until there is a listing on this connection (rule 10).
     view: Option<RemoteView>,
     /// The view of the connection before this one, while the listing on this one is deferred or under way.
     old_view: Option<Box<RemoteView>>,
@@ -125,7 +125,7 @@ enum ListingMode {
     Synced,
 }
 
-/// What became of the last probe.
+/// The state of the last probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Probing {
     /// None is under way.

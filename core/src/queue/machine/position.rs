@@ -134,7 +134,7 @@ const NEAREST: usize = 2;
 /// How many are told of that have permits.
 const PERMITS: usize = 16;
 
-/// One that stands in the way of a contender, as far as is known.
+/// A contender that blocks another, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContenderAhead {
     /// Its node.
@@ -211,7 +211,7 @@ impl Queue {
             standing.retain(|other| other.holds);
             standing.truncate(PERMITS);
         } else {
-            // What lies between the first and the nearest is not in anyone's way now.
+            // Contenders between the first and the nearest block nobody now.
             let near = names.get(far.max(1)..).unwrap_or_default();
             standing.retain(|other| other.position == 0 || other.holds || near.contains(&&other.name));
         }

@@ -1,4 +1,4 @@
-//! What an event takes, beside few and beside many: instructions, allocations, memory.
+//! The cost of an event, beside few and beside many: instructions, allocations, memory.
 
 #[cfg(test)]
 mod allocations;
