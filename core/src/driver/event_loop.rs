@@ -246,7 +246,7 @@ impl Driver {
     fn on_connection_event(&mut self, change: ConnectionEvent) {
         match change {
             ConnectionEvent::None => {}
-            ConnectionEvent::Checked(Checked { missing, last }) => {
+            ConnectionEvent::Checked(Checked { missing, last, .. }) => {
                 self.heartbeat.go_on_behind(last, !missing.is_empty(), &mut self.timers);
                 for (path, name) in missing {
                     self.directories.dispatch(&path, Event::Missing(name));

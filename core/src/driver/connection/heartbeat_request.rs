@@ -23,11 +23,13 @@ pub(in crate::driver) async fn heartbeat(
     mut nodes: Vec<OwnNode>,
     report: impl Fn(SessionEvent),
 ) {
-    let checked = |missing, last| report(SessionEvent::Beaten(epoch, connection, Checked { missing, last }));
+    let report_checked = |missing, last, found_missing| {
+        report(SessionEvent::Beaten(epoch, connection, Checked { missing, last, found_missing }));
+    };
     let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for one in &nodes {
         if writer.add_check_version(&path(one), ANY_VERSION).is_err() {
-            return checked(Vec::new(), None);
+            return report_checked(Vec::new(), None, false);
         }
     }
     let sent = BootInstant::now();
@@ -40,7 +42,7 @@ pub(in crate::driver) async fn heartbeat(
     let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
     let told = first_missing.is_some();
     if let Some(node) = first_missing {
-        checked(vec![node.clone()], None);
+        report_checked(vec![node.clone()], None, true);
     }
     let owned = match owned {
         Some(owned) => Some(owned.await.map(|owned| unknown.is_some_and(|node| owned.contains(&node)))),
@@ -52,6 +54,9 @@ pub(in crate::driver) async fn heartbeat(
         SessionEvidence::Over => return report(SessionEvent::Over(epoch)),
         SessionEvidence::Unknown => {}
     }
+    // The first report came while the second request was unanswered, so the last one says again that this is answered.
+    let found_missing = told || missing.is_some();
+    let checked = |missing, last| report_checked(missing, last, found_missing);
     // Reported in any case: holders that are suspended are told of the proof.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
         return checked(Vec::new(), None);

@@ -85,8 +85,7 @@ impl Connection {
             SessionEvent::Beaten(epoch, connection, checked)
                 if epoch == self.epoch && self.is_current(connection) =>
             {
-                if !checked.missing.is_empty() {
-                    // Perhaps no proof: the node that would have told whose session this is may be a missing one.
+                if checked.found_missing {
                     self.answered();
                 }
                 ConnectionEvent::Checked(checked)
@@ -96,7 +95,7 @@ impl Connection {
             SessionEvent::Beaten(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
             {
-                ConnectionEvent::Checked(Checked { missing, last: None })
+                ConnectionEvent::Checked(Checked { missing, last: None, found_missing: true })
             }
             _ => ConnectionEvent::None,
         }

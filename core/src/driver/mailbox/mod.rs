@@ -148,6 +148,9 @@ pub(crate) struct Checked {
     pub(crate) missing: Vec<OwnNode>,
     /// The last node that was checked, if the nodes behind it were not.
     pub(crate) last: Option<OwnNode>,
+    /// Whether the server found a node missing. Perhaps that proves nothing: the node that would have told whose session
+    /// this is may be the missing one.
+    pub(crate) found_missing: bool,
 }
 
 /// The handles' end of the channel. The driver does not keep it: when the last handle is dropped, the client closes.
