@@ -68,7 +68,8 @@ pub(super) fn timed_out(
                 format!("{path:?} is taken: somebody was still ahead in the queue when it was last seen")
             }
             (Unreachable, _) => format!(
-                "{path:?} was not acquired in time: connected, but the server has answered nothing since; check that it                  carries out requests, and try again"
+                "{path:?} was not acquired in time: connected, but the server has answered nothing since; check that \
+                 it carries out requests, and try again"
             ),
             _ => format!(
                 "{path:?} was not acquired in time: no answer showed anybody in the way; try again, or for longer"
@@ -113,4 +114,34 @@ pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
 
 fn too_few_permits(path: &str) -> String {
     format!("too few permits of {path:?} are free; `contenders()` tells who has them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_out_without_a_connection_tells_whether_the_lock_was_taken() {
+        let message =
+            |reason| timed_out("/l", reason, false, None, Some(Servers::from(Vec::new()))).to_string();
+        let taken = message(TimeoutReason::Taken);
+        assert!(taken.contains("\"/l\" was taken when the connection was lost"), "{taken}");
+        for reason in [TimeoutReason::Unreachable, TimeoutReason::Unknown] {
+            let unknown = message(reason);
+            assert!(
+                unknown.contains("the server did not answer in time while acquiring \"/l\""),
+                "{unknown}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_time_out_with_a_connection_is_told_on_one_line() {
+        for reason in [TimeoutReason::Taken, TimeoutReason::Unreachable, TimeoutReason::Unknown] {
+            for ahead in [None, Some(2)] {
+                let message = timed_out("/l", reason, false, ahead, None).to_string();
+                assert!(!message.contains("  ") && !message.contains('\n'), "{message:?}");
+            }
+        }
+    }
 }

@@ -107,6 +107,18 @@ fn of_its_permits_a_semaphore_knows_how_many_are_free() {
 }
 
 #[test]
+fn a_try_for_as_many_permits_as_are_free_gets_them() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let semaphore = Semaphore::new(&client, "/s", 5).expect("a path");
+        let three = semaphore.acquire_many(3, Timeout::Try).await.expect("three of five permits");
+        assert_eq!(semaphore.acquire_many(2, Timeout::Try).await.expect("the other two").len(), 2);
+        assert!(three.is_held());
+    });
+}
+
+#[test]
 fn more_permits_than_are_counted_are_not_free_now() {
     run(async {
         let server = server().await;

@@ -4,10 +4,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use zklock::internal::look;
 use zklock::{Client, ErrorKind};
 
 use super::proxy::{Fate, code, op};
-use super::{behind_proxy, client, hold, run};
+use super::{behind_proxy, client, hold, run, server};
 
 async fn number(client: &Client) -> Option<Vec<u8>> {
     client.get("/n").await.expect("an answer").map(|node| node.data)
@@ -98,5 +99,20 @@ fn a_number_is_set_although_somebody_deletes_and_creates_its_node_meanwhile() {
         proxy.open();
         setting.await.expect("no panic").expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 9]));
+    });
+}
+
+#[test]
+fn a_node_is_read_with_the_session_that_it_ends_with() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        assert!(look(&client, "/l").await.expect("an answer").is_none(), "there is no node yet");
+        let lease = hold(&client, "/l").await;
+        let directory = look(&client, "/l").await.expect("an answer").expect("the directory");
+        assert_eq!(directory.session_id, 0);
+        let node = look(&client, &lease.node()).await.expect("an answer").expect("the node");
+        assert_eq!((node.session_id, node.czxid), (lease.session_id(), lease.fencing_token()));
+        assert!(node.created > 0 && !node.data.is_empty());
     });
 }

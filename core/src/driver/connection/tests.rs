@@ -135,9 +135,13 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
         let (epoch, connection) = (link.epoch, link.number);
         assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         let node = |name: &str| (Arc::from("/l"), NodeName::parse(name).expect("a node"));
-        let beaten = |missing, last| SessionEvent::Beaten(epoch, connection, Checked { missing, last, found_missing: true });
+        let beaten = |missing, last| {
+            SessionEvent::Beaten(epoch, connection, Checked { missing, last, found_missing: true })
+        };
         let told = link.handle(beaten(vec![node("lock-0000000001")], Some(node("lock-0000000002"))));
-        let ConnectionEvent::Checked(Checked { missing, last: None, .. }) = told else { panic!("it is told") };
+        let ConnectionEvent::Checked(Checked { missing, last: None, .. }) = told else {
+            panic!("it is told")
+        };
         assert_eq!(missing, [node("lock-0000000001")]);
         // The next connection checks the others.
         assert!(matches!(

@@ -137,6 +137,17 @@ async fn an_owner_s_other_waiters_go_on_waiting_when_the_term_ends_before_they_r
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_waiter_whose_nodes_vanish_gets_them_less_often_until_the_session_ends() {
+    let Granted { mut directory, .. } = granted(2);
+    let rest = |waiters: &mut Waiters| waiters.rest(JoinId(2));
+    let first = [(); 2].map(|()| rest(&mut directory.waiters));
+    assert_eq!(first, [Duration::ZERO; 2], "one node may be gone at once");
+    assert!(rest(&mut directory.waiters) > Duration::ZERO, "two were");
+    directory.waiters.end_session();
+    assert_eq!(rest(&mut directory.waiters), Duration::ZERO, "a session's end takes all nodes");
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     let Granted { directory, node, .. } = granted(1);
     let listed = |names: &[&str]| {

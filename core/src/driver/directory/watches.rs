@@ -141,3 +141,15 @@ impl DirectoryWatches {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_takes_as_much_room_as_its_path_is_long() {
+        let name = NodeName::parse("lock-0000000001").unwrap();
+        let watches = DirectoryWatches::new("/locks/a".into());
+        assert_eq!(watches.bytes_of(&name), "/locks/a/lock-0000000001".len());
+    }
+}
