@@ -66,9 +66,9 @@ def node() -> None:
     package.mkdir(parents=True)
     for name in ("package.json", "index.mjs"):
         shutil.copy2(source / name, package / name)
-    for name in ("dist", "native"):
+    for name in ("dist", "addon"):
         shutil.copytree(source / name, package / name)
-    (addon,) = (package / "native").glob("*.node")
+    (addon,) = (package / "addon").glob("*.node")
     shutil.copy2(library("zklock_node"), addon)
     if outdated(PACKAGES):
         build.run("npm", "ci", "--no-audit", "--no-fund", "--silent", cwd=WORKERS / "node")

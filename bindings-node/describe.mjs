@@ -10,7 +10,7 @@ import { argv } from 'node:process';
 import { generateTypeDef, parseTriple, readNapiConfig, writeJsBinding } from '@napi-rs/cli';
 
 const [typeDefDir, library] = argv.slice(2);
-const outputDir = 'native';
+const outputDir = 'addon';
 
 const host = execFileSync('rustc', ['-vV'], { encoding: 'utf8' }).match(/^host: (.*)$/m)[1];
 const { binaryName, packageName, packageJson } = await readNapiConfig('package.json');

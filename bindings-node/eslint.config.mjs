@@ -16,7 +16,7 @@ const NODE_GLOBALS = [
 ];
 
 export default defineConfig(
-  { ignores: ['dist/', 'native/', 'node_modules/', 'test/types/'] },
+  { ignores: ['dist/', 'addon/', 'node_modules/', 'test/types/'] },
   eslint.configs.recommended,
   {
     files: ['src/**/*.ts'],

@@ -1,1 +1,1 @@
-export * from './dist/opentelemetry.js';
+export * from './dist/tracing/opentelemetry.js';

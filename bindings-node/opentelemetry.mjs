@@ -1,4 +1,4 @@
 // As in index.mjs: one build for both module systems.
-import opentelemetry from './dist/opentelemetry.js';
+import opentelemetry from './dist/tracing/opentelemetry.js';
 
 export const { instrument, observe, traced } = opentelemetry;

@@ -134,6 +134,8 @@ def npm() -> None:
 def node() -> None:
     """The Node package: its addon, and its JavaScript."""
     run("node", "describe.mjs", TYPES, library("zklock_node"), cwd=PACKAGE)
+    # The compiler leaves files whose sources are gone, and they would be packed.
+    shutil.rmtree(PACKAGE / "dist", ignore_errors=True)
     run("npm", "run", "--silent", "build:types", cwd=PACKAGE)
 
 

@@ -23,7 +23,7 @@ TREES: list[tuple[str, Read]] = [
     ("tests/simulation/src", lambda source: Crate(source).arrows()),
     ("bindings-python/src", lambda source: Crate(source).arrows()),
     ("bindings-python/python/zklock", lambda source: Package(source).arrows()),
-    ("bindings-node/src", lambda source: Crate(source).arrows()),
+    ("bindings-node/native", lambda source: Crate(source).arrows()),
     ("bindings-node/src", lambda source: Directory(source).arrows()),
 ]
 

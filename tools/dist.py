@@ -62,7 +62,7 @@ def released() -> Build:
 def debug(scratch: Path) -> Build:
     """The parts that are built for tests, without the symbols of their debuggers, which are most of them."""
     (python,) = PARTS["python"].products
-    (node,) = (PACKAGE / "native").glob("*.node")
+    (node,) = (PACKAGE / "addon").glob("*.node")
 
     def stripped(name: str, source: Path) -> Path:
         copied = Path(shutil.copy2(source, scratch / name))

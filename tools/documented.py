@@ -21,7 +21,9 @@ PUBLISHED = {
     "bindings-python/README.md": {"python", "python and rust"},
     "bindings-node/README.md": {"node"},
 }
-NODE_ENTRIES = tuple(f"bindings-node/src/{entry}.ts" for entry in ("index", "opentelemetry", "prometheus"))
+NODE_ENTRIES = tuple(
+    f"bindings-node/src/{entry}.ts" for entry in ("index", "tracing/opentelemetry", "prometheus")
+)
 LANGUAGES = ("rust", "python", "aio", "node")
 
 _CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)

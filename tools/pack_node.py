@@ -116,9 +116,9 @@ def packages(natives: dict[str, Native], types: Path | None, out: Path) -> None:
         (stage / "node_modules").symlink_to(PACKAGE / "node_modules")
         if types is None:
             copy(PACKAGE / "dist", stage / "dist")
-            (stage / "native").mkdir()
+            (stage / "addon").mkdir()
             for name in ("index.js", "index.d.ts"):
-                copy(PACKAGE / "native" / name, stage / "native" / name)
+                copy(PACKAGE / "addon" / name, stage / "addon" / name)
         else:
             compile_package(stage, next(iter(natives.values())).addon, types)
         run(stage / "node_modules" / ".bin" / "napi", "create-npm-dirs", cwd=stage)

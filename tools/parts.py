@@ -201,7 +201,17 @@ PARTS = {
                 *("bindings-python/python/*/**/*.py", "bindings-python/python/*/**/*.pyi"),
                 *(
                     f"bindings-node/{name}"
-                    for name in ("*.toml", "*.json", "*.md", "*.mjs", "*.mts", "build.rs", "bin", "src")
+                    for name in (
+                        "*.toml",
+                        "*.json",
+                        "*.md",
+                        "*.mjs",
+                        "*.mts",
+                        "build.rs",
+                        "bin",
+                        "native",
+                        "src",
+                    )
                 ),
             ),
             (BUILT / "packages",),
@@ -216,10 +226,10 @@ PARTS = {
                 *EMBEDDED,
                 *(
                     f"bindings-node/{name}"
-                    for name in ("*.toml", "*.json", "build.rs", "describe.mjs", "src")
+                    for name in ("*.toml", "*.json", "build.rs", "describe.mjs", "native", "src")
                 ),
             ),
-            (PACKAGE / "native" / "index.js", PACKAGE / "dist" / "index.js"),
+            (PACKAGE / "addon" / "index.js", PACKAGE / "dist" / "index.js"),
             override="ZKLOCK_NODE_PACKAGE",
             needs=("npm",),
         ),

@@ -35,8 +35,8 @@ PRODUCTS = ["tests/target", ".make"]
 
 BUILT = [
     "bindings-python/python/zklock/*.so",
-    "bindings-node/native/*",
-    "bindings-node/dist/*",
+    "bindings-node/addon/*",
+    "bindings-node/dist/**/*",
     ".make/*.json",
 ]
 

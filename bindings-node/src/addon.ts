@@ -53,7 +53,7 @@ function explained(error: unknown): string {
 // In a function of its own, because bundlers leave a `require` within `try` as it is, and would leave out what it names.
 function load(): void {
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- an import cannot be caught
-  require('../native');
+  require('../addon');
 }
 
 try {

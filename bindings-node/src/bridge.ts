@@ -1,10 +1,10 @@
 /** Runs the operations of the native half as promises. */
 
-import { Bridge, type Settled } from '../native';
+import { Bridge, type Settled } from '../addon';
 
+import { onAbort } from './abort';
 import { errorOf, native, raisedBelow } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
-import { onAbort } from './signals';
 
 /** What awaits the end of an operation. */
 const waiting = new Map<number, (settled: Settled) => void>();

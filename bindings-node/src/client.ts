@@ -1,8 +1,7 @@
-import { NativeClient } from '../native';
+import { NativeClient } from '../addon';
 
 import { run, untilDone, watch, withBridge } from './bridge';
-import { checkNumber, checkOptions, checkString } from './check';
-import { closeOnSignals, type EndingSignal, forgetSignals } from './close-on-signals';
+import { closeClientsAtExit, closeOnSignals, type EndingSignal, forgetSignals } from './close-on-signals';
 import {
   type ClientOptions,
   connectChecks,
@@ -12,15 +11,14 @@ import {
   type ReadyOptions,
 } from './connect';
 import { ClientEvents, followStates } from './events';
-import { closeClientsAtExit } from './exit';
 import type { Health } from './health';
+import { showAs } from './inspect';
 import { KeepAlive } from './keep-alive';
 import type { Lease } from './lease';
-import { showAs } from './show';
-import type { ClientState } from './state';
 import type { Stats } from './stats';
-import type { Tracing } from './tracing';
-import type { LockSnapshot, RequestOptions } from './web-locks';
+import type { TraceHook } from './trace-hook';
+import type { ClientState, LockSnapshot, RequestOptions } from './types';
+import { checkNumber, checkOptions, checkString } from './validate';
 
 /** The data of a node, as `client.get()` read it. */
 export interface NodeData {
@@ -36,7 +34,7 @@ export interface ClientInternals {
   /** For a pending acquire. */
   readonly keepAlive: KeepAlive;
   /** Who is told of its attempts and holds. */
-  tracing: Tracing | undefined;
+  tracing: TraceHook | undefined;
 }
 
 let internals: (client: Client) => ClientInternals;

@@ -1,11 +1,34 @@
-/** Closes clients when a signal asks the process to end. */
+/** Closes clients when the process exits, or when a signal asks it to end. */
 
 import { constants } from 'node:os';
 import { isMainThread } from 'node:worker_threads';
 
-import { checkIterable } from './check';
+import { shutdown } from '../addon';
+
 import { BadArgumentError } from './errors';
-import { closeClients } from './exit';
+import { checkIterable } from './validate';
+
+/** How long clients have at the exit of the process, in ms. */
+const LIMIT = 1000;
+
+let hooked = false;
+
+/** Closes all clients of the process, within a second, while no JavaScript runs. None can be used afterwards. */
+function closeClients(): void {
+  shutdown(LIMIT);
+}
+
+/**
+ * Has all clients closed on the process's exit event, within a second, so that their locks are free at once.
+ *
+ * Only the main thread needs this: no other thread can exit without tearing down its environment. The end of a worker's
+ * environment closes the clients of that worker, and no others.
+ */
+export function closeClientsAtExit(): void {
+  if (hooked || !isMainThread) return;
+  hooked = true;
+  process.once('exit', closeClients);
+}
 
 /** A signal that asks a process to end, and does end it where nothing handles it. */
 export type EndingSignal = 'SIGBREAK' | 'SIGHUP' | 'SIGINT' | 'SIGQUIT' | 'SIGTERM';

@@ -1,4 +1,4 @@
-import type { NativeConnectOptions } from '../native';
+import type { NativeConnectOptions } from '../addon';
 
 import {
   bytesOf,
@@ -12,7 +12,7 @@ import {
   checkSignal,
   checkString,
   type Names,
-} from './check';
+} from './validate';
 
 /** How to connect. */
 export interface ConnectOptions {

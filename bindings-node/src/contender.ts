@@ -2,7 +2,7 @@
 
 import { inspect } from 'node:util';
 
-import { type NativeAbout, type NativeContender, shown } from '../native';
+import { type NativeAbout, type NativeContender, shown } from '../addon';
 
 /** What a contender that uses zklock says about itself. */
 export interface ContenderInfo {

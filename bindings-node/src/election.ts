@@ -1,18 +1,18 @@
 import { inspect } from 'node:util';
 
-import { election, type NativeCandidate, type NativeElection, type NativeLease, shown } from '../native';
+import { election, type NativeCandidate, type NativeElection, type NativeLease, shown } from '../addon';
 
 import { run, untilDone } from './bridge';
-import { checkOptions, checkSignal, checkString, ours } from './check';
 import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { trackLease } from './events';
+import { showAs } from './inspect';
 import { isOpenLease, type Keeper, Lease, leaseInternals, type ReleaseOptions } from './lease';
 import { Leased } from './leased';
 import { clientFor, waitChecks, type WaitOptions } from './lock';
-import { showAs } from './show';
-import { tracingOf, untraced } from './tracing';
+import { traceHookOf, untraced } from './trace-hook';
 import { type Body, using, type UsingArguments } from './using';
+import { checkOptions, checkSignal, checkString, ours } from './validate';
 
 /** Who a candidate is. */
 export interface ElectionOptions {
@@ -162,7 +162,7 @@ export class Election {
    */
   async campaign(options: WaitOptions = {}): Promise<Leadership> {
     checkOptions<WaitOptions>(options, waitChecks);
-    const tracing = tracingOf(clientInternals(this.#client), () => this.isLeader);
+    const tracing = traceHookOf(clientInternals(this.#client), () => this.isLeader);
     if (tracing !== undefined) {
       return tracing.wait([this.#path], options.timeout === 0, () => untraced(() => this.campaign(options)));
     }

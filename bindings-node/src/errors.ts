@@ -1,6 +1,6 @@
 /** The errors, and the only place where native errors become them. */
 
-import type { NativeDetails, NativeServerReport } from '../native';
+import type { NativeDetails, NativeServerReport } from '../addon';
 
 import { type Contender, contenderOf } from './contender';
 

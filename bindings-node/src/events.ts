@@ -2,14 +2,13 @@
 
 import { EventEmitter } from 'node:events';
 
-import type { NativeStates } from '../native';
+import type { NativeStates } from '../addon';
 
 import { watch } from './bridge';
 import { BadArgumentError } from './errors';
 import { type Brief, type Lease, leaseInternals } from './lease';
 import { Leased } from './leased';
-import { call } from './listeners';
-import type { ClientState } from './state';
+import type { ClientState } from './types';
 
 /** What `client.on('state', …)` calls. */
 export type StateListener = (state: ClientState) => void;
@@ -165,3 +164,17 @@ function checkEvent(event: string | symbol): void {
 }
 
 export { follow as followStates, trackBriefly as trackBriefLease, track as trackLease };
+
+/**
+ * Calls a listener. What it throws is an uncaught exception, as with any event emitter, but the other listeners come
+ * first.
+ */
+export function call<T>(listener: (event: T) => void, event: T): void {
+  try {
+    listener(event);
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+}

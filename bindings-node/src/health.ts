@@ -2,13 +2,12 @@
 
 import { constants } from 'node:os';
 
-import { dump as nativeDump, dumpOn as nativeDumpOn } from '../native';
+import { dump as nativeDump, dumpOn as nativeDumpOn } from '../addon';
 
-import { checkNumber, checkString } from './check';
 import { BadArgumentError } from './errors';
 import type { LeaseState } from './lease';
-import type { LockMode } from './lock-mode';
-import type { ClientState } from './state';
+import type { ClientState, LockMode } from './types';
+import { checkNumber, checkString } from './validate';
 
 /** An attempt to acquire a lock that has neither succeeded nor failed yet. */
 export interface WaitReport {

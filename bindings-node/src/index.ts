@@ -12,7 +12,7 @@
 // First: it explains a native half that is missing, on which all the others would fail.
 import './addon';
 // What clients do with locks.
-import './request';
+import './web-locks';
 
 export { Client, type NodeData } from './client';
 export type { EndingSignal } from './close-on-signals';
@@ -43,13 +43,13 @@ export { dump, dumpOn, type Health, type HoldReport, type WaitReport } from './h
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export { Leases } from './leases';
 export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type TryOptions, type WaitOptions } from './lock';
-export type { LockMode } from './lock-mode';
+export type { LockMode } from './types';
 export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
 export { MultiLock, type AcquireAllOptions, type TryAllOptions } from './multi';
 export { Mutex } from './mutex';
 export { ReadWriteLock } from './rwlock';
 export { Semaphore, type SemaphoreOptions, type SharedCount } from './semaphore';
-export type { ClientState } from './state';
+export type { ClientState } from './types';
 export type { Histogram, Stats } from './stats';
 export type { Transaction } from './transaction';
-export type { LockInfo, LockSnapshot, RequestOptions } from './web-locks';
+export type { LockInfo, LockSnapshot, RequestOptions } from './types';

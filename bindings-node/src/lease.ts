@@ -1,6 +1,10 @@
-import type { Bridge, NativeLease } from '../native';
+import type { Bridge, NativeLease } from '../addon';
 
 import { giveUp, giveUpLater, run, type Start, untilDone, watch, withBridge } from './bridge';
+import { LockLostError, native, NotHeldError, nullIf, withReason } from './errors';
+import { showAs } from './inspect';
+import { createTransaction, type Transaction } from './transaction';
+import type { LockMode } from './types';
 import {
   checkBoolean,
   checkFunction,
@@ -10,12 +14,7 @@ import {
   checkOurs,
   checkSignal,
   ours,
-} from './check';
-import { LockLostError, native, NotHeldError, nullIf, withReason } from './errors';
-import type { LockMode } from './lock-mode';
-import { showAs } from './show';
-import type { TracedHold } from './traced-hold';
-import { createTransaction, type Transaction } from './transaction';
+} from './validate';
 
 /**
  * Whether a lease still proves anything. A `suspended` lease is still held, but the server cannot be reached: the lease
@@ -43,6 +42,16 @@ export interface ReleaseOptions {
   timeout?: number | undefined;
   /** Ends the wait when it aborts. The release goes on, and its promise resolves. */
   signal?: AbortSignal | undefined;
+}
+
+/** Who is told of one hold, if somebody traces its client. */
+export interface TracedHold {
+  /** Runs the body of its scope. */
+  run<T>(body: () => T): T;
+  /** The body failed. Counts only until it is over. */
+  failed(error: unknown): void;
+  /** It is over: released, or lost for a reason. Only the first call counts. */
+  ended(lossReason: string | undefined): void;
 }
 
 /** What the other classes need from a lease. */

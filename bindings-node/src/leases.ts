@@ -1,6 +1,6 @@
-import { checkOurs, ours } from './check';
 import { NotHeldError, nullIf } from './errors';
 import type { Lease, ReleaseOptions } from './lease';
+import { checkOurs, ours } from './validate';
 
 let create: (leases: readonly Lease[]) => Leases;
 

@@ -1,16 +1,16 @@
-import type { NativeClient, NativeContender, NativeLease, NativeLock } from '../native';
+import type { NativeClient, NativeContender, NativeLease, NativeLock } from '../addon';
 
 import { run, untilDone } from './bridge';
-import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './check';
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
 import { LockTimeoutError, nullIf } from './errors';
 import { trackBriefLease, trackLease } from './events';
+import { showAs } from './inspect';
 import { anchorOfLease, checkLease, createInnerLease, createLease, type Lease, nativeLease } from './lease';
 import { innermostLease } from './scope';
-import { showAs } from './show';
-import { tracingOf, untraced } from './tracing';
+import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
+import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './validate';
 
 /** How a lock behaves. */
 export interface LockOptions {
@@ -141,7 +141,7 @@ export class Lock {
    */
   async acquire(options?: AcquireOptions): Promise<Lease> {
     if (options !== undefined) checkOptions<AcquireOptions>(options, acquireChecks);
-    const tracing = tracingOf(clientInternals(this.#internals.client), () => this.#isInner(options));
+    const tracing = traceHookOf(clientInternals(this.#internals.client), () => this.#isInner(options));
     if (tracing !== undefined) {
       return tracing.wait([this.path], options?.timeout === 0, () => untraced(() => this.acquire(options)));
     }

@@ -1,10 +1,10 @@
 /** The library's events, for a program's log. */
 
-import { NativeListener } from '../native';
+import { NativeListener } from '../addon';
 
-import { checkFunction, checkOptions, checkString } from './check';
 import { BadArgumentError } from './errors';
-import { call } from './listeners';
+import { call } from './events';
+import { checkFunction, checkOptions, checkString } from './validate';
 
 const LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
 

@@ -1,17 +1,17 @@
-import { type NativeLease, NativeMultiLock } from '../native';
+import { type NativeLease, NativeMultiLock } from '../addon';
 
 import { run } from './bridge';
-import { checkInstance, checkIterable, checkNumber, checkOptions, type Checks, checkSignal } from './check';
 import { type ClientInternals, clientInternals } from './client';
 import { LockTimeoutError, native, nullIf } from './errors';
+import { showAs } from './inspect';
+import { type Pending, together } from './keep-alive';
 import { checkLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
-import { type Pending, together } from './keep-alive';
 import { leaseOf, Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
 import { innermostLease } from './scope';
-import { showAs } from './show';
-import { tracingOf, untraced } from './tracing';
+import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
+import { checkInstance, checkIterable, checkNumber, checkOptions, type Checks, checkSignal } from './validate';
 
 /** How long to wait, and as which owners. */
 export interface AcquireAllOptions extends WaitOptions {
@@ -88,7 +88,7 @@ export class MultiLock {
    */
   async acquire(options: AcquireAllOptions = {}): Promise<Leases> {
     checkOptions<AcquireAllOptions>(options, acquireChecks);
-    const tracing = tracingOf(this.#traced(), () => options.within !== undefined || this.#locks.some((lock) => innermostLease(lock) !== undefined));
+    const tracing = traceHookOf(this.#traced(), () => options.within !== undefined || this.#locks.some((lock) => innermostLease(lock) !== undefined));
     if (tracing !== undefined) {
       return tracing.wait(this.paths, options.timeout === 0, () => untraced(() => this.acquire(options)));
     }

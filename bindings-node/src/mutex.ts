@@ -1,10 +1,10 @@
-import { mutex, type NativeLockOptions } from '../native';
+import { mutex, type NativeLockOptions } from '../addon';
 
-import { checkBoolean, checkOptions, ours } from './check';
 import type { Client } from './client';
 import { native } from './errors';
+import { showAs } from './inspect';
 import { clientFor, Lock, lockChecks, type MutexOptions } from './lock';
-import { showAs } from './show';
+import { checkBoolean, checkOptions, ours } from './validate';
 
 /**
  * A fair, reentrant, exclusive lock in the node layout of Curator's `InterProcessMutex`.

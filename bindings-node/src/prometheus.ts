@@ -19,14 +19,14 @@ import {
   type Registry,
 } from 'prom-client';
 
-import { checkFunction, checkIterable, checkOptions } from './check';
 import type { Client } from './client';
+import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type PathLabel, STATES } from './exporters';
 import type { Health, HoldReport, WaitReport } from './health';
-import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type PathLabel, STATES } from './observed';
-import { showAs } from './show';
+import { showAs } from './inspect';
 import type { Histogram, Stats } from './stats';
+import { checkFunction, checkIterable, checkOptions } from './validate';
 
-export type { Clients, PathLabel } from './observed';
+export type { Clients, PathLabel } from './exporters';
 
 /** Registries of `prom-client`, in either of their formats. */
 export type Registries = (Registry | Registry<OpenMetricsContentType>)[];

@@ -1,10 +1,10 @@
-import { type NativeLockOptions, readWriteLock } from '../native';
+import { type NativeLockOptions, readWriteLock } from '../addon';
 
-import { checkOptions, ours } from './check';
 import type { Client } from './client';
 import { native } from './errors';
+import { showAs } from './inspect';
 import { clientFor, Lock, lockChecks, type LockOptions } from './lock';
-import { showAs } from './show';
+import { checkOptions, ours } from './validate';
 
 /**
  * A fair read/write lock in the node layout of Curator's `InterProcessReadWriteLock`.

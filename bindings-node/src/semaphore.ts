@@ -1,13 +1,13 @@
-import { type NativeLease, type NativeLockOptions, NativeSemaphore } from '../native';
+import { type NativeLease, type NativeLockOptions, NativeSemaphore } from '../addon';
 
 import { run } from './bridge';
-import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './check';
 import { type Client, clientInternals } from './client';
 import { native } from './errors';
+import { showAs } from './inspect';
 import { createLeases, type Leases } from './leases';
 import { clientFor, leaseOf, Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
-import { showAs } from './show';
-import { tracingOf, untraced } from './tracing';
+import { traceHookOf, untraced } from './trace-hook';
+import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './validate';
 
 /** How a semaphore behaves. */
 export interface SemaphoreOptions {
@@ -91,7 +91,7 @@ export class Semaphore extends Lock {
   async acquireMany(count: number, options: WaitOptions = {}): Promise<Leases> {
     checkNumber('count', count);
     checkOptions<WaitOptions>(options, waitChecks);
-    const tracing = tracingOf(clientInternals(lockInternals(this).client), () => false);
+    const tracing = traceHookOf(clientInternals(lockInternals(this).client), () => false);
     if (tracing !== undefined) {
       return tracing.wait([this.path], options.timeout === 0, () => untraced(() => this.acquireMany(count, options)));
     }

@@ -15,12 +15,12 @@ import './addon';
 
 import { getSystemErrorName } from 'node:util';
 
-import { type NativeServer, startServer } from '../native';
+import { type NativeServer, startServer } from '../addon';
 
-import { type Checks, checkNumber, checkOptions, checkOurs, checkSession, ours } from './check';
 import { BadArgumentError, native, raisedBelow } from './errors';
+import { showAs } from './inspect';
 import { KeepAlive } from './keep-alive';
-import { showAs } from './show';
+import { type Checks, checkNumber, checkOptions, checkOurs, checkSession, ours } from './validate';
 
 /** How to start a server. */
 export interface ServerOptions {

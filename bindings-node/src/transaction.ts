@@ -1,8 +1,8 @@
-import type { NativeTransaction } from '../native';
+import type { NativeTransaction } from '../addon';
 
 import { run, untilDone } from './bridge';
-import { bytesOf, checkNumber, checkString } from './check';
 import { native } from './errors';
+import { bytesOf, checkNumber, checkString } from './validate';
 
 let create: (transaction: NativeTransaction) => Transaction;
 

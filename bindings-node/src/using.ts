@@ -1,14 +1,13 @@
 /** Runs a function while locks are held, and releases them when it ends. */
 
-import { lossToThrow, type NativeLoss } from '../native';
+import { lossToThrow, type NativeLoss } from '../addon';
 
 import { run, untilDone } from './bridge';
-import { checkFunction } from './check';
 import { LockLostError, withReason } from './errors';
-import { keepLease, type Lease, leaveScope, nativeLeases, traceOfLease } from './lease';
+import { keepLease, type Lease, leaveScope, nativeLeases, type TracedHold, traceOfLease } from './lease';
 import type { Leases } from './leases';
 import { beginScopes, callWithin, endScopes, type Scope } from './scope';
-import type { TracedHold } from './traced-hold';
+import { checkFunction } from './validate';
 
 export type Body<Held, T> = (held: Held) => T | PromiseLike<T>;
 

@@ -1,28 +1,68 @@
-/** What requests in the manner of the Web Locks API take and tell. */
+/** Locks in the manner of the Web Locks API. */
 
-/** How to request a lock, as the options of `navigator.locks.request()`. */
-export interface RequestOptions {
-  /** Whether other `shared` requests may hold the lock at the same time. Default: `exclusive`. */
-  mode?: 'exclusive' | 'shared' | undefined;
-  /** Whether to call the callback with `null` at once if the lock is taken. Default: false. */
-  ifAvailable?: boolean | undefined;
-  /** Gives up the wait when it aborts. Has no effect once the lock is held. */
-  signal?: AbortSignal | undefined;
-  /** Not supported: a holder cannot be stopped. For operators, {@link Client.breakLock} takes a lock away. */
-  steal?: false | undefined;
+import { type Client, provideRequests } from './client';
+import type { Contender } from './contender';
+import { BadArgumentError, LockTimeoutError } from './errors';
+import type { Lease } from './lease';
+import type { Lock } from './lock';
+import { ReadWriteLock } from './rwlock';
+import type { LockInfo, LockSnapshot, RequestOptions } from './types';
+import type { Body } from './using';
+import { checkBoolean, checkFunction, checkOptions, checkSignal, checkString } from './validate';
+
+type Arguments<T> = [callback: Body<Lease, T>] | [options: RequestOptions, callback: Body<Lease | null, T>];
+
+const checks = { mode: checkString, ifAvailable: checkBoolean, signal: checkSignal, steal: checkBoolean };
+
+function lockFor(client: Client, path: string, mode: string): Lock {
+  const { readLock, writeLock } = new ReadWriteLock(client, path);
+  if (mode === 'shared') return readLock;
+  if (mode === 'exclusive') return writeLock;
+  throw new BadArgumentError(`mode: must be 'exclusive' or 'shared', but is ${JSON.stringify(mode)}`);
 }
 
-/** A request that holds a lock or waits for it. */
-export interface LockInfo {
-  /** The lock path. */
-  readonly name: string;
-  readonly mode: 'exclusive' | 'shared';
-  /** The ZooKeeper session of its client, as a decimal string: `String(client.sessionId)`. */
-  readonly clientId: string;
+async function request<T>(client: Client, path: string, ...args: Arguments<T>): Promise<T> {
+  // The callback is last in any case, and takes a lease.
+  const [options, callback] = args.length === 1 ? [{}, args[0] as Body<Lease | null, T>] : args;
+  checkFunction('callback', callback);
+  checkOptions<RequestOptions>(options, checks);
+  const { mode = 'exclusive', ifAvailable = false, signal, steal } = options as Omit<RequestOptions, 'steal'> & { steal?: boolean };
+  if (steal === true) {
+    throw new BadArgumentError('steal: not supported, because a holder cannot be stopped; breakLock() takes a lock away');
+  }
+  const lock = lockFor(client, path, mode);
+  if (!ifAvailable) return lock.using({ signal }, callback);
+  let called = false as boolean;
+  try {
+    return await lock.using({ timeout: 0, signal }, (lease) => {
+      called = true;
+      return callback(lease);
+    });
+  } catch (error) {
+    if (called || !(error instanceof LockTimeoutError)) throw error;
+    return callback(null);
+  }
 }
 
-/** Who holds a lock, and who waits for it, in the order of the queue. */
-export interface LockSnapshot {
-  readonly held: LockInfo[];
-  readonly pending: LockInfo[];
+/** Those that hold: the first, and if it is a reader, the readers up to the next writer. */
+function countHolders(queue: readonly Contender[]): number {
+  const [first] = queue;
+  if (first === undefined) return 0;
+  // A writer that downgrades has for a moment both nodes, with the same number.
+  const number = first.node.slice(-10);
+  const end = queue.findIndex(({ node, reader }, index) => index > 0 && !(reader && (first.reader || node.endsWith(number))));
+  return end < 0 ? queue.length : end;
 }
+
+async function query(client: Client, path: string): Promise<LockSnapshot> {
+  const queue = await lockFor(client, path, 'shared').contenders();
+  const infos = queue.map(({ reader, sessionId }): LockInfo => ({
+    name: path,
+    mode: reader ? 'shared' : 'exclusive',
+    clientId: String(sessionId),
+  }));
+  const holders = countHolders(queue);
+  return { held: infos.slice(0, holders), pending: infos.slice(holders) };
+}
+
+provideRequests({ request, query });

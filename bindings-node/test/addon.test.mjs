@@ -12,11 +12,11 @@ async function loadWithout(t, source, { fill, env, module } = {}) {
   const project = mkdtempSync(join(tmpdir(), 'zklock-addon-'));
   t.after(() => rmSync(project, { recursive: true }));
   const copy = join(project, 'node_modules', 'zklock');
-  mkdirSync(join(copy, 'native'), { recursive: true });
-  for (const part of ['package.json', 'index.mjs', 'dist', 'native/index.js']) {
+  mkdirSync(join(copy, 'addon'), { recursive: true });
+  for (const part of ['package.json', 'index.mjs', 'dist', 'addon/index.js']) {
     cpSync(join(home, part), join(copy, part), { recursive: true });
   }
-  fill?.(join(copy, 'native'));
+  fill?.(join(copy, 'addon'));
   const program = join(project, module ? 'program.mjs' : 'program.cjs');
   writeFileSync(program, source);
   return run(`await import(${JSON.stringify(program)})`, { env });

@@ -43,7 +43,7 @@ function documented(file) {
   return [...found.values()];
 }
 
-const ENTRIES = ['index.d.ts', 'opentelemetry.d.ts', 'prometheus.d.ts', TESTING];
+const ENTRIES = ['index.d.ts', 'tracing/opentelemetry.d.ts', 'prometheus.d.ts', TESTING];
 
 const all = ENTRIES.flatMap((file) => documented(file).map((found) => ({ ...found, file })));
 

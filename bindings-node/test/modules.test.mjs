@@ -72,7 +72,7 @@ scenario('two instances of one copy work side by side, as where a test runner fo
 scenario('two copies of the package work side by side', async (t) => {
   const copy = mkdtempSync(join(tmpdir(), 'zklock-copy-'));
   t.after(() => rmSync(copy, { recursive: true }));
-  for (const part of ['package.json', 'dist', 'native']) cpSync(join(home, part), join(copy, part), { recursive: true });
+  for (const part of ['package.json', 'dist', 'addon']) cpSync(join(home, part), join(copy, part), { recursive: true });
   await checkBoth(`const first = require('zklock'), second = require(process.argv[1])`, copy);
 });
 
@@ -90,7 +90,7 @@ scenario('modules that are run in a realm of their own have errors of their own'
       const module = { exports: {} };
       cache.set(file, module);
       const inner = (name) => {
-        if (!name.startsWith('.') || name.endsWith('/native')) return outer(name.startsWith('.') ? resolve(dirname(file), name) : name);
+        if (!name.startsWith('.') || name.endsWith('/addon') && name.startsWith('..')) return outer(name.startsWith('.') ? resolve(dirname(file), name) : name);
         return load(resolve(dirname(file), name + '.js'));
       };
       vm.compileFunction(readFileSync(file, 'utf8'), ['require', 'module', 'exports'], { parsingContext: context })(inner, module, module.exports);

@@ -17,15 +17,15 @@ scenario('the package contains what is needed, and nothing else', () => {
   // An array, or in newer versions of npm an object by package name.
   const [pack] = Object.values(report);
   const files = pack.files.map(({ path }) => path);
-  const entries = ['index', 'opentelemetry', 'prometheus', 'testing'];
-  const forms = entries.flatMap((entry) => [`${entry}.mjs`, `${entry}.d.mts`, `dist/${entry}.js`, `dist/${entry}.d.ts`]);
+  const entries = { index: 'index', opentelemetry: 'tracing/opentelemetry', prometheus: 'prometheus', testing: 'testing' };
+  const forms = Object.entries(entries).flatMap(([name, file]) => [`${name}.mjs`, `${name}.d.mts`, `dist/${file}.js`, `dist/${file}.d.ts`]);
   for (const needed of ['package.json', 'README.md', ...forms, 'dist/index.js.map', 'bin/zklock']) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }
-  assert.ok(files.includes('native/index.js') && files.includes('native/index.d.ts'));
+  assert.ok(files.includes('addon/index.js') && files.includes('addon/index.d.ts'));
   assert.equal(files.filter((file) => file.endsWith('.node')).length, 1);
   for (const file of files) {
-    assert.match(file, /^(bin|dist|native)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|(index|opentelemetry|prometheus|testing)\.d?\.?mt?[js]s?)$/);
+    assert.match(file, /^(addon|bin|dist)\/|^(package\.json|README\.md|LICENSE|THIRD-PARTY-NOTICES\.txt|(index|opentelemetry|prometheus|testing)\.d?\.?mt?[js]s?)$/);
   }
 });
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from surfaces.model import FUNCTIONS, Member, Type, Types
 
 DECLARATIONS = Path("bindings-node/dist")
-ENTRIES = ("opentelemetry", "prometheus", "testing")
+ENTRIES = ("tracing/opentelemetry", "prometheus", "testing")
 """Those beside the main one. They declare what they export."""
 
 _TYPE = re.compile(
@@ -83,7 +83,7 @@ def _arguments(text: str) -> dict[str, Member]:
 def types(root: Path) -> tuple[Types, set[str]]:
     """All types of the package, and which are public."""
     found: Types = {}
-    for file in sorted((root / DECLARATIONS).glob("*.d.ts")):
+    for file in sorted((root / DECLARATIONS).rglob("*.d.ts")):
         _read(found, file.read_text())
     names = " , ".join(_EXPORT.findall((root / DECLARATIONS / "index.d.ts").read_text()))
     public = {name.replace("type ", "").strip() for name in names.split(",")}

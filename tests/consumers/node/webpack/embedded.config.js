@@ -8,5 +8,5 @@ export default {
   module: { rules: [{ test: /\.node$/, loader: 'node-loader' }] },
   node: { __dirname: false },
   // The addon's loader tries the files of all platforms, and only one of them is there.
-  ignoreWarnings: [{ module: /zklock.native/ }],
+  ignoreWarnings: [{ module: /zklock.addon/ }],
 };

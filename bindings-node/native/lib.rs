@@ -22,4 +22,3 @@ mod state;
 mod stats;
 mod testing;
 mod transaction;
-mod wake;

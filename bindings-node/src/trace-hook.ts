@@ -1,13 +1,13 @@
 /**
- * Where attempts and holds are told to whoever traces them: to `opentelemetry.ts`, if the program asked for it. Else an
- * acquire costs one look at a field of its client more.
+ * The hook that reports attempts and holds to a tracer, `tracing/opentelemetry.ts`, if the program asked for one. Without
+ * a tracer an acquire costs one look at a field of its client more.
  */
 
 import type { Lease } from './lease';
 import type { Leases } from './leases';
 
-/** Who is told of the attempts of a client. */
-export interface Tracing {
+/** The hook of a client. */
+export interface TraceHook {
   /**
    * Tells of an attempt to acquire what is at these paths, and of the holds that it leads to: their leases are in the
    * order of the paths, or all of the only one. `tries`: without a wait.
@@ -16,10 +16,10 @@ export interface Tracing {
 }
 
 /** Who is told of what is called now; `null` for nobody. */
-let called: Tracing | null | undefined;
+let called: TraceHook | null | undefined;
 
 /** Calls a method of a lock. The attempt that it begins, before it returns, is told to `tracing` and nobody else. */
-export function callTraced<T>(tracing: Tracing | null, call: () => T): T {
+export function callTraced<T>(tracing: TraceHook | null, call: () => T): T {
   const outer = called;
   called = tracing;
   try {
@@ -35,7 +35,7 @@ export function untraced<T>(call: () => T): T {
 }
 
 /** Who is told of the attempt that begins now. `inner`: whether it would be one of an owner that holds the lock. */
-export function tracingOf(client: { readonly tracing: Tracing | undefined } | undefined, inner: () => boolean): Tracing | undefined {
+export function traceHookOf(client: { readonly tracing: TraceHook | undefined } | undefined, inner: () => boolean): TraceHook | undefined {
   if (called !== undefined) return called ?? undefined;
   // A re-entry begins no hold.
   return client?.tracing === undefined || inner() ? undefined : client.tracing;

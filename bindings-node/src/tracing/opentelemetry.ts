@@ -4,22 +4,22 @@
  * Nothing of it runs where it is not used. In the examples, `client` is a connected client, and `mutex` a free mutex of
  * it at `/locks/report`.
  *
- * @packageDocumentation
+ * @module opentelemetry
  */
 
 import { type Attributes, type BatchObservableCallback, type Meter, type MeterProvider, metrics, type TracerProvider } from '@opentelemetry/api';
 
-import { checkFunction, checkInstance, checkObject, checkOptions } from './check';
-import { clientInternals } from './client';
-import type { HoldReport, WaitReport } from './health';
-import type { Lease } from './lease';
-import { type AcquireOptions, Lock } from './lock';
-import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type PathLabel, STATES } from './observed';
+import { clientInternals } from '../client';
+import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type PathLabel, STATES } from '../exporters';
+import type { HoldReport, WaitReport } from '../health';
+import type { Lease } from '../lease';
+import { type AcquireOptions, Lock } from '../lock';
+import { callTraced } from '../trace-hook';
+import type { Body } from '../using';
+import { checkFunction, checkInstance, checkObject, checkOptions } from '../validate';
 import { NAME, Spans, VERSION } from './spans';
-import { callTraced } from './tracing';
-import type { Body } from './using';
 
-export type { Clients, PathLabel } from './observed';
+export type { Clients, PathLabel } from '../exporters';
 
 /** What to measure, and where to. */
 export interface MetricsOptions {

@@ -6,7 +6,7 @@ use napi::bindgen_prelude::{Either3, Function};
 use napi_derive::napi;
 use zklock::internal::log::{Listener, LogLevel, Value};
 
-use crate::wake::Wake;
+use crate::bridge::Wake;
 
 /// An event.
 #[napi(object, object_from_js = false)]

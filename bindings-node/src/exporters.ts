@@ -1,10 +1,10 @@
 /** What `zklock/prometheus` and `zklock/opentelemetry` have in common. */
 
-import { checkInstance, checkObject } from './check';
 import { Client } from './client';
 import type { HoldReport, WaitReport } from './health';
-import type { ClientState } from './state';
 import type { Stats } from './stats';
+import type { ClientState } from './types';
+import { checkInstance, checkObject } from './validate';
 
 /** A client, or several under names of the program's choice. */
 export type Clients = Client | Readonly<Record<string, Client>>;

@@ -2,7 +2,7 @@
 
 import { inspect, type InspectOptions } from 'node:util';
 
-import { shown } from '../native';
+import { shown } from '../addon';
 
 /** By name; text is escaped when it is shown, a bigint is a string in JSON. */
 export type Facts = Readonly<Record<string, unknown>>;

@@ -2,17 +2,16 @@
 
 import { type Attributes, context, type Context, type Span, SpanStatusCode, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
 
-import { LockTimeoutError, ZkLockError } from './errors';
-import { type Lease, leaseInternals, traceLease } from './lease';
-import type { Leases } from './leases';
-import type { TracedHold } from './traced-hold';
-import type { Tracing } from './tracing';
+import { LockTimeoutError, ZkLockError } from '../errors';
+import { type Lease, leaseInternals, type TracedHold, traceLease } from '../lease';
+import type { Leases } from '../leases';
+import type { TraceHook } from '../trace-hook';
 
 export const NAME = 'zklock';
 
 // Not an import: the file is outside of what is compiled.
 // eslint-disable-next-line @typescript-eslint/no-require-imports
-export const { version: VERSION } = require('../package.json') as { version: string };
+export const { version: VERSION } = require('../../package.json') as { version: string };
 
 function attributesOf({ mode, node, fencingToken }: Lease): Attributes {
   return {
@@ -68,7 +67,7 @@ class HoldSpan implements TracedHold {
 }
 
 /** Tells a tracer of attempts and of holds. */
-export class Spans implements Tracing {
+export class Spans implements TraceHook {
   readonly #tracer: Tracer;
 
   constructor(provider: TracerProvider = trace.getTracerProvider()) {

@@ -12,17 +12,32 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use napi::Env;
 use napi::bindgen_prelude::{Function, FunctionRef, ToNapiValue, Unknown};
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Env, Status};
 use napi_derive::napi;
 use zklock::internal::{self, Operation};
 use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
-use crate::wake::Wake;
 
 /// How long the end of an environment waits for its clients to close.
 const CLOSING: Duration = Duration::from_secs(1);
+
+/// A call from the library's threads to the JavaScript thread: there is something to take. Weak: it does not keep the
+/// process alive, TypeScript decides that.
+pub struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
+
+impl Wake {
+    pub fn new(wake: &Function<'_, (), ()>) -> napi::Result<Self> {
+        wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build().map(Self)
+    }
+
+    /// Returns at once. Does nothing once the environment has ended.
+    pub fn call(&self) {
+        self.0.call((), ThreadsafeFunctionCallMode::NonBlocking);
+    }
+}
 
 /// Converts the outcome of an operation to a JavaScript value, on the JavaScript thread.
 type Convert = Box<dyn FnOnce(&Env) -> napi::Result<Unknown<'_>> + Send>;
