@@ -1,11 +1,17 @@
-//! One conversion from the core's errors to the exception classes of `zklock._errors`.
+//! One conversion from the core's errors to the exception classes of `zklock._errors`, and the warning of locks that the
+//! program forgot.
 
+use std::ffi::CString;
+
+use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
+use zklock::internal::Forgotten;
 
 use crate::contender::Contender;
+use crate::exit;
 use crate::modules::attribute;
 use crate::server_report::ServerReport;
 
@@ -71,4 +77,22 @@ pub(crate) fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyTyp
     static BY_CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let by_code = attribute(&BY_CODE, py, "zklock._errors", "BY_CODE")?;
     Ok(by_code.get_item(kind.code())?.cast_into()?)
+}
+
+/// Shows a `ResourceWarning` of a lock that the program forgot, as Python does of files that were not closed, at the line that dropped the last reference. At the end of the process everything goes.
+pub(crate) fn warn_forgotten(forgotten: &Forgotten) {
+    if exit::is_ending() {
+        return;
+    }
+    let Ok(text) = CString::new(forgotten.to_string()) else { return };
+    Python::try_attach(|py| {
+        // An object may go while an exception is on its way.
+        let raised = PyErr::take(py);
+        if let Err(error) = PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &text, 1) {
+            error.write_unraisable(py, None);
+        }
+        if let Some(raised) = raised {
+            raised.restore(py);
+        }
+    });
 }

@@ -16,7 +16,6 @@ mod client;
 mod contender;
 mod errors;
 mod exit;
-mod forgotten;
 mod health;
 mod locks;
 mod modules;
@@ -40,7 +39,7 @@ mod _zklock {
         // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
         let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if interpreter == 0 {
-            zklock::internal::on_forgotten(crate::forgotten::warn);
+            zklock::internal::on_forgotten(crate::errors::warn_forgotten);
             return Ok(());
         }
         Err(PyImportError::new_err(

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::connection::ConnectionId;
+use crate::connections::ConnectionId;
 use crate::frames::{Decoder, Inbound};
 
 /// The number of bytes read at once.

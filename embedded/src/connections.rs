@@ -5,8 +5,11 @@ use std::fmt::{self, Write};
 use std::net::SocketAddr;
 
 use crate::access::Identity;
-use crate::connection::ConnectionId;
 use crate::settings::Time;
+
+/// Names a connection. Whoever feeds a [`Machine`](crate::Machine) chooses the numbers, each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
 
 #[derive(Debug)]
 pub(crate) struct Connection {

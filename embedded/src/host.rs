@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::connection::ConnectionId;
 use crate::connection_task::{Input, Parcel, Peer};
+use crate::connections::ConnectionId;
 use crate::replies::Output;
 use crate::settings::{Settings, Time};
 use crate::state_machine::Machine;

@@ -15,7 +15,6 @@ use tokio::sync::{mpsc::UnboundedSender, oneshot};
 use crate::host::{Control, Host};
 use crate::net::Server;
 use crate::settings::Settings;
-use crate::signals;
 
 /// How long the end of the thread is waited for. It ends within moments, or hangs for good.
 const END: Duration = Duration::from_secs(10);
@@ -95,7 +94,7 @@ impl TestServer {
         let (stop, stopped) = oneshot::channel::<()>();
         let (ending, ended) = mpsc::channel();
         let thread = Builder::new().name("zklock-server".to_owned()).spawn(move || {
-            signals::block();
+            block_signals();
             runtime.block_on(async {
                 // Ends with an error when the sender is dropped.
                 stopped.await.unwrap_or_default();
@@ -224,3 +223,18 @@ impl Drop for TestServer {
         }
     }
 }
+
+/// Blocks all signals on the calling thread, so that the host program's threads, which expect them, receive them.
+#[cfg(unix)]
+fn block_signals() {
+    // SAFETY: plain calls on a local set.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+/// There are none.
+#[cfg(not(unix))]
+fn block_signals() {}

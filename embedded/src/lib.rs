@@ -33,7 +33,6 @@
 
 mod access;
 mod code;
-mod connection;
 mod connection_task;
 mod connections;
 mod digest;
@@ -51,13 +50,12 @@ mod replies;
 mod requests;
 mod sessions;
 mod settings;
-mod signals;
 mod state_machine;
 mod tree;
 mod watches;
 mod writes;
 
-pub use connection::ConnectionId;
+pub use connections::ConnectionId;
 pub use frames::{Decoder, Inbound, Malformed};
 pub use hosted::TestServer;
 pub use net::Server;

@@ -10,8 +10,8 @@ use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::connection::ConnectionId;
 use crate::connection_task::{Line, serve};
+use crate::connections::ConnectionId;
 use crate::host::{Control, Host};
 use crate::settings::Settings;
 

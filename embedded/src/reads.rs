@@ -2,7 +2,7 @@
 
 use crate::access::{self, Identity};
 use crate::code::Code;
-use crate::connection::ConnectionId;
+use crate::connections::ConnectionId;
 use crate::node::Node;
 use crate::replies::{Body, Part};
 use crate::requests::{Read, SetWatches};

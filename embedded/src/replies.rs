@@ -2,7 +2,7 @@
 
 use crate::access::{Acl, Identity};
 use crate::code::{Code, OK};
-use crate::connection::ConnectionId;
+use crate::connections::ConnectionId;
 use crate::jute::Writer;
 use crate::node::Stat;
 use crate::watches::Event;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::connection::ConnectionId;
+use crate::connections::ConnectionId;
 use crate::settings::{Settings, Time};
 
 /// When a session ends unless its client is heard of, on the clock of [`Time::elapsed`].

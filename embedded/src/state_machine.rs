@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::access::{self, Identity};
 use crate::code::{Code, OK};
-use crate::connection::ConnectionId;
+use crate::connections::ConnectionId;
 use crate::connections::Connections;
 use crate::digest;
 use crate::four_letter_words::{self, Figures, Word};

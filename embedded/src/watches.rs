@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::access::Acl;
-use crate::connection::ConnectionId;
+use crate::connections::ConnectionId;
 use crate::path;
 use crate::tree::Change;
 

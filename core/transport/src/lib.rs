@@ -9,7 +9,6 @@ mod connect;
 mod connect_log;
 mod connect_throttle;
 mod frame_validator;
-mod pem;
 mod server_contact;
 mod settings;
 #[cfg(feature = "_simulation")]
@@ -27,13 +26,13 @@ mod write_coalescing;
 pub use connect_log::{ConnectOutcome, ServerAttempt};
 pub use connect_throttle::Urgency;
 pub use frame_validator::{Limits, TooLarge};
-pub use pem::PemError;
 pub use server_contact::{ContactRecorder, LastContact};
 pub use settings::{Settings, inherit};
 pub use stream::TcpStream;
 pub use timer::Timer;
 pub use tls::Encryption;
 pub use tls_failure::Distrust;
+pub use tls_failure::PemError;
 
 /// Whether these sockets and timers have carried anything. A program that lacks the stand-ins has others.
 #[must_use]

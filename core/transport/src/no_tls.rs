@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 
 use tokio::net::TcpStream;
 
-use crate::pem::PemError;
+use crate::tls_failure::PemError;
 
 /// There is no encrypted connection.
 pub(crate) type Secured = TcpStream;

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use crate::pem::PemError;
+use crate::tls_failure::PemError;
 use crate::tls_failure::{self, Distrust};
 
 /// An encrypted connection.

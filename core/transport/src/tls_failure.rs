@@ -1,4 +1,5 @@
-//! Why a connection could not be encrypted, told apart as far as a program may want to.
+//! Why a connection could not be encrypted, told apart as far as a program may want to, and which certificate or key
+//! cannot be read.
 
 use std::fmt;
 use std::io::{Error, ErrorKind};
@@ -42,3 +43,26 @@ pub(crate) fn why(error: &Error) -> Distrust {
     let problem = error.get_ref().and_then(|inner| inner.downcast_ref::<Problem>());
     problem.map_or(Distrust::Other, |problem| problem.why)
 }
+
+/// A certificate or key that cannot be read. Never shows the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PemError {
+    /// `ca`, `cert` or `key`.
+    pub part: &'static str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl PemError {
+    pub(crate) fn new(part: &'static str, problem: impl fmt::Display) -> Self {
+        Self { part, problem: problem.to_string() }
+    }
+}
+
+impl fmt::Display for PemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.part, self.problem)
+    }
+}
+
+impl std::error::Error for PemError {}

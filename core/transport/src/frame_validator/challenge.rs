@@ -3,7 +3,7 @@
 //! The client crate's parser loops for ever on two escapes in one value, and panics on an escape of anything but ASCII.
 //! It does not undo escapes either, so no login with one could succeed: they are refused.
 
-use super::malformed::Malformed;
+use super::jute::Malformed;
 
 /// In bytes; RFC 2831 says so.
 const LONGEST: usize = 2048;

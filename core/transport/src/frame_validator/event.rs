@@ -1,7 +1,7 @@
 //! What a server says when a watch fires.
 
+use super::jute::Malformed;
 use super::jute::Reader;
-use super::malformed::Malformed;
 use super::parts::path;
 use super::request::WatchAllowance;
 

@@ -1,7 +1,7 @@
 //! The answer to the request for a session, the first thing that a server says.
 
+use super::jute::Malformed;
 use super::jute::Reader;
-use super::malformed::Malformed;
 
 /// It has 36 or 37 bytes; some room for longer passwords.
 const LARGEST: usize = 256;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::malformed::Malformed;
+use super::jute::Malformed;
 use super::request::{PING, ReplyShape, Request};
 
 /// What a reply answers.

@@ -1,6 +1,32 @@
 //! ZooKeeper's encoding: big-endian numbers, and lengths in front of texts, buffers and lists.
 
-use super::malformed::Malformed;
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+/// A message that no honest server sends. It ends the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(Cow<'static, str>);
+
+impl Malformed {
+    pub(super) fn new(what: impl Into<Cow<'static, str>>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it sent {}", self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<Malformed> for io::Error {
+    fn from(malformed: Malformed) -> Self {
+        Self::new(io::ErrorKind::InvalidData, malformed)
+    }
+}
 
 /// Reads a record, and never past its end.
 #[derive(Clone, Copy)]

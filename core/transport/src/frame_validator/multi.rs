@@ -1,7 +1,7 @@
 //! The results of transactions.
 
+use super::jute::Malformed;
 use super::jute::Reader;
-use super::malformed::Malformed;
 use super::parts::{data, names, path, skip_stat};
 use super::request::Op;
 

@@ -1,7 +1,7 @@
 //! What several replies consist of.
 
+use super::jute::Malformed;
 use super::jute::Reader;
-use super::malformed::Malformed;
 
 /// The size of a node's metadata.
 const STAT: usize = 68;

@@ -1,7 +1,7 @@
 //! What replies have to look like.
 
+use super::jute::Malformed;
 use super::jute::Reader;
-use super::malformed::Malformed;
 use super::multi;
 use super::parts::{data, names, path, skip_stat};
 use super::request::ReplyShape;

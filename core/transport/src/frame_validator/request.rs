@@ -1,7 +1,7 @@
 //! What the client sends, as far as the replies depend on it.
 
+use super::jute::Malformed;
 use super::jute::Reader;
-use super::malformed::Malformed;
 
 /// The client crate's `xid` of a ping.
 pub(super) const PING: i32 = -2;
