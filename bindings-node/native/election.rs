@@ -55,10 +55,10 @@ impl NativeElection {
         timeout: Option<f64>,
         connect_timeout: Option<f64>,
     ) -> Result<i64> {
-        let (election, patience) =
-            (self.election.clone(), NODE.bounded(NODE.patience(timeout)?, connect_timeout)?);
+        let (election, timeout) =
+            (self.election.clone(), NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?);
         bridge.start(async move {
-            let leadership = election.campaign_with(patience).await?;
+            let leadership = election.campaign_with(timeout).await?;
             Ok(NativeLease::from(Lease::from(leadership)))
         })
     }

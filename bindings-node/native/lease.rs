@@ -248,8 +248,8 @@ impl NativeLease {
     /// `BAD_ARGUMENT`, or `CONNECTION_FAILED` if there is no thread to wait on.
     #[napi]
     pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<Option<i64>> {
-        let patience = NODE.releasing(wait, timeout)?;
-        let mut released = Acquired::release(&self.lease, patience);
+        let timeout = NODE.releasing(wait, timeout)?;
+        let mut released = Acquired::release(&self.lease, timeout);
         match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(())) => Ok(None),
             // Told of where the others are.

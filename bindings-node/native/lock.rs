@@ -83,10 +83,10 @@ impl NativeLock {
         within: Option<ClassInstance<'_, NativeLease>>,
         around: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<Either<NativeLease, i64>> {
-        let patience = NODE.bounded(NODE.patience(timeout)?, connect_timeout)?;
+        let timeout = NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?;
         let [named, around] = [&within, &around].map(|lease| lease.as_ref().map(|lease| &lease.lease));
         let owner = owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];
-        let pending = match request(&self.lock, owner, patience) {
+        let pending = match request(&self.lock, owner, timeout) {
             Ok(Requested::Granted(lease)) => return Ok(Either::A(lease.into())),
             Ok(Requested::Pending(pending)) => Ok(pending),
             // A refusal is the operation's, like all others.

@@ -55,9 +55,9 @@ impl NativeMultiLock {
         within: Vec<ClassInstance<'_, NativeLease>>,
         around: Vec<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
-        let patience = NODE.bounded(NODE.patience(timeout)?, connect_timeout)?;
+        let timeout = NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?;
         let owners = owners(self.lock.locks(), &inside(&within), &inside(&around))?;
         let lock = Arc::clone(&self.lock);
-        bridge.start(async move { lock.acquire_as_each(&owners, patience).await.map(NativeLease::all) })
+        bridge.start(async move { lock.acquire_as_each(&owners, timeout).await.map(NativeLease::all) })
     }
 }

@@ -56,9 +56,9 @@ impl NativeSemaphore {
         timeout: Option<f64>,
         connect_timeout: Option<f64>,
     ) -> Result<i64> {
-        let (count, patience) =
-            (parse_count("count", count)?, NODE.bounded(NODE.patience(timeout)?, connect_timeout)?);
+        let (count, timeout) =
+            (parse_count("count", count)?, NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?);
         let semaphore = Arc::clone(&self.semaphore);
-        bridge.start(async move { semaphore.acquire_many(count, patience).await.map(NativeLease::all) })
+        bridge.start(async move { semaphore.acquire_many(count, timeout).await.map(NativeLease::all) })
     }
 }

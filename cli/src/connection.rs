@@ -56,9 +56,9 @@ fn list(option: Option<&String>, variable: &str) -> Result<Option<String>, Failu
 }
 
 impl Connection {
-    /// Options of a client, which gives up connecting after `patience` at the latest.
-    pub(crate) fn options(&self, patience: Option<Duration>) -> Result<ClientOptions, Failure> {
-        let time = patience.map_or(self.connect_timeout, |patience| patience.min(self.connect_timeout));
+    /// Options of a client, which gives up connecting after `timeout` at the latest.
+    pub(crate) fn options(&self, timeout: Option<Duration>) -> Result<ClientOptions, Failure> {
+        let time = timeout.map_or(self.connect_timeout, |timeout| timeout.min(self.connect_timeout));
         // An attempt without patience still needs an answer.
         let time = if time.is_zero() { self.connect_timeout } else { time };
         let mut options = ClientOptions::new(self.hosts.as_deref())?.connect_timeout(time)?;

@@ -206,8 +206,8 @@ impl Lock {
     ///
     /// # Errors
     /// As [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
-    pub fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
-        wait(self.0.acquire_as(owner, patience)).map(Lease)
+    pub fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
+        wait(self.0.acquire_as(owner, timeout)).map(Lease)
     }
 
     /// Whether any contender holds the lock or waits for it.
@@ -361,8 +361,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`zklock::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
-    pub fn acquire_many(&self, count: u32, patience: impl Into<Timeout>) -> Result<Leases> {
-        wait(self.0.acquire_many(count, patience)).map(Leases)
+    pub fn acquire_many(&self, count: u32, timeout: impl Into<Timeout>) -> Result<Leases> {
+        wait(self.0.acquire_many(count, timeout)).map(Leases)
     }
 }
 

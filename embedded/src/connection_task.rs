@@ -53,7 +53,7 @@ pub(crate) struct Line {
     /// The longest frame.
     pub(crate) limit: usize,
     /// How long a client may take nothing of what it is sent, or leave open a connection that was closed here.
-    pub(crate) patience: Duration,
+    pub(crate) slow_peer_timeout: Duration,
 }
 
 /// Serves a connection to its end.
@@ -61,7 +61,7 @@ pub(crate) async fn serve(id: ConnectionId, stream: TcpStream, peer: SocketAddr,
     let (parcels, arriving) = mpsc::unbounded_channel();
     let (cut, cutting) = oneshot::channel();
     let inputs = line.inputs.clone();
-    let socket = Socket { stream, gate: line.gate.clone(), patience: line.patience };
+    let socket = Socket { stream, gate: line.gate.clone(), slow_peer_timeout: line.slow_peer_timeout };
     if inputs.send(Input::Opened(id, peer, Peer { parcels, cut })).await.is_err() {
         return;
     }
@@ -164,7 +164,7 @@ async fn pass_on(id: ConnectionId, decoder: &mut Decoder, inputs: &mpsc::Sender<
 struct Socket {
     stream: TcpStream,
     gate: Gate,
-    patience: Duration,
+    slow_peer_timeout: Duration,
 }
 
 impl Socket {
@@ -177,9 +177,9 @@ impl Socket {
             return;
         }
         if SockRef::from(&self.stream).shutdown(Shutdown::Write).is_ok() {
-            let patience = self.patience;
+            let slow_peer_timeout = self.slow_peer_timeout;
             let rest = async { while self.read(chunk).await.is_ok_and(|count| count > 0) {} };
-            timeout(patience, rest).await.unwrap_or_default();
+            timeout(slow_peer_timeout, rest).await.unwrap_or_default();
         }
     }
 
@@ -205,7 +205,7 @@ impl Socket {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    timeout(self.patience, self.stream.writable()).await??;
+                    timeout(self.slow_peer_timeout, self.stream.writable()).await??;
                 }
                 Err(error) => return Err(error),
             }

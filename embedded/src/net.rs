@@ -57,7 +57,7 @@ impl Server {
             inputs,
             gate: open,
             limit: settings.max_frame,
-            patience: Duration::from_millis(settings.patience),
+            slow_peer_timeout: Duration::from_millis(settings.slow_peer_timeout),
         };
         let tick = Duration::from_millis(settings.tick.max(1));
         let host = Host::new(settings, gate).run(tick, received, asked);

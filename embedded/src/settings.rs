@@ -31,7 +31,7 @@ pub struct Settings {
     /// How long a client may take nothing of what it is sent before its connection is closed, in milliseconds: its session
     /// may be gone, and events would pile up for nobody. The same for one that is hung up on, to hang up too. The default
     /// is 10,000.
-    pub patience: u64,
+    pub slow_peer_timeout: u64,
     /// Session passwords follow from it: a random number, or a fixed one for a simulation. The default is 0.
     pub seed: u64,
 }
@@ -53,7 +53,7 @@ impl Default for Settings {
             max_frame: 0xf_ffff,
             reap_interval: 60_000,
             ttl_nodes: true,
-            patience: 10_000,
+            slow_peer_timeout: 10_000,
             seed: 0,
         }
     }

@@ -306,7 +306,7 @@ fn the_tree_has_all_nodes_but_the_servers_own() {
 #[test]
 fn a_client_that_takes_nothing_is_left() {
     run(async {
-        let settings = Settings { patience: 500, max_timeout: 3_600_000, ..Settings::default() };
+        let settings = Settings { slow_peer_timeout: 500, max_timeout: 3_600_000, ..Settings::default() };
         let server = Server::start_with("127.0.0.1:0", settings).await.unwrap();
         let mut stream = session(&server).await;
         let begun = Instant::now();

@@ -42,21 +42,21 @@ impl Timeout {
     #[new]
     #[pyo3(signature = (blocking, timeout, connect_timeout=None))]
     fn new(blocking: Blocking, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Self> {
-        bounded_patience(blocking.0, timeout, connect_timeout).map(Self)
+        bounded_timeout(blocking.0, timeout, connect_timeout).map(Self)
     }
 }
 
 /// The same, for which a try may have a bound of its own.
-pub(crate) fn bounded_patience(
+pub(crate) fn bounded_timeout(
     blocking: bool,
     timeout: Option<f64>,
     connect_timeout: Option<f64>,
 ) -> Result<zklock::Timeout> {
-    Ok(PYTHON.bounded(patience(blocking, timeout)?, connect_timeout)?)
+    Ok(PYTHON.bounded(parse_timeout(blocking, timeout)?, connect_timeout)?)
 }
 
 /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
-pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
+pub(crate) fn parse_timeout(blocking: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
     Ok(PYTHON.blocking(blocking, timeout)?)
 }
 
@@ -69,16 +69,16 @@ impl ReleaseTimeout {
     #[new]
     #[pyo3(signature = (wait, timeout))]
     fn new(wait: bool, timeout: Option<f64>) -> Result<Self> {
-        release_patience(wait, timeout).map(Self)
+        release_timeout(wait, timeout).map(Self)
     }
 }
 
 /// For how long a release waits.
-pub(crate) fn release_patience(wait: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
+pub(crate) fn release_timeout(wait: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
     Ok(PYTHON.releasing(wait, unless_minus_one(timeout))?)
 }
 
 /// How long to wait for something else than a lock; `None` is for ever.
 pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>> {
-    Ok(internal::limit(patience(true, timeout)?))
+    Ok(internal::limit(parse_timeout(true, timeout)?))
 }

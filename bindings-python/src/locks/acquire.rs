@@ -9,7 +9,7 @@ use pyo3::types::{PyTuple, PyType};
 use zklock::ErrorKind;
 use zklock::internal::{self, Acquired, AcquiredStack, Exit, SuspendedLevel, collectable};
 
-use crate::args::arguments::{Blocking, Timeout, bounded_patience, release_patience};
+use crate::args::arguments::{Blocking, Timeout, bounded_timeout, release_timeout};
 use crate::bridge::block_on::block_to_own;
 use crate::bridge::gevent::{Caller, caller};
 use crate::bridge::owner::Owner;
@@ -70,14 +70,14 @@ impl Acquirable {
     }
 
     /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
-    fn acquire_level(&self, py: Python<'_>, patience: zklock::Timeout) -> Result<()> {
+    fn acquire_level(&self, py: Python<'_>, timeout: zklock::Timeout) -> Result<()> {
         if asyncio_tasks::in_event_loop(py)? {
-            return self.take(py, patience, None).map(drop);
+            return self.take(py, timeout, None).map(drop);
         }
         let caller = Caller::find(py)?;
         let owner = caller.owner();
         block_on::admit(py)?;
-        let operation = match self.target.request(owner, patience)? {
+        let operation = match self.target.request(owner, timeout)? {
             Requested::Granted(lease) => {
                 let lease = Arc::new(collectable(lease));
                 self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
@@ -97,7 +97,7 @@ impl Acquirable {
     fn take(
         &self,
         py: Python<'_>,
-        patience: zklock::Timeout,
+        timeout: zklock::Timeout,
         scope: Option<internal::Site>,
     ) -> Result<Py<PyAny>> {
         let caller = Caller::find(py)?;
@@ -109,7 +109,7 @@ impl Acquirable {
         {
             asyncio_tasks::warn_of_another(py, &newest)?;
         }
-        let lease = self.take_as(py, owner, patience)?;
+        let lease = self.take_as(py, owner, timeout)?;
         if in_event_loop {
             asyncio_tasks::remember(py, &lease)?;
         }
@@ -125,9 +125,9 @@ impl Acquirable {
         Ok(lease)
     }
 
-    fn take_as(&self, py: Python<'_>, owner: zklock::Owner, patience: zklock::Timeout) -> Result<Py<PyAny>> {
+    fn take_as(&self, py: Python<'_>, owner: zklock::Owner, timeout: zklock::Timeout) -> Result<Py<PyAny>> {
         block_on::admit(py)?;
-        Ok(match self.target.request(owner, patience)? {
+        Ok(match self.target.request(owner, timeout)? {
             Requested::Granted(lease) => lease.into_python(py)?,
             Requested::Pending(operation) => block_to_own(py, operation)??(py)?,
         })
@@ -282,7 +282,7 @@ impl Acquirable {
         timeout: Option<f64>,
         connect_timeout: Option<f64>,
     ) -> Result<bool> {
-        match self.acquire_level(py, bounded_patience(blocking.0, timeout, connect_timeout)?) {
+        match self.acquire_level(py, bounded_timeout(blocking.0, timeout, connect_timeout)?) {
             Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
             taken => taken.map(|()| true),
         }
@@ -298,11 +298,11 @@ impl Acquirable {
     /// See `Lease.release`. Raises `NotHeld` if there is none.
     #[pyo3(signature = (wait=true, timeout=None))]
     fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
-        let patience = release_patience(wait, timeout)?;
+        let timeout = release_timeout(wait, timeout)?;
         let owner = caller(py)?;
         let taken = self.levels.take_acquired(owner);
         let (acquired, _left) = taken.ok_or_else(|| self.not_held(owner, "thread"))?;
-        acquired::release(py, &*acquired, patience)
+        acquired::release(py, &*acquired, timeout)
     }
 
     /// A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
@@ -320,9 +320,9 @@ impl Acquirable {
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
     )]
     fn hold(slf: Py<Self>, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Hold> {
-        let patience = bounded_patience(true, timeout, connect_timeout)?;
+        let timeout = bounded_timeout(true, timeout, connect_timeout)?;
         let number = slf.get().holds.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Hold { lock: slf, patience, number, entered: AtomicUsize::new(0) })
+        Ok(Hold { lock: slf, timeout, number, entered: AtomicUsize::new(0) })
     }
 
     /// The levels of `zklock.aio` may be part of a reference cycle.
@@ -389,7 +389,7 @@ fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyR
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Hold {
     lock: Py<Acquirable>,
-    patience: zklock::Timeout,
+    timeout: zklock::Timeout,
     /// Tells its scopes from those of the lock and of other holds.
     number: u64,
     /// How often it was entered.
@@ -419,7 +419,7 @@ impl Hold {
 
     fn __enter__(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         self.entered.fetch_add(1, Ordering::Relaxed);
-        self.lock.get().take(py, self.patience, Some(scope::site(py, self.number)?))
+        self.lock.get().take(py, self.timeout, Some(scope::site(py, self.number)?))
     }
 
     #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
@@ -435,10 +435,10 @@ pub(crate) fn start_acquire(
     py: Python<'_>,
     lock: &Acquirable,
     owner: &Owner,
-    patience: &Timeout,
+    timeout: &Timeout,
 ) -> Result<Py<PyAny>> {
     block_on::begin(py)?;
-    Ok(match lock.target.request(owner.id, patience.0)? {
+    Ok(match lock.target.request(owner.id, timeout.0)? {
         Requested::Granted(lease) => lease.into_python(py)?,
         Requested::Pending(operation) => Py::new(py, Pending::start_operation(py, operation)?)?.into_any(),
     })

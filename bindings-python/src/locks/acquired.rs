@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use zklock::internal::{Acquired, BodyOutcome, Released, loss_to_raise};
 use zklock::{ErrorKind, Timeout};
 
-use crate::args::arguments::{ReleaseTimeout, release_patience};
+use crate::args::arguments::{ReleaseTimeout, release_timeout};
 use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
@@ -21,8 +21,8 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
 }
 
 /// Releases what was acquired, and waits for the acknowledgement for as long as it says.
-pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, patience: Timeout) -> Result<()> {
-    Ok(end(py, acquired.release(patience))??)
+pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
+    Ok(end(py, acquired.release(timeout))??)
 }
 
 /// What leases have in common, one or several.
@@ -68,7 +68,7 @@ impl Level {
     /// together with `wait=False`.
     #[pyo3(signature = (wait=true, timeout=None))]
     pub(crate) fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
-        release(py, &*self.0, release_patience(wait, timeout)?)
+        release(py, &*self.0, release_timeout(wait, timeout)?)
     }
 }
 
@@ -77,9 +77,9 @@ impl Level {
 pub(crate) fn start_release(
     py: Python<'_>,
     level: &Level,
-    patience: &ReleaseTimeout,
+    timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    let mut released = level.0.release(patience.0);
+    let mut released = level.0.release(timeout.0);
     match at_once(&mut released) {
         Some(end) => Ok(end.map(|()| None)?),
         None => Pending::start(py, released).map(Some),

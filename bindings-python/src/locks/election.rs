@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use zklock::internal::{Acquired, AcquiredStack, Escaped, Exit, collectable};
 
-use crate::args::arguments::{Timeout, bounded_patience};
+use crate::args::arguments::{Timeout, bounded_timeout};
 use crate::args::text::{Id, Path, Text};
 use crate::bridge::block_on::{block_on, block_to_own};
 use crate::bridge::gevent::caller;
@@ -115,7 +115,7 @@ impl Election {
         timeout: Option<f64>,
         connect_timeout: Option<f64>,
     ) -> Result<Py<Leadership>> {
-        let leadership = self.begin(py, bounded_patience(true, timeout, connect_timeout)?)?;
+        let leadership = self.begin(py, bounded_timeout(true, timeout, connect_timeout)?)?;
         keep(self, leadership.bind(py), leadership.clone_ref(py).into_any());
         Ok(leadership)
     }
@@ -133,8 +133,8 @@ impl Election {
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
     )]
     fn lead(slf: Py<Self>, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Lead> {
-        let patience = bounded_patience(true, timeout, connect_timeout)?;
-        Ok(Lead { election: slf, patience, entered: AcquiredStack::new(true) })
+        let timeout = bounded_timeout(true, timeout, connect_timeout)?;
+        Ok(Lead { election: slf, timeout, entered: AcquiredStack::new(true) })
     }
 
     /// Who leads, or is about to; None if there is no candidate.
@@ -178,9 +178,9 @@ impl Election {
 }
 
 impl Election {
-    fn begin(&self, py: Python<'_>, patience: zklock::Timeout) -> Result<Py<Leadership>> {
+    fn begin(&self, py: Python<'_>, timeout: zklock::Timeout) -> Result<Py<Leadership>> {
         let election = self.inner.clone();
-        let leadership = block_to_own(py, async move { election.campaign_with(patience).await })??;
+        let leadership = block_to_own(py, async move { election.campaign_with(timeout).await })??;
         Ok(Leadership::new(py, leadership)?)
     }
 }
@@ -189,7 +189,7 @@ impl Election {
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Lead {
     election: Py<Election>,
-    patience: zklock::Timeout,
+    timeout: zklock::Timeout,
     entered: AcquiredStack<(), Scope>,
 }
 
@@ -197,7 +197,7 @@ pub(crate) struct Lead {
 impl Lead {
     fn __enter__(&self, py: Python<'_>) -> Result<Py<Leadership>> {
         let site = scope::site(py, 0)?;
-        let leadership = self.election.get().begin(py, self.patience)?;
+        let leadership = self.election.get().begin(py, self.timeout)?;
         let level = leadership.bind(py).as_super().as_super().clone();
         let kept = Scope::of_caller(py, leadership.clone_ref(py).into_any())?;
         self.entered.push(caller(py)?, level.get().0.clone(), (), Some((site, kept)));
@@ -301,9 +301,9 @@ impl Candidate {
 
 /// Begin to campaign.
 #[pyfunction]
-pub(crate) fn start_campaign(py: Python<'_>, election: &Election, patience: &Timeout) -> Result<Pending> {
-    let (election, patience) = (election.inner.clone(), patience.0);
-    Pending::start(py, async move { election.campaign_with(patience).await })
+pub(crate) fn start_campaign(py: Python<'_>, election: &Election, timeout: &Timeout) -> Result<Pending> {
+    let (election, timeout) = (election.inner.clone(), timeout.0);
+    Pending::start(py, async move { election.campaign_with(timeout).await })
 }
 
 /// Keep a leadership, with what represents it, until it is resigned or lost: the election leads on without the program's

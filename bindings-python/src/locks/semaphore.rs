@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use zklock::Permits;
 use zklock::internal::{GivenOptions, parse_count, parse_permits};
 
-use crate::args::arguments::{Blocking, PYTHON, Timeout, bounded_patience};
+use crate::args::arguments::{Blocking, PYTHON, Timeout, bounded_timeout};
 use crate::args::text::{Label, Path, SharedCount, Text};
 use crate::bridge::block_on::block_to_own;
 use crate::bridge::pending::{IntoPython, Pending};
@@ -120,10 +120,10 @@ impl Semaphore {
         timeout: Option<f64>,
         connect_timeout: Option<f64>,
     ) -> Result<Py<PyAny>> {
-        let patience = bounded_patience(blocking.0, timeout, connect_timeout)?;
+        let timeout = bounded_timeout(blocking.0, timeout, connect_timeout)?;
         let count = parse_count("count", count)?;
         let semaphore = Arc::clone(&self.0);
-        let acquired = async move { semaphore.acquire_many(count, patience).await };
+        let acquired = async move { semaphore.acquire_many(count, timeout).await };
         Ok(block_to_own(py, acquired)??.into_python(py)?)
     }
 }
@@ -134,9 +134,9 @@ pub(crate) fn start_acquire_many(
     py: Python<'_>,
     semaphore: &Semaphore,
     count: i64,
-    patience: &Timeout,
+    timeout: &Timeout,
 ) -> Result<Pending> {
     let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count)?);
-    let patience = patience.0;
-    Pending::start(py, async move { semaphore.acquire_many(count, patience).await })
+    let timeout = timeout.0;
+    Pending::start(py, async move { semaphore.acquire_many(count, timeout).await })
 }

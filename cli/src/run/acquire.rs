@@ -25,13 +25,13 @@ pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease,
     let lock = wanted(client, options)?;
     client.ready().await?;
     check_kill_after(options.kill_after, client.session_timeout())?;
-    let patience = match options.wait {
+    let timeout = match options.wait {
         _ if options.nonblock => Timeout::Try,
         Some(Duration::ZERO) => Timeout::Try,
         Some(time) => Timeout::For(time.saturating_sub(began.elapsed())),
         None => Timeout::Forever,
     };
-    lock.acquire_as(Owner::new(), patience).await.map_err(|error| {
+    lock.acquire_as(Owner::new(), timeout).await.map_err(|error| {
         let timed_out = error.kind() == ErrorKind::LockTimeout;
         let failure = Failure::from(error);
         if timed_out && failure.code == CONFLICT {

@@ -56,10 +56,10 @@ pub(crate) struct Options {
     pub(crate) slots: Option<u32>,
 
     /// Do not wait: if the lock is taken, exit with status 75
-    #[arg(short = 'n', long = "nonblock", group = "patience")]
+    #[arg(short = 'n', long = "nonblock", group = "timeout")]
     pub(crate) nonblock: bool,
     /// Wait for at most this long: 30, 1.5, 500ms, 1m30s
-    #[arg(short = 'w', long = "wait", value_name = "TIME", group = "patience", value_parser = duration::parse)]
+    #[arg(short = 'w', long = "wait", value_name = "TIME", group = "timeout", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
     /// The exit status if the lock is taken; with 0, nothing is said of it either
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT)]

@@ -353,9 +353,9 @@ impl Client {
 
     /// The error of an attempt that began then and consists of several steps: one of them may say that nothing was heard,
     /// but knows of itself alone. Without an answer a try fails to connect.
-    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Timeout) -> Error {
+    pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         let status = &self.mailbox().status;
-        match (error.timeout_reason(), patience.answer_within()) {
+        match (error.timeout_reason(), timeout.answer_within()) {
             (Some(TimeoutReason::Unreachable), within @ Some(_)) => {
                 driver::unreachable(self.options(), within, status.servers(&self.address().servers))
             }

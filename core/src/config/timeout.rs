@@ -82,22 +82,22 @@ impl Timeout {
 /// Timeout that wears out: one deadline for several steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    patience: Timeout,
+    timeout: Timeout,
     end: Option<Instant>,
 }
 
 impl Deadline {
-    pub(crate) fn after(patience: Timeout) -> Self {
-        let end = match patience {
+    pub(crate) fn after(timeout: Timeout) -> Self {
+        let end = match timeout {
             Timeout::For(time) | Timeout::TryWithin(time) => Instant::now().checked_add(time),
             Timeout::Forever | Timeout::Try => None,
         };
-        Self { patience, end }
+        Self { timeout, end }
     }
 
     /// Whether nothing is waited for.
     pub(crate) fn is_try(self) -> bool {
-        self.patience.is_try()
+        self.timeout.is_try()
     }
 
     /// When the time is up; `None` if it never is.
@@ -120,7 +120,7 @@ impl Deadline {
 
     /// What is left for the next step.
     pub(crate) fn left(self) -> Timeout {
-        let Some(end) = self.end else { return self.patience };
+        let Some(end) = self.end else { return self.timeout };
         let left = end.saturating_duration_since(Instant::now());
         if self.is_try() { Timeout::TryWithin(left) } else { Timeout::For(left) }
     }
@@ -192,10 +192,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_ends_with_the_time_of_its_attempt() {
-        for patience in [Timeout::For(Duration::from_millis(1)), Timeout::TryWithin(Duration::from_millis(1))]
+        for timeout in [Timeout::For(Duration::from_millis(1)), Timeout::TryWithin(Duration::from_millis(1))]
         {
             let ask = std::future::pending::<Result<()>>;
-            let error = Deadline::after(patience)
+            let error = Deadline::after(timeout)
                 .ask_until_answered("/lock", || true, ask)
                 .await
                 .expect_err("no answer");

@@ -80,7 +80,7 @@ impl fmt::Display for SessionId {
 struct Driver {
     options: ClientOptions,
     status: Arc<Status>,
-    link: Connection,
+    connection: Connection,
     shared: Arc<SharedDirectories>,
     directories: DirectoryTable,
     timers: Timers,
@@ -97,12 +97,12 @@ struct Driver {
 
 impl Driver {
     fn new(options: ClientOptions, status: Arc<Status>, sender: mpsc::UnboundedSender<Input>) -> Self {
-        let link = Connection::new(options.clone(), Arc::clone(&status.recorder), sender);
-        let shared = Arc::new(SharedDirectories::new(link.settings(), options.label.clone()));
+        let connection = Connection::new(options.clone(), Arc::clone(&status.recorder), sender);
+        let shared = Arc::new(SharedDirectories::new(connection.settings(), options.label.clone()));
         let shown: Weak<SharedDirectories> = Arc::downgrade(&shared);
         status.set_driver(shown);
         Self {
-            link,
+            connection,
             options,
             directories: DirectoryTable::new(Arc::clone(&status)).with_shelf(&shared),
             shared,
@@ -123,9 +123,11 @@ impl Driver {
     ) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {
-                Input::Queue { path, connection, event } => self.outcome(path, connection, event),
+                Input::Queue { path, connection_number, event } => {
+                    self.outcome(path, connection_number, event);
+                }
                 Input::News(news) => {
-                    let change = self.link.handle(news);
+                    let change = self.connection.handle(news);
                     self.on_connection_event(change);
                 }
                 Input::Revoked { path, node } => self.directories.revoked(&path, node),
@@ -133,33 +135,38 @@ impl Driver {
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
                 Input::Command(Command::Hold { path, notice }) => self.notice(&path, notice),
-                Input::Command(Command::Ask(inquiry)) => inquire(&mut self.link, &self.options, inquiry),
+                Input::Command(Command::Ask(inquiry)) => {
+                    inquire(&mut self.connection, &self.options, inquiry);
+                }
                 Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn outcome(&mut self, path: Arc<str>, connection: u64, event: Event) {
-        let current = self.link.is_current(connection);
+    fn outcome(&mut self, path: Arc<str>, connection_number: u64, event: Event) {
+        let current = self.connection.is_current(connection_number);
         if event.is_written() && current {
-            self.link.answered();
+            self.connection.answered();
         }
         // An answer that leaves everything open, on a working connection: the server asks for patience.
-        if event.is_lost() && current && std::mem::replace(&mut self.throttled, connection) != connection {
-            let path = Escaped(self.link.below_chroot(&path));
+        if event.is_lost()
+            && current
+            && std::mem::replace(&mut self.throttled, connection_number) != connection_number
+        {
+            let path = Escaped(self.connection.below_chroot(&path));
             tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
         }
-        let put_off = |directory: &mut Directory| directory.put_off(&event, connection, current);
+        let put_off = |directory: &mut Directory| directory.put_off(&event, connection_number, current);
         if let Some(until) = self.directories.get_mut(&path).and_then(put_off) {
             self.timers.set(until, Alarm::Tell(path, event));
             return;
         }
-        let event = self.link.discard_stale(connection, event);
+        let event = self.connection.discard_stale(connection_number, event);
         if let Event::Deleted(ticket, outcome) = &event {
             // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
-            let certain = |term: &Arc<Term>| current && term.is_proven_on(connection) && term.runs();
-            let missing = *outcome == Outcome::NoNode && self.link.term().is_some_and(certain);
+            let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
+            let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
             if let Some(directory) = self.directories.change(&path) {
                 directory.delete_answered(*ticket, missing);
             }
@@ -168,7 +175,7 @@ impl Driver {
     }
 
     fn connect(&mut self, reply: oneshot::Sender<Result<()>>) {
-        if self.link.is_connected() {
+        if self.connection.is_connected() {
             reply.send(Ok(())).ok();
             return;
         }
@@ -190,7 +197,7 @@ impl Driver {
     }
 
     fn start_link(&mut self) {
-        if self.link.start() {
+        if self.connection.start() {
             if !std::mem::replace(&mut self.warned, true) && self.options.exposes_credentials() {
                 let servers = &self.options.hosts.servers;
                 tracing::warn!(%servers, "credentials go over connections that are not encrypted, where others on the way can read them; use TLS");
@@ -218,7 +225,7 @@ impl Driver {
             let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
             alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
         }
-        let directory = self.directories.change_or_make(&path, &self.link, self.heartbeat.is_fresh());
+        let directory = self.directories.change_or_make(&path, &self.connection, self.heartbeat.is_fresh());
         directory.join(Waiter::new(attempt, alarms));
     }
 
@@ -231,7 +238,7 @@ impl Driver {
 
     fn notice(&mut self, path: &Arc<str>, notice: Notice) {
         if let Notice::Transact { node, operations, reply } = notice {
-            return transact(&mut self.link, &self.options, (path, &node), operations, reply);
+            return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
         // Without a directory nothing is left of the hold; dropping the notice says so.
         let Some(directory) = self.directories.change(path) else { return };
@@ -262,7 +269,7 @@ impl Driver {
                 self.was_connected = true;
                 self.status.recorder.session_began();
                 self.status.set_session(session_id, timeout);
-                self.status.set_term(self.link.term().cloned());
+                self.status.set_term(self.connection.term().cloned());
                 for directory in self.directories.iter_mut() {
                     directory.on_event(Event::SessionBegan(random::bits()));
                 }
@@ -316,13 +323,15 @@ impl Driver {
         while let Some(alarm) = self.timers.due() {
             match alarm {
                 Alarm::Deadline(path, join) => {
-                    let servers = (!self.link.is_connected()).then(|| self.link.servers());
-                    self.give_up(&path, join, |directory, link| directory.timeout_error(join, link, servers));
+                    let servers = (!self.connection.is_connected()).then(|| self.connection.servers());
+                    self.give_up(&path, join, |directory, connection| {
+                        directory.timeout_error(join, connection, servers)
+                    });
                 }
                 Alarm::Unreachable(path, join) => {
                     let within =
                         self.directories.get(&path).and_then(|directory| directory.answer_within(join));
-                    let unreachable = unreachable(&self.options, within, self.link.servers());
+                    let unreachable = unreachable(&self.options, within, self.connection.servers());
                     // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
                     let reached = self.was_connected;
                     if self
@@ -335,7 +344,7 @@ impl Driver {
                 }
                 Alarm::Connect => {
                     let now = Instant::now();
-                    let unreachable = unreachable(&self.options, None, self.link.servers());
+                    let unreachable = unreachable(&self.options, None, self.connection.servers());
                     let due = |(deadline, _): &(Instant, _)| *deadline <= now;
                     let (due, waiting) = std::mem::take(&mut self.connecting).into_iter().partition(due);
                     self.connecting = waiting;
@@ -361,7 +370,7 @@ impl Driver {
                 Alarm::TermEnd => self.heartbeat.term_may_have_ended(),
                 Alarm::Poll(path) => {
                     if let Some(directory) = self.directories.change(&path) {
-                        directory.poll(&self.link);
+                        directory.poll(&self.connection);
                     }
                 }
                 Alarm::LookAgain => {
@@ -384,7 +393,7 @@ impl Driver {
         else {
             return;
         };
-        let error = error(directory, &self.link);
+        let error = error(directory, &self.connection);
         if let Some(attempt) = directory.leave(join, &mut self.timers) {
             if error.kind() == ErrorKind::LockTimeout && !attempt.claim.is_part() {
                 self.status.recorder.timed_out();
@@ -399,24 +408,24 @@ impl Driver {
             return;
         }
         let wanted = !self.connecting.is_empty() || self.directories.iter().any(Directory::has_waiters);
-        if !wanted && self.link.stop() {
+        if !wanted && self.connection.stop() {
             self.status.set(ClientState::Idle);
         }
     }
 
     /// Lets the queues draw conclusions, and carries them out.
     fn flush(&mut self) {
-        self.heartbeat.check_term(&self.link, &mut self.directories);
+        self.heartbeat.check_term(&self.connection, &mut self.directories);
         // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
         for path in self.directories.take_unsettled() {
-            let vital = self.directories.flush(&path, &mut self.link, &mut self.timers);
+            let vital = self.directories.flush(&path, &mut self.connection, &mut self.timers);
             self.heartbeat.note(&path, vital);
         }
-        let deaf = self.heartbeat.keep_term(&mut self.link, &self.directories, &mut self.timers);
-        self.link.reap();
+        let deaf = self.heartbeat.keep_term(&mut self.connection, &self.directories, &mut self.timers);
+        self.connection.reap();
         if deaf {
             tracing::warn!(session = %self.session(), "the server answers pings, but nothing else");
-            let change = self.link.lose();
+            let change = self.connection.lose();
             self.on_connection_event(change);
         }
     }
@@ -439,7 +448,7 @@ impl Driver {
             }
         }
         let session = self.session();
-        let mut closing = std::pin::pin!(self.link.close(CLOSE_LIMIT));
+        let mut closing = std::pin::pin!(self.connection.close(CLOSE_LIMIT));
         loop {
             tokio::select! {
                 biased;

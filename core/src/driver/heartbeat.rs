@@ -70,8 +70,8 @@ impl HeartbeatScheduler {
 
     /// How urgent a connection is while there is none. Where anything would be lost with the session, a hold or a place
     /// near the head of a queue, it is found in time (rule 10).
-    fn urgency(&self, link: &Connection, directories: &DirectoryTable) -> Urgency {
-        match link.term() {
+    fn urgency(&self, connection: &Connection, directories: &DirectoryTable) -> Urgency {
+        match connection.term() {
             Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
             Some(_) if directories.is_empty() => Urgency::Idle,
             _ => Urgency::Wanted,
@@ -111,13 +111,13 @@ impl HeartbeatScheduler {
     }
 
     /// Reads the clock, and reports what follows from it.
-    pub(super) fn check_term(&mut self, link: &Connection, directories: &mut DirectoryTable) {
-        let running = link.term().is_some_and(|term| term.runs());
+    pub(super) fn check_term(&mut self, connection: &Connection, directories: &mut DirectoryTable) {
+        let running = connection.term().is_some_and(|term| term.runs());
         if std::mem::replace(&mut self.running, running) && !running {
             directories.iter_mut().for_each(Directory::end_term);
         }
         // A hold begins as `held`, and with more than a third of the term left (rule 16): both are what fresh means.
-        let fresh = link.is_fresh();
+        let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
         }
@@ -143,30 +143,35 @@ impl HeartbeatScheduler {
     /// answers.
     pub(super) fn keep_term(
         &mut self,
-        link: &mut Connection,
+        connection: &mut Connection,
         directories: &DirectoryTable,
         timers: &mut Timers,
     ) -> bool {
-        self.keep_beating(link, directories, timers);
-        if !link.is_connected() {
-            link.set_urgency(self.urgency(link, directories));
+        self.keep_beating(connection, directories, timers);
+        if !connection.is_connected() {
+            connection.set_urgency(self.urgency(connection, directories));
         }
-        let patience = link.patience();
-        if let Some(left) = patience.filter(|_| self.surrender.is_none()) {
+        let give_up_in = connection.give_up_in();
+        if let Some(left) = give_up_in.filter(|_| self.surrender.is_none()) {
             self.surrender = Some(timers.set(Instant::now() + left, Alarm::Surrender));
         }
-        patience.is_some_and(|left| left.is_zero())
+        give_up_in.is_some_and(|left| left.is_zero())
     }
 
-    fn keep_beating(&mut self, link: &mut Connection, directories: &DirectoryTable, timers: &mut Timers) {
-        let Some(term) = link.term().filter(|_| !self.vital.is_empty()) else {
+    fn keep_beating(
+        &mut self,
+        connection: &mut Connection,
+        directories: &DirectoryTable,
+        timers: &mut Timers,
+    ) {
+        let Some(term) = connection.term().filter(|_| !self.vital.is_empty()) else {
             return self.stop(timers);
         };
         let (remaining, interval, due_in) = (term.remaining(), term.interval(), term.due_in());
         if !remaining.is_zero() && self.end.is_none() {
             self.end = Some(timers.set(Instant::now() + remaining, Alarm::TermEnd));
         }
-        if self.beat.is_some() || !link.is_connected() {
+        if self.beat.is_some() || !connection.is_connected() {
             return;
         }
         // A lease that is suspended is held again only after a proof on this connection.
@@ -176,7 +181,7 @@ impl HeartbeatScheduler {
         let interrupted = std::mem::take(&mut self.interrupted);
         let next = if interrupted || due_in.is_zero() || self.suspended {
             self.beaten = Some(now);
-            self.beat(link, directories, at_once(self.nodes, pause));
+            self.beat(connection, directories, at_once(self.nodes, pause));
             interval
         } else {
             due_in
@@ -211,7 +216,7 @@ impl HeartbeatScheduler {
     }
 
     /// Checks so many nodes.
-    pub(super) fn beat(&mut self, link: &mut Connection, directories: &DirectoryTable, limit: usize) {
+    pub(super) fn beat(&mut self, connection: &mut Connection, directories: &DirectoryTable, limit: usize) {
         let mut bytes = 0;
         let fits = |(path, node): &(&Arc<str>, &NodeName)| {
             bytes += path.len() + node.as_str().len();
@@ -221,7 +226,7 @@ impl HeartbeatScheduler {
         let nodes: Vec<_> = next.map(|(path, node)| (Arc::clone(path), node.clone())).collect();
         if let Some(last) = nodes.last() {
             self.checked = Some(last.clone());
-            link.beat(nodes);
+            connection.beat(nodes);
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Blocker {
     /// Its place in the queue, from 0.
     pub(crate) position: usize,
     pub(crate) name: NodeName,
-    pub(crate) sighting: Arc<NodeSnapshot>,
+    pub(crate) snapshot: Arc<NodeSnapshot>,
     /// Whether it is a contender of the same client.
     pub(crate) ours: bool,
     /// Whether it is known to hold.
@@ -61,8 +61,8 @@ impl Blockers {
                 "leases/" => ", which has a permit",
                 _ => ", which holds it",
             };
-            for Blocker { position, name, sighting, ours, holds } in &self.seen {
-                let contender = Contender::seen(*position, name, sighting);
+            for Blocker { position, name, snapshot, ours, holds } in &self.seen {
+                let contender = Contender::seen(*position, name, snapshot);
                 if contenders.len() < TOLD {
                     text += if contenders.is_empty() { ": " } else { "; " };
                     describe(&mut text, &contender, *ours);
@@ -108,9 +108,9 @@ mod tests {
 
     fn blocker(position: usize, data: &str, ours: bool) -> Blocker {
         let name = NodeName::parse(&format!("_c_x-lock-{position:010}")).unwrap();
-        let sighting =
+        let snapshot =
             NodeSnapshot { owner: 0x1f, czxid: 7, data: data.as_bytes().into(), data_length: data.len() };
-        Blocker { position, name, sighting: Arc::new(sighting), ours, holds: position == 0 }
+        Blocker { position, name, snapshot: Arc::new(snapshot), ours, holds: position == 0 }
     }
 
     fn about(host: &str, pid: u32, label: &str) -> String {

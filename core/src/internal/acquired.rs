@@ -71,7 +71,7 @@ pub trait Acquired: Send + Sync {
 
     /// Releases what has not been released yet, and waits for the acknowledgement: with [`Timeout::Try`] not at all,
     /// otherwise no longer than [`Lease::release`] does. The release has begun when this returns.
-    fn release(&self, patience: Timeout) -> Released;
+    fn release(&self, timeout: Timeout) -> Released;
 
     /// Warns that the owner, a thing of this kind, ended without releasing it.
     fn owner_ended(&self, _owner: &'static str) {}
@@ -90,8 +90,8 @@ impl Acquired for Lease {
         self.check().err().filter(|error| error.kind() == ErrorKind::LockLost)
     }
 
-    fn release(&self, patience: Timeout) -> Released {
-        Released(Acknowledgement::One(self.release_with(patience)))
+    fn release(&self, timeout: Timeout) -> Released {
+        Released(Acknowledgement::One(self.release_with(timeout)))
     }
 
     fn owner_ended(&self, owner: &'static str) {
@@ -112,8 +112,8 @@ impl Acquired for Leases<Arc<Lease>> {
         self.iter().find_map(|lease| lease.loss())
     }
 
-    fn release(&self, patience: Timeout) -> Released {
-        Released(Acknowledgement::Several(Box::pin(self.release_with(patience))))
+    fn release(&self, timeout: Timeout) -> Released {
+        Released(Acknowledgement::Several(Box::pin(self.release_with(timeout))))
     }
 
     fn owner_ended(&self, owner: &'static str) {

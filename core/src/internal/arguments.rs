@@ -67,7 +67,7 @@ impl Language {
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
-    pub fn patience(self, timeout: Option<f64>) -> Result<Timeout> {
+    pub fn timeout(self, timeout: Option<f64>) -> Result<Timeout> {
         let Some(timeout) = timeout else { return Ok(Timeout::Forever) };
         Ok(match self.duration("timeout", timeout)? {
             Duration::ZERO => Timeout::Try,
@@ -79,7 +79,7 @@ impl Language {
     /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them: -1 is no time-out.
     ///
     /// # Errors
-    /// As [`patience`](Self::patience), and for both a time-out and `blocking=False`.
+    /// As [`timeout`](Self::patience), and for both a time-out and `blocking=False`.
     pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Timeout> {
         let both = "cannot be given together with blocking=False";
         self.waiting(blocking, unless_minus_one(timeout), both)
@@ -91,10 +91,10 @@ impl Language {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN, and for an acquire that waits:
     /// its time-out covers everything.
-    pub fn bounded(self, patience: Timeout, connect_timeout: Option<f64>) -> Result<Timeout> {
-        let Some(value) = connect_timeout else { return Ok(patience) };
+    pub fn bounded(self, timeout: Timeout, connect_timeout: Option<f64>) -> Result<Timeout> {
+        let Some(value) = connect_timeout else { return Ok(timeout) };
         let bad = |problem: &str| Err(Error::bad_argument("connect_timeout", problem));
-        match (patience, self.duration("connect_timeout", value)?) {
+        match (timeout, self.duration("connect_timeout", value)?) {
             (_, Duration::ZERO) => bad("must be more than zero"),
             (Timeout::Try, time) => Ok(Timeout::TryWithin(time)),
             _ => bad(
@@ -106,14 +106,14 @@ impl Language {
     /// `wait` and `timeout` of a release: for how long it waits for the acknowledgement, at most.
     ///
     /// # Errors
-    /// As [`patience`](Self::patience), and for a time-out of a release that does not wait.
+    /// As [`timeout`](Self::patience), and for a time-out of a release that does not wait.
     pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Timeout> {
         self.waiting(wait, timeout, "cannot be given to a release that does not wait")
     }
 
     fn waiting(self, waits: bool, timeout: Option<f64>, both: &str) -> Result<Timeout> {
         match (waits, timeout) {
-            (true, timeout) => self.patience(timeout),
+            (true, timeout) => self.timeout(timeout),
             (false, None) => Ok(Timeout::Try),
             (false, Some(_)) => Err(Error::bad_argument("timeout", both)),
         }
@@ -185,8 +185,8 @@ pub fn unless_minus_one(timeout: Option<f64>) -> Option<f64> {
 
 /// How long to wait for something other than a lock; `None` is for ever.
 #[must_use]
-pub fn limit(patience: Timeout) -> Option<Duration> {
-    match patience {
+pub fn limit(timeout: Timeout) -> Option<Duration> {
+    match timeout {
         Timeout::Forever => None,
         Timeout::For(time) => Some(time),
         Timeout::Try | Timeout::TryWithin(_) => Some(Duration::ZERO),
@@ -296,16 +296,16 @@ mod tests {
 
     #[test]
     fn time_outs_have_three_meanings() {
-        let patience = |timeout| SECONDS.patience(Some(timeout));
-        assert_eq!(SECONDS.patience(None).unwrap(), Timeout::Forever);
-        assert_eq!(patience(0.0).unwrap(), Timeout::Try);
-        assert_eq!(patience(-0.0).unwrap(), Timeout::Try);
-        assert_eq!(patience(f64::INFINITY).unwrap(), Timeout::Forever);
-        assert_eq!(patience(1.5).unwrap(), Timeout::For(Duration::from_millis(1500)));
-        assert_eq!(patience(1e-300).unwrap(), Timeout::For(Duration::from_nanos(1)));
-        assert_eq!(MILLISECONDS.patience(Some(1.5)).unwrap(), Timeout::For(Duration::from_micros(1500)));
+        let timeout = |timeout| SECONDS.timeout(Some(timeout));
+        assert_eq!(SECONDS.timeout(None).unwrap(), Timeout::Forever);
+        assert_eq!(timeout(0.0).unwrap(), Timeout::Try);
+        assert_eq!(timeout(-0.0).unwrap(), Timeout::Try);
+        assert_eq!(timeout(f64::INFINITY).unwrap(), Timeout::Forever);
+        assert_eq!(timeout(1.5).unwrap(), Timeout::For(Duration::from_millis(1500)));
+        assert_eq!(timeout(1e-300).unwrap(), Timeout::For(Duration::from_nanos(1)));
+        assert_eq!(MILLISECONDS.timeout(Some(1.5)).unwrap(), Timeout::For(Duration::from_micros(1500)));
         for bad in [-1.0, -1e-9, f64::NAN, f64::NEG_INFINITY] {
-            assert_eq!(message(patience(bad)), format!("timeout: must not be negative or NaN, but is {bad}"));
+            assert_eq!(message(timeout(bad)), format!("timeout: must not be negative or NaN, but is {bad}"));
         }
     }
 
@@ -327,10 +327,10 @@ mod tests {
         assert_eq!(SECONDS.bounded(Timeout::Try, Some(1.0)).unwrap(), Timeout::TryWithin(second));
         assert_eq!(SECONDS.bounded(Timeout::Try, None).unwrap(), Timeout::Try);
         assert_eq!(SECONDS.bounded(Timeout::Forever, None).unwrap(), Timeout::Forever);
-        for (patience, bound) in
+        for (timeout, bound) in
             [(Timeout::Forever, 1.0), (Timeout::For(second), 1.0), (Timeout::Try, 0.0), (Timeout::Try, -1.0)]
         {
-            assert!(message(SECONDS.bounded(patience, Some(bound))).starts_with("connect_timeout: "));
+            assert!(message(SECONDS.bounded(timeout, Some(bound))).starts_with("connect_timeout: "));
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) trait Report: Send + Sync {
     fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()>;
 
     /// The error for a reply that will never come.
-    fn silence(&self) -> Error;
+    fn no_answer(&self) -> Error;
 
     /// Whether a server has answered anything since then.
     fn heard_since(&self, since: Instant) -> bool;
@@ -159,16 +159,16 @@ impl PermitNews {
     pub(crate) fn remember(&self, contenders: &[Contender]) {
         let seen = contenders.iter().take(REMEMBERED).filter_map(|contender| {
             let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
-            Some((name, Arc::new(contender.sighting())))
+            Some((name, Arc::new(contender.snapshot())))
         });
         *self.seen() = Some(NodeSnapshots(seen.collect()));
     }
 
     /// A snapshot of a node.
-    pub(crate) fn sighting(&self, node: &NodeName) -> Option<Arc<NodeSnapshot>> {
+    pub(crate) fn snapshot(&self, node: &NodeName) -> Option<Arc<NodeSnapshot>> {
         let seen = self.seen();
-        let (_, sighting) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
-        Some(Arc::clone(sighting))
+        let (_, snapshot) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
+        Some(Arc::clone(snapshot))
     }
 
     fn seen(&self) -> MutexGuard<'_, Option<NodeSnapshots>> {
@@ -384,8 +384,8 @@ impl Hold {
     }
 
     /// The error for a reply from the driver that will never come.
-    pub(crate) fn silence(&self) -> Error {
-        self.holds.driver.silence()
+    pub(crate) fn no_answer(&self) -> Error {
+        self.holds.driver.no_answer()
     }
 
     /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.

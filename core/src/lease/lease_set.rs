@@ -156,11 +156,8 @@ impl<L: Borrow<Lease>> Leases<L> {
     }
 
     /// Releases them, and waits for the acknowledgements with this patience: it begins for all of them now.
-    pub(crate) fn release_with(
-        &self,
-        patience: Timeout,
-    ) -> impl Future<Output = Result<()>> + Send + 'static {
-        let begun = self.release_each(|lease| lease.begin_release(patience));
+    pub(crate) fn release_with(&self, timeout: Timeout) -> impl Future<Output = Result<()>> + Send + 'static {
+        let begun = self.release_each(|lease| lease.begin_release(timeout));
         async move {
             for acknowledged in begun?.into_iter().flatten() {
                 acknowledged.await.ok();
@@ -261,7 +258,7 @@ mod tests {
             Ok(())
         }
 
-        fn silence(&self) -> Error {
+        fn no_answer(&self) -> Error {
             Error::client_closed()
         }
 

@@ -353,8 +353,8 @@ impl Lease {
     }
 
     /// Releases this level, and waits for the acknowledgement with this patience.
-    pub(crate) fn release_with(&self, patience: Timeout) -> Releasing {
-        match self.begin_release(patience) {
+    pub(crate) fn release_with(&self, timeout: Timeout) -> Releasing {
+        match self.begin_release(timeout) {
             Ok(None) => Releasing::Over,
             Ok(Some(acknowledged)) => Releasing::Sent(acknowledged),
             Err(error) => Releasing::Refused(Box::new(error)),
@@ -363,13 +363,13 @@ impl Lease {
 
     /// Releases this level. What is returned ends when the server has acknowledged it, and with an error if there is
     /// nothing to wait for, or no longer.
-    pub(crate) fn begin_release(&self, patience: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
+    pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
             // As long as it could be held no one else can have the lock, so a caller may want to know when it is free.
             // Later it would only wait for a server that is away.
             let most = self.hold.remaining();
-            let time = match patience {
+            let time = match timeout {
                 Timeout::Forever => most,
                 Timeout::For(time) => time.min(most),
                 Timeout::Try | Timeout::TryWithin(_) => Duration::ZERO,

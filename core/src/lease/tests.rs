@@ -28,7 +28,7 @@ impl Report for Driver {
         Ok(())
     }
 
-    fn silence(&self) -> Error {
+    fn no_answer(&self) -> Error {
         Error::client_closed()
     }
 
@@ -128,7 +128,7 @@ fn a_reader_is_refused_the_write_lock_and_a_writer_goes_down() {
 
 #[tokio::test]
 async fn a_release_waits_until_the_end_of_the_term_at_most() {
-    for (patience, most) in [
+    for (timeout, most) in [
         (Timeout::Forever, MINUTE / 2),
         (Timeout::For(MINUTE), MINUTE / 2),
         (Timeout::For(Duration::from_secs(1)), Duration::from_secs(1)),
@@ -136,10 +136,10 @@ async fn a_release_waits_until_the_end_of_the_term_at_most() {
         let directory = Directory::new();
         let lease = directory.grant(Kind::Exclusive, MINUTE);
         let latest = Instant::now() + most;
-        assert!(lease.begin_release(patience).unwrap().is_some());
+        assert!(lease.begin_release(timeout).unwrap().is_some());
         let release = directory.driver.releases.lock().unwrap().pop().unwrap();
         let until = release.waiter.expect("somebody waits").until;
-        assert!(until <= Instant::now() + most && until + Duration::from_secs(1) > latest, "{patience:?}");
+        assert!(until <= Instant::now() + most && until + Duration::from_secs(1) > latest, "{timeout:?}");
     }
     let directory = Directory::new();
     let lease = directory.grant(Kind::Exclusive, MINUTE);

@@ -98,7 +98,7 @@ impl Transaction {
         hold.report(|node| Notice::Transact { node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => outcome,
-            Err(_) => Err(hold.silence()),
+            Err(_) => Err(hold.no_answer()),
         }
     }
 }

@@ -132,10 +132,10 @@ impl AnyLock {
     ///
     /// # Errors
     /// As [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
-    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
+    pub async fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         match self {
-            Self::Lock(lock) => lock.acquire_as(owner, patience).await,
-            Self::Semaphore(semaphore) => semaphore.acquire_with(patience).await,
+            Self::Lock(lock) => lock.acquire_as(owner, timeout).await,
+            Self::Semaphore(semaphore) => semaphore.acquire_with(timeout).await,
         }
     }
 
@@ -222,9 +222,9 @@ impl AnyLock {
     }
 
     /// The error of an attempt that began then and had several steps, this lock being one of them.
-    pub(crate) fn explain(&self, error: Error, since: Instant, patience: Timeout) -> Error {
+    pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         match self.directory().resolve() {
-            Ok(resolved) => resolved.client.explain(error, since, patience),
+            Ok(resolved) => resolved.client.explain(error, since, timeout),
             Err(_) => error,
         }
     }

@@ -80,8 +80,8 @@ impl Election {
     }
 
     fn make(source: ClientSource, path: &str, id: Option<Arc<str>>) -> Result<Self> {
-        let manner = LockSettings { label: id.clone(), ..LockOptions::default().of_mutex() };
-        let lock = Arc::new(Lock::new(source, path, Kind::Lead, manner)?);
+        let settings = LockSettings { label: id.clone(), ..LockOptions::default().of_mutex() };
+        let lock = Arc::new(Lock::new(source, path, Kind::Lead, settings)?);
         Ok(Self { lock, owner: Owner::new(), id })
     }
 
@@ -128,8 +128,8 @@ impl Election {
     ///
     /// # Errors
     /// As [`campaign_within`](Self::campaign_within).
-    pub async fn campaign_with(&self, patience: Timeout) -> Result<Leadership> {
-        self.lock.acquire_as(self.owner, patience).await.map(Leadership)
+    pub async fn campaign_with(&self, timeout: Timeout) -> Result<Leadership> {
+        self.lock.acquire_as(self.owner, timeout).await.map(Leadership)
     }
 
     /// Whether this candidate leads: from the grant until it resigns, or until the term of its leadership is over, which

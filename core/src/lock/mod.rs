@@ -75,7 +75,7 @@ struct Inner {
     source: ClientSource,
     place: LockPath,
     kind: Kind,
-    manner: LockSettings,
+    settings: LockSettings,
     /// The process's first client, and its holds: for good, except of a shared client.
     first: PerProcess<Arc<Resolved>>,
     /// The last of those that followed a shared client which was closed.
@@ -90,8 +90,8 @@ pub(crate) struct Resolved {
 }
 
 impl Lock {
-    pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, manner: LockSettings) -> Result<Self> {
-        Self::with_part(source, path, "", kind, manner)
+    pub(crate) fn new(source: ClientSource, path: &str, kind: Kind, settings: LockSettings) -> Result<Self> {
+        Self::with_part(source, path, "", kind, settings)
     }
 
     /// A part of a lock at `path`, with its nodes in a directory there (`/name`, or nothing).
@@ -100,16 +100,16 @@ impl Lock {
         path: &str,
         part: &str,
         kind: Kind,
-        manner: LockSettings,
+        settings: LockSettings,
     ) -> Result<Self> {
         let place = LockPath::new(&source.hosts().chroot, path, part)?;
-        size_limits::check("label", manner.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
-        if manner.max_hold.is_some_and(|time| time.is_zero()) {
+        size_limits::check("label", settings.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
+        if settings.max_hold.is_some_and(|time| time.is_zero()) {
             return Err(Error::bad_argument("max_hold", "must be more than zero"));
         }
-        let manner = LockSettings { max_hold: manner.max_hold.map(|time| time.min(LONGEST)), ..manner };
+        let settings = LockSettings { max_hold: settings.max_hold.map(|time| time.min(LONGEST)), ..settings };
         let (first, last) = (PerProcess::new(), PerProcess::new());
-        Ok(Self(Arc::new(Inner { source, place, kind, manner, first, last })))
+        Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
     }
 
     /// The lock path, as given.
@@ -180,8 +180,8 @@ impl Lock {
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
-    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Lease> {
-        let timeout = patience.into();
+    pub async fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
+        let timeout = timeout.into();
         let intent = match self.enter(owner, self.0.kind, timeout.intent())? {
             EnterOutcome::Reentered(lease) => return Ok(lease),
             EnterOutcome::Queues(intent) => intent,
@@ -221,7 +221,7 @@ impl Lock {
     /// writer that asks to read and then releases keeps the lock.
     fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         // Without this option every acquire is by another owner, and waits.
-        if !self.0.manner.reentrant {
+        if !self.0.settings.reentrant {
             return Ok(EnterOutcome::Queues(intent));
         }
         self.resolved(|resolved| resolved.holds.enter(owner, kind, intent))
@@ -238,20 +238,20 @@ impl Lock {
     ) -> Result<PendingAcquire> {
         let resolved = self.resolve()?;
         let client = &resolved.client;
-        let owner = if self.0.manner.reentrant { owner } else { Owner::new() };
+        let owner = if self.0.settings.reentrant { owner } else { Owner::new() };
         let (reply, outcome) = oneshot::channel();
         let join = client.next_join();
         client.send(Command::Join(AcquireAttempt {
             join,
             holds: Arc::clone(&resolved.holds),
             claim: AcquireRequest {
-                max_hold: self.0.manner.max_hold,
+                max_hold: self.0.settings.max_hold,
                 ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait))
             },
             intent,
             asked: wait.since,
-            label: self.0.manner.label.clone(),
-            naming: self.0.manner.naming,
+            label: self.0.settings.label.clone(),
+            naming: self.0.settings.naming,
             data: self.node_data(client.options()).into(),
             deadline: Deadline::after(timeout),
             reply,
@@ -262,7 +262,7 @@ impl Lock {
 
     /// The data of a new node.
     fn node_data(&self, options: &ClientOptions) -> Vec<u8> {
-        let LockSettings { label, stated_permits, .. } = &self.0.manner;
+        let LockSettings { label, stated_permits, .. } = &self.0.settings;
         match (self.0.kind, label) {
             // A candidate's is its id and nothing else: Curator shows it as such.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),
@@ -296,7 +296,7 @@ impl Lock {
 
     #[cfg(test)]
     pub(crate) fn max_hold(&self) -> Option<Duration> {
-        self.0.manner.max_hold
+        self.0.settings.max_hold
     }
 
     pub(crate) fn source(&self) -> &ClientSource {
@@ -304,7 +304,7 @@ impl Lock {
     }
 
     pub(crate) fn reentrant(&self) -> bool {
-        self.0.manner.reentrant
+        self.0.settings.reentrant
     }
 
     /// Whether `owner` holds the lock. Sends nothing.

@@ -139,8 +139,8 @@ impl MultiLock {
     /// that comes before it: taking that now would break the order; or if one path through two clients turns out to be
     /// one lock, because their hosts are different names of one ensemble; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
-    pub async fn acquire_as(&self, owner: Owner, patience: impl Into<Timeout>) -> Result<Leases> {
-        self.acquire_as_each(&vec![owner; self.locks.len()], patience).await
+    pub async fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Leases> {
+        self.acquire_as_each(&vec![owner; self.locks.len()], timeout).await
     }
 
     /// Like [`acquire_as`](Self::acquire_as), with an owner for each of the [`locks`](Self::locks): for programs that
@@ -151,18 +151,18 @@ impl MultiLock {
     /// # Errors
     /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) if the number of owners
     /// differs from that of locks.
-    pub async fn acquire_as_each(&self, owners: &[Owner], patience: impl Into<Timeout>) -> Result<Leases> {
+    pub async fn acquire_as_each(&self, owners: &[Owner], timeout: impl Into<Timeout>) -> Result<Leases> {
         if owners.len() != self.locks.len() {
             let problem =
                 format!("are {}, but must be {}, one for each lock", owners.len(), self.locks.len());
             return Err(Error::bad_argument("owners", problem));
         }
         self.check_order(owners)?;
-        let (began, patience) = (Instant::now(), patience.into());
+        let (began, timeout) = (Instant::now(), timeout.into());
         let longest = self.locks.iter().map(AnyLock::connect_timeout).max().unwrap_or_default();
-        let patience = patience.bounded(longest);
-        let deadline = Deadline::after(patience);
-        let explain = |error, lock: &AnyLock| lock.explain(error, began, patience);
+        let timeout = timeout.bounded(longest);
+        let deadline = Deadline::after(timeout);
+        let explain = |error, lock: &AnyLock| lock.explain(error, began, timeout);
         loop {
             let leases = self.acquire_once(owners, deadline, explain).await?;
             if let Some(leases) = leases.filter(Leases::is_held) {

@@ -56,8 +56,8 @@ impl ReadWriteLock {
         options: LockOptions,
     ) -> Result<Self> {
         let (source, path) = (client.into(), path.as_ref());
-        let manner = options.of_read_write_lock()?;
-        let read_lock = Lock::new(source.clone(), path, Kind::Read, manner.clone())?;
-        Ok(Self { read_lock, write_lock: Lock::new(source, path, Kind::Write, manner)? })
+        let settings = options.of_read_write_lock()?;
+        let read_lock = Lock::new(source.clone(), path, Kind::Read, settings.clone())?;
+        Ok(Self { read_lock, write_lock: Lock::new(source, path, Kind::Write, settings)? })
     }
 }

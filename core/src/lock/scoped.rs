@@ -158,10 +158,10 @@ impl Lock {
     pub async fn hold_as<F: Future>(
         &self,
         owner: Owner,
-        patience: impl Into<Timeout>,
+        timeout: impl Into<Timeout>,
         body: impl FnOnce(Arc<Lease>) -> F,
     ) -> Result<F::Output> {
-        run(self.acquire_as(owner, patience).await?, body).await
+        run(self.acquire_as(owner, timeout).await?, body).await
     }
 }
 

@@ -6,7 +6,7 @@ fn client(hosts: &str) -> Client {
     Client::new(ClientOptions::new(Some(hosts)).unwrap())
 }
 
-fn manner() -> LockSettings {
+fn settings() -> LockSettings {
     LockSettings {
         reentrant: true,
         label: None,
@@ -17,7 +17,7 @@ fn manner() -> LockSettings {
 }
 
 fn lock(source: impl Into<ClientSource>, path: &str, kind: Kind) -> Lock {
-    Lock::new(source.into(), path, kind, manner()).unwrap()
+    Lock::new(source.into(), path, kind, settings()).unwrap()
 }
 
 #[test]
@@ -63,13 +63,13 @@ async fn a_shared_client_that_was_closed_is_replaced_as_often_as_that_happens() 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     let client = client("a:1");
-    let refused = |manner| Lock::new((&client).into(), "/x", Kind::Exclusive, manner).unwrap_err();
+    let refused = |settings| Lock::new((&client).into(), "/x", Kind::Exclusive, settings).unwrap_err();
     assert_eq!(
-        refused(LockSettings { max_hold: Some(Duration::ZERO), ..manner() }).argument(),
+        refused(LockSettings { max_hold: Some(Duration::ZERO), ..settings() }).argument(),
         Some("max_hold")
     );
     assert_eq!(
-        refused(LockSettings { label: Some("x".repeat(1025).into()), ..manner() }).argument(),
+        refused(LockSettings { label: Some("x".repeat(1025).into()), ..settings() }).argument(),
         Some("label")
     );
 }

@@ -82,8 +82,8 @@ impl Contender {
     }
 
     /// As it was seen on another occasion.
-    pub(crate) fn seen(position: usize, name: &NodeName, sighting: &NodeSnapshot) -> Self {
-        let NodeSnapshot { owner, czxid, data, data_length } = sighting;
+    pub(crate) fn seen(position: usize, name: &NodeName, snapshot: &NodeSnapshot) -> Self {
+        let NodeSnapshot { owner, czxid, data, data_length } = snapshot;
         let json = serde_json::from_slice(data).ok();
         Self {
             position,
@@ -99,7 +99,7 @@ impl Contender {
     }
 
     /// Its snapshot.
-    pub(crate) fn sighting(&self) -> NodeSnapshot {
+    pub(crate) fn snapshot(&self) -> NodeSnapshot {
         let Self { session_id: owner, fencing_token: czxid, data, data_length, .. } = self;
         NodeSnapshot { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
     }

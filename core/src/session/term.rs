@@ -145,7 +145,7 @@ impl Term {
 
     /// For how long proofs may be asked for in vain. The client crate gives a session up after as long without a
     /// connection.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
     }
 

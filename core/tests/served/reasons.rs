@@ -22,12 +22,12 @@ fn silence(proxy: &Proxy) {
 }
 
 /// The error of an attempt that must fail.
-async fn failure(lock: impl Into<AnyLock>, patience: Timeout) -> zklock::Error {
-    lock.into().acquire_as(Owner::new(), patience).await.expect_err("it is not to be had")
+async fn failure(lock: impl Into<AnyLock>, timeout: Timeout) -> zklock::Error {
+    lock.into().acquire_as(Owner::new(), timeout).await.expect_err("it is not to be had")
 }
 
-async fn reason(lock: impl Into<AnyLock>, patience: Timeout) -> Option<TimeoutReason> {
-    let error = failure(lock, patience).await;
+async fn reason(lock: impl Into<AnyLock>, timeout: Timeout) -> Option<TimeoutReason> {
+    let error = failure(lock, timeout).await;
     assert_eq!(error.kind(), ErrorKind::LockTimeout, "{error}");
     error.timeout_reason()
 }
@@ -43,12 +43,12 @@ fn a_held_lock_is_taken_for_a_wait_and_for_a_try() {
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let ReadWriteLock { write_lock, .. } = ReadWriteLock::new(&one, "/rw").expect("a path");
         let _held = (hold(&one, "/m").await, write_lock.acquire().await.expect("the lock"));
-        for patience in [Timeout::For(AMPLE), Timeout::Try, Timeout::TryWithin(Duration::from_secs(60))] {
-            assert_eq!(reason(&mutex(&other, "/m"), patience).await, Some(TimeoutReason::Taken));
+        for timeout in [Timeout::For(AMPLE), Timeout::Try, Timeout::TryWithin(Duration::from_secs(60))] {
+            assert_eq!(reason(&mutex(&other, "/m"), timeout).await, Some(TimeoutReason::Taken));
             let ReadWriteLock { read_lock, .. } = ReadWriteLock::new(&other, "/rw").expect("a path");
-            assert_eq!(reason(read_lock, patience).await, Some(TimeoutReason::Taken));
+            assert_eq!(reason(read_lock, timeout).await, Some(TimeoutReason::Taken));
             // The client that holds it knows so by itself.
-            assert_eq!(reason(&mutex(&one, "/m"), patience).await, Some(TimeoutReason::Taken));
+            assert_eq!(reason(&mutex(&one, "/m"), timeout).await, Some(TimeoutReason::Taken));
         }
     });
 }
@@ -60,14 +60,14 @@ fn a_member_and_an_election_are_taken_as_a_mutex_is() {
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let _held = hold(&one, "/b").await;
         let _leads = Election::new(&one, "/e").expect("a path").campaign().await.expect("it leads");
-        for patience in [Timeout::For(AMPLE), Timeout::Try] {
+        for timeout in [Timeout::For(AMPLE), Timeout::Try] {
             let both = MultiLock::new([(&mutex(&other, "/a")).into(), (&mutex(&other, "/b")).into()])
                 .expect("locks");
-            let error = both.acquire_as(Owner::new(), patience).await.expect_err("one is held");
+            let error = both.acquire_as(Owner::new(), timeout).await.expect_err("one is held");
             assert_eq!(error.timeout_reason(), Some(TimeoutReason::Taken), "{error}");
             assert!(error.to_string().contains("\"/b\" is taken"), "{error}");
             let election = Election::new(&other, "/e").expect("a path");
-            let error = election.campaign_with(patience).await.expect_err("another leads");
+            let error = election.campaign_with(timeout).await.expect_err("another leads");
             assert_eq!(error.timeout_reason(), Some(TimeoutReason::Taken), "{error}");
         }
     });

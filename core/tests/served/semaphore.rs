@@ -206,9 +206,9 @@ fn a_semaphore_with_a_shared_count_that_never_reached_a_server_says_so() {
         proxy.cut(false);
         let limit = Duration::from_millis(300);
         let client = Client::new(options(&proxy.hosts).connect_timeout(limit).expect("a time-out"));
-        for patience in [Timeout::Forever, Timeout::For(Duration::from_secs(100)), Timeout::Try] {
-            let refused = counted(&client).acquire_with(patience).await.expect_err("nobody answers");
-            assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{patience:?}: {refused}");
+        for timeout in [Timeout::Forever, Timeout::For(Duration::from_secs(100)), Timeout::Try] {
+            let refused = counted(&client).acquire_with(timeout).await.expect_err("nobody answers");
+            assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{timeout:?}: {refused}");
             assert!(!refused.servers().is_empty(), "{refused}");
         }
         // Its own time-out is over before that.

@@ -32,8 +32,8 @@ pub(crate) fn used() -> bool {
 pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, ConnectAttempt)> {
     let mut attempt = ConnectAttempt::begin(settings, host, port).await?;
     if attempt.settings().diary().wonders_about(attempt.server()) {
-        let patience = attempt.settings().pace().urgency().question();
-        let answer = timeout(patience, ask(attempt.settings(), host, port)).await;
+        let limit = attempt.settings().pace().urgency().question();
+        let answer = timeout(limit, ask(attempt.settings(), host, port)).await;
         attempt.settings().diary().said(attempt.server(), answer.ok().and_then(Result::ok).flatten());
     }
     let (settings, deadline) = (attempt.settings().clone(), attempt.deadline());

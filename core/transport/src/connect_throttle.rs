@@ -45,7 +45,7 @@ struct Past {
     last: Option<Instant>,
     /// The servers that have turned us away since an attempt at them lasted.
     rests: BTreeMap<Server, Rest>,
-    silence: SilentServers,
+    silent_servers: SilentServers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl ConnectThrottle {
 
     /// Notes how many servers there are.
     pub(crate) fn servers(&self, count: usize) {
-        self.past().silence.servers = count;
+        self.past().silent_servers.servers = count;
     }
 
     /// Sets how urgent a connection is. Pauses that are too long for that end sooner.
@@ -98,12 +98,12 @@ impl ConnectThrottle {
 
     /// For how long an attempt at a server may go without an answer, if there are others to try.
     pub(crate) fn limit(&self, server: &Server) -> Option<Duration> {
-        self.past().silence.limit(server)
+        self.past().silent_servers.limit(server)
     }
 
     /// Whether the others are to be tried before this server. At most once, so that nothing depends on it.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
-        self.past().silence.passes_over(server)
+        self.past().silent_servers.passes_over(server)
     }
 
     /// Waits until the server may be connected to, and returns when that is. Whoever gives up waiting has not
@@ -139,7 +139,7 @@ impl ConnectThrottle {
         let now = Instant::now();
         let mut past = self.past();
         let urgency = past.urgency;
-        past.silence.ended(server, end, urgency);
+        past.silent_servers.ended(server, end, urgency);
         // One that nobody answered was no success, however long it took.
         let lasted = matches!(end, AttemptEnd::Told | AttemptEnd::FellSilent);
         if lasted && now.duration_since(began) >= LASTING {

@@ -116,8 +116,8 @@ mod tests {
 
     fn greeted(sent: u64) -> (LastContact, ContactRecorder) {
         let heard = LastContact::default();
-        let scribe = heard.greeted(sent, TIMEOUT);
-        (heard, scribe)
+        let recorder = heard.greeted(sent, TIMEOUT);
+        (heard, recorder)
     }
 
     #[test]
@@ -127,18 +127,18 @@ mod tests {
 
     #[test]
     fn a_handshake_counts_at_once_and_a_request_from_its_answer_on() {
-        let (heard, scribe) = greeted(1_000);
+        let (heard, recorder) = greeted(1_000);
         assert_eq!(heard.by(0), Some(1_000));
-        scribe.answered(2_000, 5_000);
+        recorder.answered(2_000, 5_000);
         assert_eq!(heard.by(4_999), Some(1_000));
         assert_eq!(heard.by(5_000), Some(2_000));
     }
 
     #[test]
     fn the_last_request_counts_that_was_answered_in_time() {
-        let (heard, scribe) = greeted(0);
+        let (heard, recorder) = greeted(0);
         for number in 1..=20 {
-            scribe.answered(number * 1_000, number * 1_000 + 300);
+            recorder.answered(number * 1_000, number * 1_000 + 300);
         }
         assert_eq!(heard.by(15_299), Some(14_000));
         assert_eq!(heard.by(15_300), Some(15_000));
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn of_many_requests_some_are_remembered_for_as_long_as_they_matter() {
-        let (heard, scribe) = greeted(0);
+        let (heard, recorder) = greeted(0);
         for sent in 1..=100_000 {
-            scribe.answered(sent, sent + 10);
+            recorder.answered(sent, sent + 10);
         }
         let whole = 3_200 - 200;
         for moment in (100_000 - whole)..=100_000 {
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_long_under_way_does_not_hide_the_one_behind_it() {
-        let (heard, scribe) = greeted(0);
-        scribe.answered(1_000, 9_000);
-        scribe.answered(8_995, 9_001);
+        let (heard, recorder) = greeted(0);
+        recorder.answered(1_000, 9_000);
+        recorder.answered(8_995, 9_001);
         assert_eq!(heard.by(9_000), Some(1_000));
         assert_eq!(heard.by(9_001), Some(8_995));
     }

@@ -35,9 +35,9 @@ struct Guarded {
     guard: FrameValidator,
     attempt: ConnectAttempt,
     /// Goes off when the handshake was not answered in time. None once it was, or if there is no other server to try.
-    patience: Option<Pin<Box<Sleep>>>,
+    deadline_timer: Option<Pin<Box<Sleep>>>,
     /// Notes what the server has heard, once it has a session.
-    scribe: Option<ContactRecorder>,
+    recorder: Option<ContactRecorder>,
 }
 
 impl TcpStream {
@@ -70,8 +70,8 @@ impl TcpStream {
         let (socket, attempt) = connect(settings, host, port).await?;
         // The socket is closed before another server is asked: there are never two handshakes of one session at once, of
         // which the slower would take the session over.
-        let patience = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
-        let guarded = Some(Guarded { guard, attempt, patience, scribe: None });
+        let deadline_timer = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
+        let guarded = Some(Guarded { guard, attempt, deadline_timer, recorder: None });
         Ok(Self { socket, bundle: Bundle::default(), guarded })
     }
 
@@ -108,14 +108,14 @@ impl Guarded {
                 count => {
                     if *self.attempt.outcome() == ConnectOutcome::Mute {
                         self.attempt.is_now(ConnectOutcome::Answered);
-                        self.patience = None;
+                        self.deadline_timer = None;
                     }
                     return Poll::Ready(Ok(count));
                 }
             }
             let mut space = ReadBuf::new(&mut *buf);
             let Poll::Ready(read) = socket.as_mut().poll_read(cx, &mut space) else {
-                return self.poll_patience(cx);
+                return self.poll_deadline(cx);
             };
             let read = read.map(|()| space.filled().len());
             match read {
@@ -129,10 +129,10 @@ impl Guarded {
     }
 
     /// Fails when the handshake was not answered in time.
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
-        let Some(patience) = &mut self.patience else { return Poll::Pending };
-        ready!(patience.as_mut().poll(cx));
-        self.patience = None;
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
+        let Some(deadline_timer) = &mut self.deadline_timer else { return Poll::Pending };
+        ready!(deadline_timer.as_mut().poll(cx));
+        self.deadline_timer = None;
         Poll::Ready(Err(no_answer()))
     }
 
@@ -169,12 +169,12 @@ impl Guarded {
                     );
                 }
                 let timeout = Duration::from_millis(timeout);
-                self.scribe = Some(settings.heard().greeted(sent, timeout));
+                self.recorder = Some(settings.heard().greeted(sent, timeout));
                 self.attempt.serves_session(timeout);
             }
             Some(Sign::Request { sent }) => {
-                if let Some(scribe) = &self.scribe {
-                    scribe.answered(sent, settings.now());
+                if let Some(recorder) = &self.recorder {
+                    recorder.answered(sent, settings.now());
                 }
             }
             None => {}
@@ -308,7 +308,7 @@ mod tests {
             let settings = Settings::new(Limits::default(), || 0.0, || 0);
             settings.set_servers(servers);
             let mut stream = settings.scope(TcpStream::connect(("127.0.0.1", port))).await.unwrap();
-            assert_eq!(stream.guarded.as_ref().unwrap().patience.is_some(), is_given_up);
+            assert_eq!(stream.guarded.as_ref().unwrap().deadline_timer.is_some(), is_given_up);
             if is_given_up {
                 let read = poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut [0; 8]));
                 // A client that waits for ever is one that the test notices.

@@ -28,7 +28,7 @@ const OTHER: usize = 1;
 const SLACK: u64 = 5;
 
 /// For how long a server may be silent before another one is tried.
-const PATIENCE: u64 = 1000;
+const STUCK_AFTER: u64 = 1000;
 
 /// The fault of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Outage {
         let round_trip = 2 * setting.latency;
         let silent = match self.how {
             How::Away(_) => 0,
-            How::Silent(count) => PATIENCE * count as u64,
+            How::Silent(count) => STUCK_AFTER * count as u64,
             // The client crate looks at every twentieth of the time-out whether there was an answer in two fifths of it.
             How::BlackHole => setting.timeout * 9 / 20,
         };

@@ -29,8 +29,8 @@ const STACK: usize = 256 << 20;
 
 /// How long everything may take after the last fault: so many session time-outs, and at least several times as long as
 /// a queue that hears nothing waits before it looks again.
-const PATIENCE: u32 = 30;
-const LEAST_PATIENCE: Duration = Duration::from_secs(90);
+const STUCK_AFTER: u32 = 30;
+const LEAST_STUCK_AFTER: Duration = Duration::from_secs(90);
 
 /// Which part of the session time-out the longest latency is after that.
 const CALM: u64 = 20;
@@ -160,8 +160,8 @@ impl World {
 
     async fn last(mut self) {
         let (oracle, ensemble) = (Rc::clone(&self.oracle), Rc::clone(&self.ensemble));
-        let patience = Duration::from_millis(self.plan.setting.timeout) * PATIENCE;
-        let patience = patience.max(LEAST_PATIENCE);
+        let wait_limit = Duration::from_millis(self.plan.setting.timeout) * STUCK_AFTER;
+        let wait_limit = wait_limit.max(LEAST_STUCK_AFTER);
         let last_fault = self.plan.faults.iter().map(|(_, fault)| fault.at + fault.lasts).max().unwrap_or(0);
         let end = last_fault.max(self.plan.setting.duration);
         let calm = self.plan.setting.timeout / CALM;
@@ -200,7 +200,7 @@ impl World {
         // time-out would be another: the client crate gives a connection up that is silent for 2/5 of it, and sessions
         // would go on expiring. Half of that is left for what servers say to each other before they answer.
         network::with(|network| network.calm(calm));
-        let stuck = timeout(patience, all_done).await.is_err();
+        let stuck = timeout(wait_limit, all_done).await.is_err();
         for (number, doing) in &doings {
             let doing = doing.borrow().clone();
             if doing != "is done" {
@@ -209,7 +209,7 @@ impl World {
             }
         }
         if !stuck {
-            self::nothing_left(&oracle, &ensemble, patience).await;
+            self::nothing_left(&oracle, &ensemble, wait_limit).await;
         }
         for contender in contenders {
             contender.abort();
@@ -295,7 +295,7 @@ impl World {
 }
 
 /// Once nobody contends any more, no node is left in any queue.
-async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, patience: Duration) {
+async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, wait_limit: Duration) {
     let left = || {
         let mut ensemble = ensemble.borrow_mut();
         let all = DIRECTORIES.iter().chain([&WORN_OUT, &GUARDED, &VISITED]);
@@ -307,7 +307,7 @@ async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, pa
             sleep(Duration::from_millis(50)).await;
         }
     };
-    if timeout(patience, gone).await.is_err() {
+    if timeout(wait_limit, gone).await.is_err() {
         oracle.borrow_mut().violation(format!("nodes are left: {:?}", left()));
     }
 }

@@ -63,10 +63,10 @@ class Acquirable(Generic[_L]):
         Arguments and exceptions are those of `zklock.Lock.acquire`.
         """
         owner = this_task()
-        patience = _FOREVER
+        wait_limit = _FOREVER
         if blocking is not True or timeout != -1 or connect_timeout is not None:
-            patience = _zklock.Timeout(blocking, timeout, connect_timeout)
-        return Answer(self._acquire(owner, patience), "acquire()")
+            wait_limit = _zklock.Timeout(blocking, timeout, connect_timeout)
+        return Answer(self._acquire(owner, wait_limit), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """Undo the calling task's newest acquire of this object, waiting up to `timeout` seconds.
@@ -80,9 +80,9 @@ class Acquirable(Generic[_L]):
         See `Lease.release`. Raises `NotHeld` if there is none.
         """
         unlimited = wait is True and timeout is None
-        patience = _ACKNOWLEDGED if unlimited else _zklock.ReleaseTimeout(wait, timeout)
+        wait_limit = _ACKNOWLEDGED if unlimited else _zklock.ReleaseTimeout(wait, timeout)
         lease: _L = _zklock.take_newest(self._inner, self._caller())
-        return lease._release(patience)
+        return lease._release(wait_limit)
 
     def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_L]:
         """An asynchronous context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
@@ -121,9 +121,9 @@ class Acquirable(Generic[_L]):
         newest: _L | None = _zklock.newest(self._inner, self._caller())
         return newest
 
-    async def _take(self, owner: _zklock.Owner, patience: _zklock.Timeout, site: _zklock.Site | None) -> _L:
+    async def _take(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout, site: _zklock.Site | None) -> _L:
         """Acquire, perhaps as a scope that is entered there."""
-        inner: Any = _zklock.start_acquire(self._inner, owner, patience)
+        inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
         if isinstance(inner, _zklock.Pending):
             inner = await outcome(inner)
         lease = self._wrap(inner)
@@ -131,10 +131,10 @@ class Acquirable(Generic[_L]):
         _zklock.push(self._inner, owner, inner, lease, scope)
         return lease
 
-    async def _acquire(self, owner: _zklock.Owner, patience: _zklock.Timeout) -> bool:
+    async def _acquire(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout) -> bool:
         # As `_take` does it, without a second coroutine.
         try:
-            inner: Any = _zklock.start_acquire(self._inner, owner, patience)
+            inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
             if isinstance(inner, _zklock.Pending):
                 inner = await outcome(inner)
         except LockTimeout:
@@ -142,9 +142,9 @@ class Acquirable(Generic[_L]):
         _zklock.push(self._inner, owner, inner, self._wrap(inner), None)
         return True
 
-    def _enter(self, patience: _zklock.Timeout, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:
+    def _enter(self, wait_limit: _zklock.Timeout, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:
         # The type of what an async function returns, which some checkers tell from that of other coroutines.
-        return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), patience, site))
+        return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), wait_limit, site))
 
     def _exit(
         self, raised: BaseException | None, site: _zklock.Site, only: bool
@@ -170,11 +170,11 @@ class Hold(Generic[_L]):
     Can be entered, and called, more than once.
     """
 
-    __slots__ = ("_entered", "_lock", "_number", "_patience")
+    __slots__ = ("_entered", "_lock", "_number", "_wait_limit")
 
-    def __init__(self, lock: Acquirable[_L], patience: _zklock.Timeout) -> None:
+    def __init__(self, lock: Acquirable[_L], wait_limit: _zklock.Timeout) -> None:
         self._lock: Acquirable[_L] = lock
-        self._patience = patience
+        self._wait_limit = wait_limit
         self._number = next(_numbers)
         self._entered = 0
 
@@ -190,7 +190,7 @@ class Hold(Generic[_L]):
 
     def __aenter__(self) -> CoroutineType[Any, Any, _L]:
         self._entered += 1
-        return self._lock._enter(self._patience, _zklock.Site(sys._getframe(1), self._number))
+        return self._lock._enter(self._wait_limit, _zklock.Site(sys._getframe(1), self._number))
 
     def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

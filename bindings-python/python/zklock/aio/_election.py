@@ -145,12 +145,12 @@ class Election:
     def __repr__(self) -> str:
         return represent(self._inner)
 
-    async def _campaign(self, patience: _zklock.Timeout) -> Leadership:
-        inner = await outcome(_zklock.start_campaign(self._inner, patience))
+    async def _campaign(self, wait_limit: _zklock.Timeout) -> Leadership:
+        inner = await outcome(_zklock.start_campaign(self._inner, wait_limit))
         return Leadership(inner)
 
-    async def _lead_on(self, patience: _zklock.Timeout) -> Leadership:
-        inner = await outcome(_zklock.start_campaign(self._inner, patience))
+    async def _lead_on(self, wait_limit: _zklock.Timeout) -> Leadership:
+        inner = await outcome(_zklock.start_campaign(self._inner, wait_limit))
         leadership = Leadership(inner)
         _zklock.keep(self._inner, inner, leadership)
         return leadership
@@ -160,11 +160,11 @@ class Election:
 class Lead:
     """What `Election.lead()` returns. Can be entered more than once."""
 
-    __slots__ = ("_election", "_patience", "_scopes")
+    __slots__ = ("_election", "_scopes", "_wait_limit")
 
-    def __init__(self, election: Election, patience: _zklock.Timeout) -> None:
+    def __init__(self, election: Election, wait_limit: _zklock.Timeout) -> None:
         self._election = election
-        self._patience = patience
+        self._wait_limit = wait_limit
         self._scopes = _zklock.Scopes()
 
     def __aenter__(self) -> CoroutineType[Any, Any, Leadership]:
@@ -178,6 +178,6 @@ class Lead:
         return left(self._scopes.leave(this_task_if_any(), site, value is not None), value)
 
     async def _enter(self, owner: _zklock.Owner, site: _zklock.Site) -> Leadership:
-        leadership = await self._election._campaign(self._patience)
+        leadership = await self._election._campaign(self._wait_limit)
         self._scopes.push(owner, leadership._inner, Scope(leadership), site)
         return leadership

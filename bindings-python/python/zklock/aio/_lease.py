@@ -58,8 +58,8 @@ class Level(Generic[_I]):
         """
         return self._release(_zklock.ReleaseTimeout(wait, timeout))
 
-    def _release(self, patience: _zklock.ReleaseTimeout) -> Coroutine[Any, Any, None]:
-        return Begun(_zklock.start_release(self._inner, patience))
+    def _release(self, wait_limit: _zklock.ReleaseTimeout) -> Coroutine[Any, Any, None]:
+        return Begun(_zklock.start_release(self._inner, wait_limit))
 
     def __repr__(self) -> str:
         return represent(self._inner)

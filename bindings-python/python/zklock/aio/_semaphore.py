@@ -89,8 +89,8 @@ class Semaphore(Lock):
         Arguments and exceptions are those of `zklock.Semaphore.acquire_many`. Without `await`, as here at
         first, the body is cancelled if a permit is lost, as with other locks.
         """
-        patience = _zklock.Timeout(blocking, timeout, connect_timeout)
-        return Acquiring(self._acquire_many(count, patience), "acquire_many()")
+        wait_limit = _zklock.Timeout(blocking, timeout, connect_timeout)
+        return Acquiring(self._acquire_many(count, wait_limit), "acquire_many()")
 
-    async def _acquire_many(self, count: int, patience: _zklock.Timeout) -> Leases:
-        return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, count, patience)))
+    async def _acquire_many(self, count: int, wait_limit: _zklock.Timeout) -> Leases:
+        return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, count, wait_limit)))

@@ -19,12 +19,12 @@ use crate::session::term::Term;
 pub(in crate::driver) async fn heartbeat(
     client: &CountedClient,
     term: &Term,
-    (epoch, connection): (u64, u64),
+    (epoch, connection_number): (u64, u64),
     mut nodes: Vec<OwnNode>,
     report: impl Fn(SessionEvent),
 ) {
     let report_checked = |missing, last, found_missing| {
-        report(SessionEvent::Beaten(epoch, connection, Checked { missing, last, found_missing }));
+        report(SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, found_missing }));
     };
     let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for one in &nodes {
@@ -35,7 +35,7 @@ pub(in crate::driver) async fn heartbeat(
     let sent = BootInstant::now();
     let committed = writer.commit();
     // Answered after the transaction, by a server that knows everything that was committed before it.
-    let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection));
+    let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection_number));
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
     // It is lost whoever's session this is, so its lease must not wait for the second answer.
@@ -50,7 +50,7 @@ pub(in crate::driver) async fn heartbeat(
     };
     let Beat { verdict, missing, unreadable } = beaten(&committed, owned);
     match verdict {
-        SessionEvidence::Alive => term.prove(sent, connection),
+        SessionEvidence::Alive => term.prove(sent, connection_number),
         SessionEvidence::Over => return report(SessionEvent::Over(epoch)),
         SessionEvidence::Unknown => {}
     }
@@ -68,7 +68,7 @@ pub(in crate::driver) async fn heartbeat(
         return checked(gone, None);
     }
     // Only on a connection that is proven to be our session's: another session's server may lag behind.
-    if !term.is_proven_on(connection) {
+    if !term.is_proven_on(connection_number) {
         return checked(gone, last);
     }
     checked(gone, None);

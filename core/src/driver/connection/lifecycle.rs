@@ -82,8 +82,8 @@ impl Connection {
                 tracing::error!(%panic, "a bug: something that runs on the session panicked");
                 self.lose()
             }
-            SessionEvent::Beaten(epoch, connection, checked)
-                if epoch == self.epoch && self.is_current(connection) =>
+            SessionEvent::Beaten(epoch, connection_number, checked)
+                if epoch == self.epoch && self.is_current(connection_number) =>
             {
                 if checked.found_missing {
                     self.answered();

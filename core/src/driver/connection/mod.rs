@@ -231,10 +231,10 @@ impl Connection {
     /// For how much longer proofs may be asked for in vain, or a question be unanswered; `None` while nothing is asked.
     /// After that the session is useless, whatever its connection says: pings are answered by a server that carries
     /// nothing out, and a client crate whose task has ended goes on saying that it is connected.
-    pub(super) fn patience(&mut self) -> Option<Duration> {
+    pub(super) fn give_up_in(&mut self) -> Option<Duration> {
         let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
         let since = self.unanswered.since(term)?;
-        Some(term.patience().saturating_sub(BootInstant::now().since(since)))
+        Some(term.give_up_after().saturating_sub(BootInstant::now().since(since)))
     }
 
     /// Proves the session, and checks whether these nodes of ours exist.
@@ -244,19 +244,23 @@ impl Connection {
         };
         let client = CountedClient::new(session.client.clone(), Arc::clone(&self.recorder));
         let term = Arc::clone(term);
-        let (epoch, connection, sender) = (self.epoch, self.number, self.sender.clone());
+        let (epoch, connection_number, sender) = (self.epoch, self.number, self.sender.clone());
         self.ask(async move {
             let report = |news| drop(sender.send(Input::News(news)));
-            heartbeat(&client, &term, (epoch, connection), nodes, report).await;
+            heartbeat(&client, &term, (epoch, connection_number), nodes, report).await;
         });
     }
 
     /// Where requests go: the session, and how to report their outcomes.
-    pub(super) fn wire(&self, path: &Arc<str>) -> Option<DirectoryClient> {
+    pub(super) fn directory_client(&self, path: &Arc<str>) -> Option<DirectoryClient> {
         let SessionStage::Live(Live { route, .. }) = &self.stage else {
             return None;
         };
-        Some(DirectoryClient { route: Arc::clone(route), path: Arc::clone(path), connection: self.number })
+        Some(DirectoryClient {
+            route: Arc::clone(route),
+            path: Arc::clone(path),
+            connection_number: self.number,
+        })
     }
 
     /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned. If one panics,
@@ -291,12 +295,12 @@ impl Connection {
     }
 
     /// Whether this is the number of the current connection.
-    pub(super) fn is_current(&self, connection: u64) -> bool {
-        self.is_connected() && connection == self.number
+    pub(super) fn is_current(&self, connection_number: u64) -> bool {
+        self.is_connected() && connection_number == self.number
     }
 
     /// What a queue is told of the answer to a request that was made on a connection.
-    pub(super) fn discard_stale(&self, connection: u64, event: Event) -> Event {
-        reply::discard_stale(event, connection, self.number)
+    pub(super) fn discard_stale(&self, connection_number: u64, event: Event) -> Event {
+        reply::discard_stale(event, connection_number, self.number)
     }
 }

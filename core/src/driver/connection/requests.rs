@@ -74,7 +74,7 @@ pub(in crate::driver) struct SessionContext {
 pub(in crate::driver) struct DirectoryClient {
     pub(in crate::driver) route: Arc<SessionContext>,
     pub(in crate::driver) path: Arc<str>,
-    pub(in crate::driver) connection: u64,
+    pub(in crate::driver) connection_number: u64,
 }
 
 impl Deref for DirectoryClient {
@@ -87,8 +87,8 @@ impl Deref for DirectoryClient {
 
 impl DirectoryClient {
     fn report(&self, event: Event) {
-        let (path, connection) = (Arc::clone(&self.path), self.connection);
-        self.sender.send(Input::Queue { path, connection, event }).ok();
+        let (path, connection_number) = (Arc::clone(&self.path), self.connection_number);
+        self.sender.send(Input::Queue { path, connection_number, event }).ok();
     }
 
     pub(in crate::driver) fn child(&self, name: &str) -> String {
@@ -108,7 +108,7 @@ impl DirectoryClient {
     /// Reports an answer to a request that was sent at a given moment, and what it says about the session.
     fn report_judged(&self, sent: BootInstant, (event, verdict): Judged) {
         match verdict {
-            SessionEvidence::Alive => self.term.prove(sent, self.connection),
+            SessionEvidence::Alive => self.term.prove(sent, self.connection_number),
             SessionEvidence::Over => self.report_end(),
             SessionEvidence::Unknown => {}
         }
@@ -252,15 +252,15 @@ impl DirectoryClient {
         self,
         ticket: Ticket,
         name: NodeName,
-        sighting: Option<SnapshotCell>,
+        snapshot: Option<SnapshotCell>,
     ) {
         let path = self.child(name.as_str());
         // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
         let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((data, stat, watcher)) => {
-                if let Some(sighting) = sighting {
+                if let Some(snapshot) = snapshot {
                     let data = (data.len() <= LONGEST_DATA).then(|| data.clone());
-                    sighting.set(Arc::new(NodeSnapshot::new(&stat, data))).ok();
+                    snapshot.set(Arc::new(NodeSnapshot::new(&stat, data))).ok();
                 }
                 if data == REVOKE {
                     let (path, node) = (Arc::clone(&self.path), name.clone());
@@ -271,8 +271,8 @@ impl DirectoryClient {
             Err(zk::Error::NoAuth) => {
                 match self.client.ask(RequestKind::Watch).check_and_watch_stat(&path).await {
                     Ok((Some(stat), watcher)) => {
-                        if let Some(sighting) = sighting {
-                            sighting.set(Arc::new(NodeSnapshot::new(&stat, None))).ok();
+                        if let Some(snapshot) = snapshot {
+                            snapshot.set(Arc::new(NodeSnapshot::new(&stat, None))).ok();
                         }
                         Ok(watcher)
                     }
@@ -292,7 +292,7 @@ impl DirectoryClient {
 
     async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
         // The watch must not keep the session alive.
-        let Self { route, path, connection } = self;
+        let Self { route, path, connection_number } = self;
         let sender = route.sender.clone();
         drop(route);
         let event = match watcher.changed().await.event_type {
@@ -301,13 +301,13 @@ impl DirectoryClient {
             EventType::Session => return,
             _ => Event::Changed(ticket),
         };
-        sender.send(Input::Queue { path, connection, event }).ok();
+        sender.send(Input::Queue { path, connection_number, event }).ok();
     }
 
     pub(in crate::driver) async fn delete(self, ticket: Ticket, name: NodeName) {
         let sent = BootInstant::now();
         let deleted = self.client.ask(RequestKind::Delete).delete(&self.child(name.as_str()), None).await;
-        let judged = reply::deleted(ticket, self.term.is_proven_on(self.connection), deleted);
+        let judged = reply::deleted(ticket, self.term.is_proven_on(self.connection_number), deleted);
         if let (Event::Deleted(_, Outcome::Refused(refusal)), _) = &judged {
             let (path, node) = (Escaped(self.shown()), Escaped(name.as_str()));
             tracing::warn!(%path, %node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");

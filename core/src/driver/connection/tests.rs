@@ -12,9 +12,9 @@ async fn searching() -> (Server, Connection, mpsc::UnboundedReceiver<Input>) {
     let server = Server::start("127.0.0.1:0").await.expect("a free port");
     let (sender, receiver) = mpsc::unbounded_channel();
     let options = ClientOptions::new(Some(&server.hosts())).expect("hosts");
-    let mut link = Connection::new(options, Arc::default(), sender);
-    assert!(link.start());
-    (server, link, receiver)
+    let mut connection = Connection::new(options, Arc::default(), sender);
+    assert!(connection.start());
+    (server, connection, receiver)
 }
 
 /// The next news.
@@ -44,16 +44,18 @@ async fn on_the_runtime(test: impl Future<Output = ()> + Send + 'static) {
 #[tokio::test]
 async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     on_the_runtime(async {
-        let (_server, mut link, mut receiver) = searching().await;
+        let (_server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
         assert!(matches!(found, SessionEvent::Established(_, Ok(_))));
         // The last caller has given up while that was on its way.
-        assert!(link.stop());
-        assert!(matches!(link.handle(found), ConnectionEvent::None) && !link.is_live());
+        assert!(connection.stop());
+        assert!(matches!(connection.handle(found), ConnectionEvent::None) && !connection.is_live());
         // The next one begins anew.
-        assert!(link.start());
+        assert!(connection.start());
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }) && link.is_connected());
+        assert!(
+            matches!(connection.handle(found), ConnectionEvent::Began { .. }) && connection.is_connected()
+        );
     })
     .await;
 }
@@ -62,13 +64,13 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     on_the_runtime(async {
-        let (server, mut link, mut receiver) = searching().await;
+        let (server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
         let serving = serving(&found);
-        assert!(link.stop());
+        assert!(connection.stop());
         server.stop().await;
-        assert!(matches!(link.handle(found), ConnectionEvent::None));
-        link.close(Duration::ZERO).await;
+        assert!(matches!(connection.handle(found), ConnectionEvent::None));
+        connection.close(Duration::ZERO).await;
         end_before_their_session(serving).await;
     })
     .await;
@@ -78,11 +80,11 @@ async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
     on_the_runtime(async {
-        let (server, link, mut receiver) = searching().await;
+        let (server, connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
         let serving = serving(&found);
         server.stop().await;
-        drop((found, link));
+        drop((found, connection));
         end_before_their_session(serving).await;
     })
     .await;
@@ -91,13 +93,13 @@ async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
 #[tokio::test]
 async fn a_session_that_nobody_wants_is_closed_on_its_server() {
     on_the_runtime(async {
-        let (server, mut link, mut receiver) = searching().await;
+        let (server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
         let serving = serving(&found);
         let SessionEvent::Established(_, Ok(session)) = &found else { panic!("a session") };
         let id = session.client.session_id().0;
-        assert!(link.stop());
-        assert!(matches!(link.handle(found), ConnectionEvent::None));
+        assert!(connection.stop());
+        assert!(matches!(connection.handle(found), ConnectionEvent::None));
         end_before_their_session(serving).await;
         assert!(!server.expire(id).await, "the server keeps it");
     })
@@ -107,21 +109,21 @@ async fn a_session_that_nobody_wants_is_closed_on_its_server() {
 #[tokio::test]
 async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
     on_the_runtime(async {
-        let (_server, mut link, mut receiver) = searching().await;
+        let (_server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+        assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        link.ask(async { drop(ended.await) });
-        assert_eq!(link.patience(), None);
-        assert!(matches!(link.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
-        assert!(link.patience().is_some(), "a delete has no answer");
+        connection.ask(async { drop(ended.await) });
+        assert_eq!(connection.give_up_in(), None);
+        assert!(matches!(connection.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
+        assert!(connection.give_up_in().is_some(), "a delete has no answer");
         // What was answered before is not asked.
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
+        assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         drop(end);
         tokio::task::yield_now().await;
-        assert!(matches!(link.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
-        assert_eq!(link.patience(), None);
+        assert!(matches!(connection.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
+        assert_eq!(connection.give_up_in(), None);
     })
     .await;
 }
@@ -129,23 +131,23 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
 #[tokio::test]
 async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with_the_answer() {
     on_the_runtime(async {
-        let (_server, mut link, mut receiver) = searching().await;
+        let (_server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
-        let (epoch, connection) = (link.epoch, link.number);
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+        let (epoch, connection_number) = (connection.epoch, connection.number);
+        assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         let node = |name: &str| (Arc::from("/l"), NodeName::parse(name).expect("a node"));
         let beaten = |missing, last| {
-            SessionEvent::Beaten(epoch, connection, Checked { missing, last, found_missing: true })
+            SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, found_missing: true })
         };
-        let told = link.handle(beaten(vec![node("lock-0000000001")], Some(node("lock-0000000002"))));
+        let told = connection.handle(beaten(vec![node("lock-0000000001")], Some(node("lock-0000000002"))));
         let ConnectionEvent::Checked(Checked { missing, last: None, .. }) = told else {
             panic!("it is told")
         };
         assert_eq!(missing, [node("lock-0000000001")]);
         // The next connection checks the others.
         assert!(matches!(
-            link.handle(beaten(Vec::new(), Some(node("lock-0000000002")))),
+            connection.handle(beaten(Vec::new(), Some(node("lock-0000000002")))),
             ConnectionEvent::None
         ));
     })
@@ -155,31 +157,31 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
 #[tokio::test]
 async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     on_the_runtime(async {
-        let (_server, mut link, mut receiver) = searching().await;
+        let (_server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
-        let (first, old) = (link.session_id(), link.epoch);
-        assert!(matches!(link.lose(), ConnectionEvent::Lost));
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+        let (first, old) = (connection.session_id(), connection.epoch);
+        assert!(matches!(connection.lose(), ConnectionEvent::Lost));
         let found = loop {
             let news = news(&mut receiver).await;
             if matches!(news, SessionEvent::Established(..)) {
                 break news;
             }
         };
-        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
-        let second = link.session_id();
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+        let second = connection.session_id();
         assert_ne!(second, first);
         for late in [
             SessionEvent::Unserved(old),
             SessionEvent::Over(old),
             SessionEvent::Panicked(old, "late".to_owned()),
         ] {
-            assert!(matches!(link.handle(late), ConnectionEvent::None));
-            assert!(link.is_connected());
+            assert!(matches!(connection.handle(late), ConnectionEvent::None));
+            assert!(connection.is_connected());
         }
-        assert_eq!(link.session_id(), second);
+        assert_eq!(connection.session_id(), second);
         // Of its own it hears.
-        assert!(matches!(link.handle(SessionEvent::Unserved(link.epoch)), ConnectionEvent::Lost));
+        assert!(matches!(connection.handle(SessionEvent::Unserved(connection.epoch)), ConnectionEvent::Lost));
     })
     .await;
 }
@@ -188,10 +190,10 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
 #[tokio::test]
 async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {
-        let (server, mut link, mut receiver) = searching().await;
+        let (server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
-        let settings = link.settings();
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+        let settings = connection.settings();
         server.stop().await;
         // The first round has none.
         for _ in 0..4 {
@@ -205,19 +207,19 @@ async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
 #[tokio::test]
 async fn the_log_is_told_when_all_servers_have_turned_the_client_away_and_that_ends_with_the_outage() {
     on_the_runtime(async {
-        let (server, mut link, mut receiver) = searching().await;
+        let (server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
-        assert!(matches!(link.handle(found), ConnectionEvent::Began { .. }));
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         server.stop().await;
-        assert!(matches!(link.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
-        while link.outages.warned().is_none() {
-            link.settings().attempt_failed().await;
+        assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
+        while connection.outages.warned().is_none() {
+            connection.settings().attempt_failed().await;
             tokio::task::yield_now().await;
         }
-        let warned = link.outages.warned().unwrap_or_default();
+        let warned = connection.outages.warned().unwrap_or_default();
         assert!(warned.contains("refused the connection"), "{warned}");
-        assert!(matches!(link.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
-        assert_eq!(link.outages.warned(), None);
+        assert!(matches!(connection.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
+        assert_eq!(connection.outages.warned(), None);
     })
     .await;
 }

@@ -19,7 +19,7 @@ impl Directory {
         join: JoinId,
         node: &NodeName,
         czxid: i64,
-        link: &Connection,
+        connection: &Connection,
         timers: &mut Timers,
     ) {
         let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
@@ -32,9 +32,9 @@ impl Directory {
         let grant = Grant {
             node: node.clone(),
             fencing_token: czxid,
-            session_id: link.session_id(),
+            session_id: connection.session_id(),
             // The queue grants only while the term of a session runs.
-            term: link.term().map(Arc::clone).unwrap_or_default(),
+            term: connection.term().map(Arc::clone).unwrap_or_default(),
         };
         self.holders.add(node, &holds, claim, (data, label), timers);
         let lease = holds.grant(claim, grant);
@@ -95,7 +95,13 @@ impl Directory {
         }
     }
 
-    pub(super) fn refuse(&mut self, join: JoinId, refusal: Refusal, link: &Connection, timers: &mut Timers) {
+    pub(super) fn refuse(
+        &mut self,
+        join: JoinId,
+        refusal: Refusal,
+        connection: &Connection,
+        timers: &mut Timers,
+    ) {
         let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
             return;
         };
@@ -107,7 +113,8 @@ impl Directory {
         let (holds, kind) = (&attempt.holds, attempt.claim.kind);
         let mut error = refused(holds.place.path(), kind, refusal);
         if busy {
-            error = error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), link));
+            error =
+                error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), connection));
         }
         self.leave_line(&attempt);
         attempt.reply.send(Err(error)).ok();

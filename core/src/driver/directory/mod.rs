@@ -49,7 +49,7 @@ pub(super) struct Directory {
     pauses: RetryBackoff,
     /// The creates that wait, while the listings that were to be sent behind them do not.
     late: SmallSet<Ticket>,
-    silence: ResyncTimer,
+    resync: ResyncTimer,
     /// Whether there was a listing since: only that shows who stands before a waiter.
     listed: bool,
     /// Whether the queue was told something since it last drew conclusions.
@@ -65,15 +65,15 @@ impl Directory {
     pub(super) fn new(
         path: &Arc<str>,
         last_ticket: Ticket,
-        link: &Connection,
+        connection: &Connection,
         term: bool,
         seed: u64,
     ) -> Self {
         let mut queue = Queue::after(last_ticket);
-        if link.is_live() {
+        if connection.is_live() {
             queue.handle(Event::SessionBegan(seed));
         }
-        if link.is_connected() {
+        if connection.is_connected() {
             queue.handle(Event::Connected);
         }
         if term {
@@ -88,7 +88,7 @@ impl Directory {
             watches: DirectoryWatches::new(Arc::clone(path)),
             pauses: RetryBackoff::new(Instant::now()),
             late: SmallSet::default(),
-            silence: ResyncTimer::new(Instant::now()),
+            resync: ResyncTimer::new(Instant::now()),
             listed: false,
             unsettled: true,
             hidden_from_kazoo: false,
@@ -96,7 +96,7 @@ impl Directory {
     }
 
     pub(super) fn on_event(&mut self, event: Event) {
-        self.silence.on_event(&event, Instant::now());
+        self.resync.on_event(&event, Instant::now());
         self.unsettled = true;
         self.pauses.on_event(&event);
         self.listed |= matches!(event, Event::Listed(..));
@@ -120,15 +120,20 @@ impl Directory {
         }
     }
 
-    /// When to tell the queue that a request was lost; `None` is at once. `connection`: the one on which it was sent;
+    /// When to tell the queue that a request was lost; `None` is at once. `connection_number`: the one on which it was sent;
     /// `connected`: that one is well.
-    pub(super) fn put_off(&mut self, event: &Event, connection: u64, connected: bool) -> Option<Instant> {
-        self.pauses.after(event, connection, connected, Instant::now())
+    pub(super) fn put_off(
+        &mut self,
+        event: &Event,
+        connection_number: u64,
+        connected: bool,
+    ) -> Option<Instant> {
+        self.pauses.after(event, connection_number, connected, Instant::now())
     }
 
     /// Tells the queue what the server's silence calls for. Returns whether it did.
     pub(super) fn resync_if_silent(&mut self) -> bool {
-        let event = match self.silence.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
+        let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
             Due::Look => Event::LookAgain,
             Due::Certain(doubt) => Event::Certain(doubt),
@@ -138,8 +143,8 @@ impl Directory {
     }
 
     /// Lets a queue that cannot watch poll.
-    pub(super) fn poll(&mut self, link: &Connection) {
-        let event = self.watches.poll(link).map_or(Event::LookAgain, Event::Changed);
+    pub(super) fn poll(&mut self, connection: &Connection) {
+        let event = self.watches.poll(connection).map_or(Event::LookAgain, Event::Changed);
         self.queue.handle(event);
     }
 
@@ -342,14 +347,14 @@ impl Directory {
     }
 
     /// Draws the queue's conclusions and carries them out.
-    pub(super) fn flush(&mut self, path: &Arc<str>, link: &mut Connection, timers: &mut Timers) {
+    pub(super) fn flush(&mut self, path: &Arc<str>, connection: &mut Connection, timers: &mut Timers) {
         // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
         loop {
             self.unsettled = false;
             self.queue.flush();
             while let Some(action) = self.queue.next_action() {
-                tracing::trace!(path = %Escaped(link.below_chroot(path)), ?action, "queue");
-                self.act(action, path, link, timers);
+                tracing::trace!(path = %Escaped(connection.below_chroot(path)), ?action, "queue");
+                self.act(action, path, connection, timers);
             }
             if !self.unsettled {
                 break;
@@ -358,7 +363,7 @@ impl Directory {
         if std::mem::take(&mut self.listed) {
             self.waiters.note_contended(&self.queue);
         }
-        self.watches.flush(link, timers, self.queue.has_waiters());
+        self.watches.flush(connection, timers, self.queue.has_waiters());
         if self.queue.awaits_permits() {
             // All attempts in a directory share its holds.
             if let Some(attempt) = self.waiters.attempts().next() {
@@ -374,15 +379,15 @@ impl Directory {
         self.queue.next_action()
     }
 
-    fn act(&mut self, action: Action, path: &Arc<str>, link: &mut Connection, timers: &mut Timers) {
+    fn act(&mut self, action: Action, path: &Arc<str>, connection: &mut Connection, timers: &mut Timers) {
         match action {
             Action::Grant(join, node, czxid) => {
-                self.grant(join, &node, czxid, link, timers);
+                self.grant(join, &node, czxid, connection, timers);
             }
-            Action::Refuse(join, refusal) => self.refuse(join, refusal, link, timers),
+            Action::Refuse(join, refusal) => self.refuse(join, refusal, connection, timers),
             Action::NodeLost(node) => {
                 let reason =
-                    if link.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
+                    if connection.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 self.holders.cancel_alarms(&node, timers);
                 if !self.lose(&node, reason) {
                     // Its release came before this was acted on.
@@ -392,14 +397,14 @@ impl Directory {
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),
             Action::Ignored(child) => {
-                let (path, child) = (Escaped(link.below_chroot(path)), Escaped(&child));
+                let (path, child) = (Escaped(connection.below_chroot(path)), Escaped(&child));
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
             }
             Action::Watch(ticket, name) => {
                 let ours = self.queue.is_ours(&name);
-                self.watches.set(ticket, name, ours, link);
+                self.watches.set(ticket, name, ours, connection);
             }
-            request => self.send(request, path, link),
+            request => self.send(request, path, connection),
         }
     }
 }

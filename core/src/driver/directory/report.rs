@@ -37,7 +37,7 @@ impl Directory {
     pub(in crate::driver) fn timeout_error(
         &self,
         join: JoinId,
-        link: &Connection,
+        connection: &Connection,
         servers: Option<Servers>,
     ) -> Error {
         let Some(attempt) = self.waiters.get(join) else { return Error::client_closed() };
@@ -50,7 +50,7 @@ impl Directory {
         };
         let too_few = self.queue.awaits_permits();
         let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(join), servers);
-        error.blocked_by(self.blockers(holds, self.queue.in_the_way(join), link))
+        error.blocked_by(self.blockers(holds, self.queue.in_the_way(join), connection))
     }
 
     /// The blockers, as far as they are known.
@@ -58,25 +58,25 @@ impl Directory {
         &self,
         holds: &HoldTable,
         standing: Vec<ContenderAhead>,
-        link: &Connection,
+        connection: &Connection,
     ) -> Blockers {
-        let seen = standing.into_iter().filter_map(|standing| self.blocker(holds, standing, link));
+        let seen = standing.into_iter().filter_map(|standing| self.blocker(holds, standing, connection));
         Blockers::new(seen.collect(), holds.place.directory(), &holds.place.part())
     }
 
     /// What is known of one that stands in the way.
-    fn blocker(&self, of: &HoldTable, standing: ContenderAhead, link: &Connection) -> Option<Blocker> {
+    fn blocker(&self, of: &HoldTable, standing: ContenderAhead, connection: &Connection) -> Option<Blocker> {
         let ContenderAhead { name, position, holds, known } = standing;
-        let (sighting, ours) = match known {
-            Known::Watched(ticket) => (self.watches.sighting(ticket)?, false),
-            Known::Listed => (of.permit_news().sighting(&name)?, false),
+        let (snapshot, ours) = match known {
+            Known::Watched(ticket) => (self.watches.snapshot(ticket)?, false),
+            Known::Listed => (of.permit_news().snapshot(&name)?, false),
             Known::Ours(join, czxid) => {
                 let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
                 let data = waiting.or_else(|| self.holders.data(&name))?;
                 let (data, data_length) = (data.into(), data.len());
-                (Arc::new(NodeSnapshot { owner: link.session_id(), czxid, data, data_length }), true)
+                (Arc::new(NodeSnapshot { owner: connection.session_id(), czxid, data, data_length }), true)
             }
         };
-        Some(Blocker { position, name, sighting, ours, holds })
+        Some(Blocker { position, name, snapshot, ours, holds })
     }
 }

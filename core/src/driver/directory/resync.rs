@@ -78,10 +78,10 @@ impl ResyncTimer {
         // What comes late makes no noise.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
-        let silence = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
+        let resync = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
         let passed = self.after_look(now);
         let reconnected = self.reconnected.take_if(|at| often || *at <= passed).is_some_and(|_| !often);
-        if now - since < silence && !reconnected {
+        if now - since < resync && !reconnected {
             return Due::Nothing;
         }
         (self.looked, self.reconnected) = (now, None);
@@ -109,15 +109,15 @@ mod tests {
     /// How many looks are due in five minutes, if this is heard every second, and when it begins to be certain.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
-        let mut silence = ResyncTimer::new(began);
+        let mut resync = ResyncTimer::new(began);
         let mut looks = 0;
         for second in 1..=600 {
             let now = began + Duration::from_secs(second);
             for event in heard {
-                silence.on_event(event, now);
+                resync.on_event(event, now);
             }
             if second % CHECK_INTERVAL.as_secs() == 0 {
-                match silence.due(doubt, true, now) {
+                match resync.due(doubt, true, now) {
                     Due::Nothing => {}
                     Due::Look if second > 300 => return (looks, None),
                     Due::Look => looks += 1,
@@ -146,13 +146,13 @@ mod tests {
 
     /// When the looks are due in these many seconds, by the second, if none of ours is near.
     fn far_looks(
-        silence: &mut ResyncTimer,
+        resync: &mut ResyncTimer,
         began: Instant,
         seconds: std::ops::RangeInclusive<u64>,
     ) -> Vec<u64> {
         let due = |second: &u64| {
             let now = began + Duration::from_secs(*second);
-            second % CHECK_INTERVAL.as_secs() == 0 && silence.due(None, false, now) == Due::Look
+            second % CHECK_INTERVAL.as_secs() == 0 && resync.due(None, false, now) == Due::Look
         };
         seconds.filter(due).collect()
     }
@@ -174,13 +174,13 @@ mod tests {
     fn a_far_waiter_looks_once_soon_after_a_reconnection_and_a_near_one_does_not() {
         let began = Instant::now();
         for near in [false, true] {
-            let mut silence = ResyncTimer::new(began);
-            silence.on_event(&Event::Disconnected, began + Duration::from_secs(1));
-            silence.on_event(&Event::Connected, began + Duration::from_secs(2));
+            let mut resync = ResyncTimer::new(began);
+            resync.on_event(&Event::Disconnected, began + Duration::from_secs(1));
+            resync.on_event(&Event::Connected, began + Duration::from_secs(2));
             if near {
-                assert_eq!(silence.due(None, true, began + Duration::from_secs(3)), Due::Nothing);
+                assert_eq!(resync.due(None, true, began + Duration::from_secs(3)), Due::Nothing);
             }
-            let looks = far_looks(&mut silence, began, 5..=59);
+            let looks = far_looks(&mut resync, began, 5..=59);
             assert_eq!(looks.len(), usize::from(!near), "{looks:?}");
             assert!(looks.iter().all(|second| *second <= 2 + 10 + 5), "{looks:?}");
         }
@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn while_connections_come_and_go_a_far_waiter_does_not_look() {
         let began = Instant::now();
-        let mut silence = ResyncTimer::new(began);
+        let mut resync = ResyncTimer::new(began);
         for second in 0..50 {
             let now = began + Duration::from_secs(second);
-            silence.on_event(if second % 2 == 0 { &Event::Disconnected } else { &Event::Connected }, now);
+            resync.on_event(if second % 2 == 0 { &Event::Disconnected } else { &Event::Connected }, now);
         }
-        silence.on_event(&Event::Disconnected, began + Duration::from_secs(50));
-        assert_eq!(silence.due(None, false, began + Duration::from_secs(55)), Due::Nothing);
+        resync.on_event(&Event::Disconnected, began + Duration::from_secs(50));
+        assert_eq!(resync.due(None, false, began + Duration::from_secs(55)), Due::Nothing);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(in crate::driver) struct RetryBackoff {
 struct Losses {
     backoff: Backoff,
     /// The connection with which the first ones were lost.
-    connection: Option<u64>,
+    connection_number: Option<u64>,
 }
 
 impl RetryBackoff {
@@ -36,7 +36,7 @@ impl RetryBackoff {
         }
     }
 
-    /// When to tell the queue that a request was lost, so that it asks again; `None` is at once. `connection`: the one on
+    /// When to tell the queue that a request was lost, so that it asks again; `None` is at once. `connection_number`: the one on
     /// which it was sent; `connected`: that one is well. If it was lost with its connection, what went wrong is probably
     /// the connection; but if the next one goes the same way, perhaps because of the request.
     ///
@@ -45,7 +45,7 @@ impl RetryBackoff {
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,
-        connection: u64,
+        connection_number: u64,
         connected: bool,
         now: Instant,
     ) -> Option<Instant> {
@@ -57,9 +57,9 @@ impl RetryBackoff {
         let losses = self.lost.entry(kind).or_default();
         if !connected {
             if first {
-                losses.connection = Some(connection);
+                losses.connection_number = Some(connection_number);
             }
-            if losses.connection == Some(connection) {
+            if losses.connection_number == Some(connection_number) {
                 return None;
             }
         }
@@ -85,11 +85,11 @@ mod tests {
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
         let mut pauses = RetryBackoff::new(now);
-        let mut connection = 0;
+        let mut connection_number = 0;
         let mut lose = || {
             // Each time on the next connection, if it is lost with it.
-            connection += u64::from(!connected);
-            let until = pauses.after(event, connection, connected, now);
+            connection_number += u64::from(!connected);
+            let until = pauses.after(event, connection_number, connected, now);
             let pause = until.map(|until| until - now);
             now = until.unwrap_or(now);
             pauses.on_event(event);
@@ -133,7 +133,8 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(pauses.after(&CREATE, 1, false, now), None);
         }
-        let together = [2, 2, 2].map(|connection| pauses.after(&CREATE, connection, false, now));
+        let together =
+            [2, 2, 2].map(|connection_number| pauses.after(&CREATE, connection_number, false, now));
         assert!(together[0].is_some() && together == [together[0]; 3], "{together:?}");
     }
 

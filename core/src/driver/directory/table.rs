@@ -140,12 +140,12 @@ impl DirectoryTable {
     pub(in crate::driver) fn change_or_make(
         &mut self,
         path: &Arc<str>,
-        link: &Connection,
+        connection: &Connection,
         term: bool,
     ) -> &mut Directory {
         self.unsettled.insert(Arc::clone(path));
         let new = || {
-            let mut directory = Directory::new(path, self.last_ticket, link, term, self.seeds.next());
+            let mut directory = Directory::new(path, self.last_ticket, connection, term, self.seeds.next());
             if self.warned.is_silent(path) {
                 directory.warn_no_more();
             }
@@ -220,11 +220,11 @@ impl DirectoryTable {
     pub(in crate::driver) fn flush(
         &mut self,
         path: &Arc<str>,
-        link: &mut Connection,
+        connection: &mut Connection,
         timers: &mut Timers,
     ) -> usize {
         let Some(directory) = self.all.get_mut(path) else { return 0 };
-        directory.flush(path, link, timers);
+        directory.flush(path, connection, timers);
         let vital = if directory.is_vital() { directory.places().max(1) } else { 0 };
         if directory.is_idle() {
             self.last_ticket = self.last_ticket.max(directory.last_ticket());

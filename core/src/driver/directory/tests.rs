@@ -25,7 +25,7 @@ impl Report for Nobody {
         Ok(())
     }
 
-    fn silence(&self) -> Error {
+    fn no_answer(&self) -> Error {
         Error::unanswered()
     }
 
@@ -35,7 +35,7 @@ impl Report for Nobody {
 }
 
 /// A link without a session, so without a term: every hold is lost at its first look.
-fn link() -> Connection {
+fn connection() -> Connection {
     let (sender, _) = mpsc::unbounded_channel();
     Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
 }
@@ -43,7 +43,7 @@ fn link() -> Connection {
 /// A directory that has granted the first of the joins of one owner, numbered from 1.
 struct Granted {
     directory: Directory,
-    link: Connection,
+    connection: Connection,
     timers: Timers,
     path: Arc<str>,
     node: NodeName,
@@ -56,11 +56,11 @@ fn granted(joins: u64) -> Granted {
 
 /// The same, for a lock with this `max_hold`.
 fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
-    let (mut link, mut timers) = (link(), Timers::default());
+    let (mut connection, mut timers) = (connection(), Timers::default());
     let place = LockPath::new("", "/l", "").unwrap();
     let path = Arc::clone(place.full());
     let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(Nobody)));
-    let mut directory = Directory::new(&path, Ticket::default(), &link, false, 1);
+    let mut directory = Directory::new(&path, Ticket::default(), &connection, false, 1);
     let owner = Owner::new();
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
@@ -85,9 +85,9 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
     let node = format!("{prefix}0000000001");
     directory.on_event(Event::Created(create, Outcome::Done((node.clone(), 1))));
     directory.on_event(Event::Listed(listing, Outcome::Done(vec![node.clone()])));
-    directory.flush(&path, &mut link, &mut timers);
+    directory.flush(&path, &mut connection, &mut timers);
     let node = NodeName::parse(&node).unwrap();
-    Granted { directory, link, timers, path, node, outcomes }
+    Granted { directory, connection, timers, path, node, outcomes }
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -96,9 +96,9 @@ async fn the_alarm_of_a_hold_goes_with_it() {
     assert_eq!(timers.len(), 1);
     directory.release(&path, &node, Release { waiter: None, reporter: None }, &mut timers);
     assert_eq!(timers.len(), 0);
-    let Granted { mut directory, mut link, mut timers, path, node, .. } = granted(1);
+    let Granted { mut directory, mut connection, mut timers, path, node, .. } = granted(1);
     directory.on_event(Event::Missing(node));
-    directory.flush(&path, &mut link, &mut timers);
+    directory.flush(&path, &mut connection, &mut timers);
     assert_eq!(timers.len(), 0);
 }
 
@@ -109,9 +109,9 @@ async fn the_limit_of_a_hold_goes_with_it() {
     assert_eq!(timers.len(), 2);
     directory.release(&path, &node, Release { waiter: None, reporter: None }, &mut timers);
     assert_eq!(timers.len(), 0);
-    let Granted { mut directory, mut link, mut timers, path, node, .. } = granted_for(1, limit);
+    let Granted { mut directory, mut connection, mut timers, path, node, .. } = granted_for(1, limit);
     directory.on_event(Event::Missing(node));
-    directory.flush(&path, &mut link, &mut timers);
+    directory.flush(&path, &mut connection, &mut timers);
     assert_eq!(timers.len(), 0);
 }
 
@@ -159,6 +159,6 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     assert_eq!(directory.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
     assert_eq!(directory.may_be_blind(&Event::Connected), None);
     // Of whom no contender has queued under Curator's names, it sees everything.
-    let other = Directory::new(&"/l".into(), Ticket::default(), &link(), false, 1);
+    let other = Directory::new(&"/l".into(), Ticket::default(), &connection(), false, 1);
     assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
 }

@@ -23,7 +23,7 @@ struct ActiveWatch {
     task: AbortHandle,
     /// What was seen of the node when the watch was set, if it is another client's. There is room for few watches on a
     /// session, so this is little too.
-    sighting: Option<SnapshotCell>,
+    snapshot: Option<SnapshotCell>,
     _room: Reserved,
 }
 
@@ -56,15 +56,15 @@ impl DirectoryWatches {
         ticket: Ticket,
         name: NodeName,
         ours: bool,
-        link: &mut Connection,
+        connection: &mut Connection,
     ) {
         let bytes = self.bytes_of(&name);
         // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
-        let Some(wire) = link.wire(&self.path) else { return };
-        if let Some(room) = link.room().reserve(bytes) {
-            let sighting = (!ours).then(SnapshotCell::default);
-            let task = link.spawn(wire.watch(ticket, name, sighting.clone()));
-            self.set.insert(ticket, ActiveWatch { task, sighting, _room: room });
+        let Some(directory_client) = connection.directory_client(&self.path) else { return };
+        if let Some(room) = connection.room().reserve(bytes) {
+            let snapshot = (!ours).then(SnapshotCell::default);
+            let task = connection.spawn(directory_client.watch(ticket, name, snapshot.clone()));
+            self.set.insert(ticket, ActiveWatch { task, snapshot, _room: room });
         } else {
             self.parked.insert(ticket, (name, ours));
         }
@@ -74,21 +74,21 @@ impl DirectoryWatches {
     pub(in crate::driver) fn reserve_listing(
         &mut self,
         ticket: Ticket,
-        link: &Connection,
+        connection: &Connection,
     ) -> Option<Reserved> {
-        let room = link.room().reserve(self.path.len());
+        let room = connection.room().reserve(self.path.len());
         self.parked_listing = room.is_none().then_some(ticket);
         room
     }
 
     /// Notes the watch on the children, which a task sets.
     pub(in crate::driver) fn add_listing(&mut self, ticket: Ticket, task: AbortHandle, room: Reserved) {
-        self.set.insert(ticket, ActiveWatch { task, sighting: None, _room: room });
+        self.set.insert(ticket, ActiveWatch { task, snapshot: None, _room: room });
     }
 
     /// What was seen of another client's node when this watch was set.
-    pub(in crate::driver) fn sighting(&self, ticket: Ticket) -> Option<Arc<NodeSnapshot>> {
-        self.set.get(&ticket)?.sighting.as_ref()?.get().cloned()
+    pub(in crate::driver) fn snapshot(&self, ticket: Ticket) -> Option<Arc<NodeSnapshot>> {
+        self.set.get(&ticket)?.snapshot.as_ref()?.get().cloned()
     }
 
     /// Drops a watch.
@@ -115,28 +115,28 @@ impl DirectoryWatches {
 
     /// The queue polls. Returns the watch on the children for which there is room now, so that it is set with the next
     /// listing.
-    pub(in crate::driver) fn poll(&mut self, link: &Connection) -> Option<Ticket> {
+    pub(in crate::driver) fn poll(&mut self, connection: &Connection) -> Option<Ticket> {
         self.polling = false;
-        let fits = link.room().fits(self.path.len());
+        let fits = connection.room().fits(self.path.len());
         self.parked_listing.take_if(|_| fits)
     }
 
     /// Tries to set the parked watches. `waits`: whether any of ours waits, to whom they matter. A
     /// holder's node is checked by the heartbeat.
-    pub(in crate::driver) fn flush(&mut self, link: &mut Connection, timers: &mut Timers, waits: bool) {
+    pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
-            if !link.room().fits(self.bytes_of(name)) {
+            if !connection.room().fits(self.bytes_of(name)) {
                 break;
             }
             let (ticket, name, ours) = (*ticket, name.clone(), *ours);
             self.parked.remove(&ticket);
-            self.set(ticket, name, ours, link);
+            self.set(ticket, name, ours, connection);
         }
         let parked = !self.parked.is_empty() || self.parked_listing.is_some();
         if parked && waits && !self.polling {
             self.polling = true;
             let path = &self.path;
-            tracing::debug!(path = %Escaped(link.below_chroot(path)), "no room for more watches on one session: polling");
+            tracing::debug!(path = %Escaped(connection.below_chroot(path)), "no room for more watches on one session: polling");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
         }
     }

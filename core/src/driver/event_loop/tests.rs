@@ -37,30 +37,32 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
         let server = Server::start("127.0.0.1:0").await.expect("a free port");
         let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
         driver.start_link();
-        while !driver.link.is_connected() {
+        while !driver.connection.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
             assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
         }
-        let current = (0..9).find(|connection| driver.link.is_current(*connection)).expect("the first ones");
+        let current = (0..9)
+            .find(|connection_number| driver.connection.is_current(*connection_number))
+            .expect("the first ones");
         let ticket = Ticket::default();
         let read = Event::Watched(ticket, Outcome::Done(()));
         let written = || Event::Deleted(ticket, Outcome::Done(()));
-        assert_eq!(driver.link.patience(), None);
-        driver.link.asks_proof();
+        assert_eq!(driver.connection.give_up_in(), None);
+        driver.connection.asks_proof();
         driver.outcome("/l".into(), current, read);
         driver.outcome("/l".into(), current + 1, written());
-        assert!(driver.link.patience().is_some(), "neither answers a write of this connection");
+        assert!(driver.connection.give_up_in().is_some(), "neither answers a write of this connection");
         driver.outcome("/l".into(), current, written());
-        assert_eq!(driver.link.patience(), None);
+        assert_eq!(driver.connection.give_up_in(), None);
         // An answer says nothing of what was asked later.
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        driver.link.ask(async { drop(ended.await) });
+        driver.connection.ask(async { drop(ended.await) });
         driver.outcome("/l".into(), current, written());
-        assert!(driver.link.patience().is_some(), "a write is not answered yet");
+        assert!(driver.connection.give_up_in().is_some(), "a write is not answered yet");
         drop(end);
         tokio::task::yield_now().await;
         driver.outcome("/l".into(), current, written());
-        assert_eq!(driver.link.patience(), None);
+        assert_eq!(driver.connection.give_up_in(), None);
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
 }
@@ -71,32 +73,32 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         let server = Server::start("127.0.0.1:0").await.expect("a free port");
         let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
         driver.start_link();
-        while !driver.link.is_connected() {
+        while !driver.connection.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
             assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
         }
-        let whole = driver.link.term().expect("a session").patience();
+        let whole = driver.connection.term().expect("a session").give_up_after();
         let [(first, one), (second, other), (third, last)] =
             [(); 3].map(|()| tokio::sync::oneshot::channel::<()>());
-        driver.link.question(async { drop(one.await) });
-        let left = driver.link.patience().expect("a question is asked");
+        driver.connection.question(async { drop(one.await) });
+        let left = driver.connection.give_up_in().expect("a question is asked");
         assert!(left <= whole);
         // Its pause does not count.
-        driver.link.question_later(Duration::from_secs(1), async { drop(other.await) });
-        driver.link.question(async { drop(last.await) });
-        assert!(driver.link.patience().expect("questions are asked") <= left);
+        driver.connection.question_later(Duration::from_secs(1), async { drop(other.await) });
+        driver.connection.question(async { drop(last.await) });
+        assert!(driver.connection.give_up_in().expect("questions are asked") <= left);
         drop(first);
         tokio::task::yield_now().await;
-        assert_eq!(driver.link.patience(), Some(whole));
+        assert_eq!(driver.connection.give_up_in(), Some(whole));
         drop((second, third));
-        while driver.link.patience().is_some() {
+        while driver.connection.give_up_in().is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         // That questions are answered says nothing of writes.
-        driver.link.asks_proof();
-        driver.link.question(async {});
+        driver.connection.asks_proof();
+        driver.connection.question(async {});
         tokio::task::yield_now().await;
-        assert!(driver.link.patience().is_some());
+        assert!(driver.connection.give_up_in().is_some());
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
 }
@@ -107,33 +109,37 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         let server = Server::start("127.0.0.1:0").await.expect("a free port");
         let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
         let path: Arc<str> = "/l".into();
-        assert_eq!(driver.link.urgency(), Urgency::Wanted, "the first session is somebody's wish");
+        assert_eq!(driver.connection.urgency(), Urgency::Wanted, "the first session is somebody's wish");
         driver.start_link();
-        while !driver.link.is_connected() {
+        while !driver.connection.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
             assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
         }
         let lose_connection = |driver: &mut Driver| {
-            let change = driver.link.changed(zk::SessionState::Disconnected);
+            let change = driver.connection.changed(zk::SessionState::Disconnected);
             driver.on_connection_event(change);
             driver.flush();
         };
         lose_connection(&mut driver);
-        assert_eq!(driver.link.urgency(), Urgency::Idle);
+        assert_eq!(driver.connection.urgency(), Urgency::Idle);
         driver.heartbeat.note(&path, 1);
         driver.flush();
-        assert_eq!(driver.link.urgency(), Urgency::Idle, "nothing is known of a queue during an outage");
-        let change = driver.link.changed(zk::SessionState::SyncConnected);
+        assert_eq!(
+            driver.connection.urgency(),
+            Urgency::Idle,
+            "nothing is known of a queue during an outage"
+        );
+        let change = driver.connection.changed(zk::SessionState::SyncConnected);
         driver.on_connection_event(change);
         lose_connection(&mut driver);
-        let timeout = driver.link.term().expect("a session").session_timeout();
-        assert_eq!(driver.link.urgency(), Urgency::Session(timeout));
+        let timeout = driver.connection.term().expect("a session").session_timeout();
+        assert_eq!(driver.connection.urgency(), Urgency::Session(timeout));
         driver.heartbeat.note(&path, 0);
         driver.flush();
-        assert_eq!(driver.link.urgency(), Urgency::Idle);
-        driver.link.lose();
+        assert_eq!(driver.connection.urgency(), Urgency::Idle);
+        driver.connection.lose();
         driver.flush();
-        assert_eq!(driver.link.urgency(), Urgency::Wanted);
+        assert_eq!(driver.connection.urgency(), Urgency::Wanted);
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
 }

@@ -110,7 +110,7 @@ pub(crate) enum Input {
     /// An event for the queue of this path, from the connection with this number.
     Queue {
         path: Arc<str>,
-        connection: u64,
+        connection_number: u64,
         event: Event,
     },
     News(SessionEvent),
@@ -191,7 +191,7 @@ impl Mailbox {
 
     /// The driver's answer. There is none once the session is over, because what it asked then has no answer.
     pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
-        answer.await.unwrap_or_else(|_| Err(self.silence()))
+        answer.await.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
     /// Tells the driver to close; `None` if it has ended.
@@ -211,7 +211,7 @@ impl Report for Mailbox {
         self.send(Command::Hold { path: Arc::clone(directory), notice })
     }
 
-    fn silence(&self) -> Error {
+    fn no_answer(&self) -> Error {
         if self.usable() { Error::unanswered() } else { Error::client_closed() }
     }
 

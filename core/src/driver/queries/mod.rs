@@ -33,59 +33,71 @@ const PUTS: usize = 3;
 type Answer<T> = Option<Result<T>>;
 
 /// Asks what a handle wants to know.
-pub(super) fn inquire(link: &mut Connection, options: &ClientOptions, inquiry: Query) {
-    let silence = unreachable(options, None, link.servers());
+pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inquiry: Query) {
+    let no_answer = unreachable(options, None, connection.servers());
     match inquiry {
         Query::Contenders { place, reply } => {
             let path = Arc::clone(place.full());
-            let question =
-                |wire: DirectoryClient| async move { wire.read(place.path(), wire.contenders().await) };
-            ask(link, options, &path, silence, reply, question);
+            let question = |directory_client: DirectoryClient| async move {
+                directory_client.read(place.path(), directory_client.contenders().await)
+            };
+            ask(connection, options, &path, no_answer, reply, question);
         }
         Query::First { place, watch, reply } => {
             let path = Arc::clone(place.full());
-            let room = watch.then(|| link.room().clone());
-            let question = move |wire: DirectoryClient| async move {
-                wire.read(place.path(), wire.first(room.as_ref()).await)
+            let room = watch.then(|| connection.room().clone());
+            let question = move |directory_client: DirectoryClient| async move {
+                directory_client.read(place.path(), directory_client.first(room.as_ref()).await)
             };
-            ask(link, options, &path, silence, reply, question);
+            ask(connection, options, &path, no_answer, reply, question);
         }
         Query::Count { place, reply } => {
             let path = Arc::clone(place.full());
-            let question = |wire: DirectoryClient| async move { wire.read(place.path(), wire.count().await) };
-            ask(link, options, &path, silence, reply, question);
+            let question = |directory_client: DirectoryClient| async move {
+                directory_client.read(place.path(), directory_client.count().await)
+            };
+            ask(connection, options, &path, no_answer, reply, question);
         }
         Query::Children { node, reply } => {
-            let question =
-                |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.children().await) };
-            ask(link, options, &node, silence, reply, question);
+            let question = |directory_client: DirectoryClient| async move {
+                directory_client.read(directory_client.shown(), directory_client.children().await)
+            };
+            ask(connection, options, &node, no_answer, reply, question);
         }
         Query::List { node, reply } => {
-            let question =
-                |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.all_children().await) };
-            ask(link, options, &node, silence, reply, question);
+            let question = |directory_client: DirectoryClient| async move {
+                directory_client.read(directory_client.shown(), directory_client.all_children().await)
+            };
+            ask(connection, options, &node, no_answer, reply, question);
         }
         Query::Look { node, reply } => {
-            let question = |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.look().await) };
-            ask(link, options, &node, silence, reply, question);
+            let question = |directory_client: DirectoryClient| async move {
+                directory_client.read(directory_client.shown(), directory_client.look().await)
+            };
+            ask(connection, options, &node, no_answer, reply, question);
         }
         Query::Exists { node, reply } => {
-            let question =
-                |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.exists().await) };
-            ask_until_answered(link, options, &node, silence, reply, question);
+            let question = |directory_client: DirectoryClient| async move {
+                directory_client.read(directory_client.shown(), directory_client.exists().await)
+            };
+            ask_until_answered(connection, options, &node, no_answer, reply, question);
         }
         Query::Number { node, watch, reply } => {
-            let room = watch.then(|| link.room().reserve(node.len())).flatten();
-            let question =
-                move |wire: DirectoryClient| async move { wire.read(wire.shown(), wire.number(room).await) };
-            ask_until_answered(link, options, &node, silence, reply, question);
+            let room = watch.then(|| connection.room().reserve(node.len())).flatten();
+            let question = move |directory_client: DirectoryClient| async move {
+                directory_client.read(directory_client.shown(), directory_client.number(room).await)
+            };
+            ask_until_answered(connection, options, &node, no_answer, reply, question);
         }
         Query::Put { node, data, reply } => {
-            let question = move |wire: DirectoryClient| async move { wire.put(&data).await };
-            ask(link, options, &node, Error::unanswered(), reply, question);
+            let question =
+                move |directory_client: DirectoryClient| async move { directory_client.put(&data).await };
+            ask(connection, options, &node, Error::unanswered(), reply, question);
         }
         Query::Touch { node, touch, reply } => {
-            ask(link, options, &node, silence, reply, move |wire| async move { wire.touch(touch).await });
+            ask(connection, options, &node, no_answer, reply, move |directory_client| async move {
+                directory_client.touch(touch).await
+            });
         }
     }
 }
@@ -93,37 +105,37 @@ pub(super) fn inquire(link: &mut Connection, options: &ClientOptions, inquiry: Q
 /// Carries out operations if the lock's node exists. A node's name is never used again, so it does not matter which
 /// session asks.
 pub(super) fn transact(
-    link: &mut Connection,
+    connection: &mut Connection,
     options: &ClientOptions,
     (path, node): (&Arc<str>, &NodeName),
     operations: Vec<WriteOperation>,
     reply: Reply<()>,
 ) {
     let (condition, chroot) = (format!("{path}/{}", node.as_str()), options.hosts.chroot.clone());
-    let bytes = request_size::conditional(&condition, &chroot, &operations, link.acl());
+    let bytes = request_size::conditional(&condition, &chroot, &operations, connection.acl());
     if let Err(error) = size_limits::check("transaction", bytes, size_limits::REQUEST) {
         return drop(reply.send(Err(error)));
     }
-    ask(link, options, path, Error::unanswered(), reply, move |wire| async move {
-        wire.transact(&condition, &chroot, &operations).await
+    ask(connection, options, path, Error::unanswered(), reply, move |directory_client| async move {
+        directory_client.transact(&condition, &chroot, &operations).await
     });
 }
 
-/// Puts a question to the server, within the connect time-out. `silence` is the error if no answer comes.
+/// Puts a question to the server, within the connect time-out. `no_answer` is the error if no answer comes.
 fn ask<T: Send + 'static, F>(
-    link: &mut Connection,
+    connection: &mut Connection,
     options: &ClientOptions,
     path: &Arc<str>,
-    silence: Error,
+    no_answer: Error,
     reply: Reply<T>,
     question: impl FnOnce(DirectoryClient) -> F,
 ) where
     F: Future<Output = Answer<T>> + Send + 'static,
 {
-    if let Some((question, reply)) = prepare(link, options, path, reply, question) {
+    if let Some((question, reply)) = prepare(connection, options, path, reply, question) {
         let limit = options.connect_timeout;
-        drop(link.spawn(async move {
-            send_answer(pin!(question), limit, silence, reply).await;
+        drop(connection.spawn(async move {
+            send_answer(pin!(question), limit, no_answer, reply).await;
         }));
     }
 }
@@ -131,20 +143,20 @@ fn ask<T: Send + 'static, F>(
 /// The same for a question of one request that callers repeat for as long as they wait: if it is not answered, the
 /// session is given up (rule 16), even though whoever asked has been told meanwhile that there is no answer.
 fn ask_until_answered<T: Send + 'static, F>(
-    link: &mut Connection,
+    connection: &mut Connection,
     options: &ClientOptions,
     path: &Arc<str>,
-    silence: Error,
+    no_answer: Error,
     reply: Reply<T>,
     question: impl FnOnce(DirectoryClient) -> F,
 ) where
     F: Future<Output = Answer<T>> + Send + 'static,
 {
-    if let Some((question, reply)) = prepare(link, options, path, reply, question) {
+    if let Some((question, reply)) = prepare(connection, options, path, reply, question) {
         let limit = options.connect_timeout;
-        link.question(async move {
+        connection.question(async move {
             let mut question = pin!(question);
-            if !send_answer(question.as_mut(), limit, silence, reply).await {
+            if !send_answer(question.as_mut(), limit, no_answer, reply).await {
                 drop(question.await);
             }
         });
@@ -153,16 +165,16 @@ fn ask_until_answered<T: Send + 'static, F>(
 
 /// The question, and whom to tell the answer. Without a session it is told at once that there is none.
 fn prepare<T, F>(
-    link: &Connection,
+    connection: &Connection,
     options: &ClientOptions,
     path: &Arc<str>,
     reply: Reply<T>,
     question: impl FnOnce(DirectoryClient) -> F,
 ) -> Option<(F, Reply<T>)> {
-    if let Some(wire) = link.wire(path) {
-        return Some((question(wire), reply));
+    if let Some(directory_client) = connection.directory_client(path) {
+        return Some((question(directory_client), reply));
     }
-    reply.send(Err(unreachable(options, None, link.servers()))).ok();
+    reply.send(Err(unreachable(options, None, connection.servers()))).ok();
     None
 }
 
@@ -170,12 +182,12 @@ fn prepare<T, F>(
 async fn send_answer<T>(
     question: Pin<&mut impl Future<Output = Answer<T>>>,
     limit: Duration,
-    silence: Error,
+    no_answer: Error,
     reply: Reply<T>,
 ) -> bool {
     let answer = tokio::time::timeout(limit, question).await;
     let in_time = answer.is_ok();
-    reply.send(answer.ok().flatten().unwrap_or(Err(silence))).ok();
+    reply.send(answer.ok().flatten().unwrap_or(Err(no_answer))).ok();
     in_time
 }
 

@@ -14,7 +14,7 @@ impl Report for Driver {
         Ok(())
     }
 
-    fn silence(&self) -> Error {
+    fn no_answer(&self) -> Error {
         Error::unanswered()
     }
 

@@ -115,11 +115,11 @@ impl Semaphore {
                 None
             }
         };
-        let manner = options.of_semaphore(stated)?;
+        let settings = options.of_semaphore(stated)?;
         // The limit is one of permits; a turn lasts as long as the wait for them.
-        let turn = LockSettings { max_hold: None, ..manner.clone() };
+        let turn = LockSettings { max_hold: None, ..settings.clone() };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, turn)?;
-        let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), manner)?;
+        let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), settings)?;
         Ok(Self { turns, leases, permits })
     }
 
@@ -195,8 +195,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
-    pub async fn acquire_with(&self, patience: impl Into<Timeout>) -> Result<Lease> {
-        let leases = self.acquire_many(1, patience).await?;
+    pub async fn acquire_with(&self, timeout: impl Into<Timeout>) -> Result<Lease> {
+        let leases = self.acquire_many(1, timeout).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
     }
 
@@ -209,8 +209,8 @@ impl Semaphore {
     /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than a fixed number, and those of
     /// [`acquire_within`](Self::acquire_within); with [`Timeout::Try`] too few are a
     /// [`LockTimeout`](ErrorKind::LockTimeout).
-    pub async fn acquire_many(&self, count: u32, patience: impl Into<Timeout>) -> Result<Leases> {
-        let patience = patience.into();
+    pub async fn acquire_many(&self, count: u32, timeout: impl Into<Timeout>) -> Result<Leases> {
+        let timeout = timeout.into();
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
             Permits::Fixed(permits) if count > permits => {
@@ -220,21 +220,21 @@ impl Semaphore {
             _ => {}
         }
         let Resolved { client, holds } = &*self.leases.resolve()?;
-        let patience = patience.bounded(client.options().connect_timeout);
+        let timeout = timeout.bounded(client.options().connect_timeout);
         let wait = WaitTimer::begin();
-        self.acquire_all(count, patience, wait).await.map_err(|error| {
-            let error = client.explain(error, wait.since, patience);
+        self.acquire_all(count, timeout, wait).await.map_err(|error| {
+            let error = client.explain(error, wait.since, timeout);
             // One attempt, however many contenders the queues had for it.
             if error.kind() == ErrorKind::LockTimeout {
-                if patience.is_try() { holds.recorder.busy() } else { holds.recorder.timed_out() }
+                if timeout.is_try() { holds.recorder.busy() } else { holds.recorder.timed_out() }
             }
             error
         })
     }
 
-    async fn acquire_all(&self, count: u32, patience: Timeout, mut wait: WaitTimer) -> Result<Leases> {
-        let deadline = Deadline::after(patience);
-        if patience.is_try() {
+    async fn acquire_all(&self, count: u32, timeout: Timeout, mut wait: WaitTimer) -> Result<Leases> {
+        let deadline = Deadline::after(timeout);
+        if timeout.is_try() {
             self.expect_free(count, deadline).await?;
         } else {
             self.expect_number(deadline).await?;
@@ -249,7 +249,7 @@ impl Semaphore {
                 self.turns.request_as(Kind::Exclusive, time, WaitTimer { counts: false, ..wait })?.await;
             let turn = match turn {
                 // Nothing is known of the turn without an answer: a try asks again until its bound.
-                Err(error) if patience.is_try() && error.is_unanswered() => {
+                Err(error) if timeout.is_try() && error.is_unanswered() => {
                     if deadline.is_over() {
                         return Err(error.with_timeout_reason(TimeoutReason::Unreachable));
                     }

@@ -43,8 +43,8 @@ async fn no_permits_and_more_than_there_are_are_refused_without_a_request() {
     let client = client();
     let fixed = Semaphore::new(&client, "/s", 2).unwrap();
     for count in [0, 3] {
-        for patience in [Timeout::Forever, Timeout::Try] {
-            let error = fixed.acquire_many(count, patience).await.unwrap_err();
+        for timeout in [Timeout::Forever, Timeout::Try] {
+            let error = fixed.acquire_many(count, timeout).await.unwrap_err();
             assert_eq!((error.kind(), error.argument()), (ErrorKind::BadArgument, Some("count")), "{count}");
         }
     }

@@ -21,7 +21,7 @@ pub struct Calm {
     /// How long entering a queue takes at most.
     entry: u64,
     /// For how long a connection may be silent before its client leaves it.
-    patience: u64,
+    wait_limit: u64,
     /// Whether latencies are so low that a connection is not given up because of them, and whoever has to know is told by
     /// a watch.
     steady: bool,
@@ -37,7 +37,7 @@ impl Calm {
             since: 1000 + 2 * soon,
             settling: 2 * setting.timeout + 2000,
             soon,
-            patience: setting.timeout * 2 / 5,
+            wait_limit: setting.timeout * 2 / 5,
             entry: soon + if setting.reaps.is_some() { LONGEST_REST } else { 0 },
             steady: 100 * setting.latency <= setting.timeout && setting.watch_room.is_none(),
         }
@@ -60,7 +60,7 @@ impl Calm {
 
     /// Whether a client may be away now that left a silent connection: several slow packets in a row fall on one request.
     pub fn may_be_away(&self, (left, silent): (u64, u64)) -> bool {
-        silent >= self.patience && clock::now() <= left + self.soon
+        silent >= self.wait_limit && clock::now() <= left + self.soon
     }
 
     /// How long a few round trips take at most, while it reigns.

@@ -9,7 +9,7 @@ use zklock::{
     Timeout,
 };
 
-use super::want::{Manner, Member, Want};
+use super::want::{Member, WaitStyle, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::locks::{CROWDED, ELECTION, MOST, MUTEXES, Place, READ_WRITE, SEMAPHORES, SHARED};
@@ -20,39 +20,39 @@ const TRY_LIMIT: u64 = 2000;
 
 impl Contender {
     pub(super) async fn acquire(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
-        let Attempt { label, want, manner, .. } = attempt;
-        let patience = manner.patience();
-        let kinds = [manner.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
+        let Attempt { label, want, style, .. } = attempt;
+        let wait_limit = style.wait_limit();
+        let kinds = [style.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
         self.oracle.borrow_mut().asks(label, Asked::new([queue(attempt), turn(want)], kinds));
         // A number that others change may be all that was in the way.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
-        let acquired = self.ask(attempt, patience);
-        let acquired = match *manner {
-            Manner::GiveUp(time) => match timeout(Duration::from_millis(time), acquired).await {
+        let acquired = self.ask(attempt, wait_limit);
+        let acquired = match *style {
+            WaitStyle::GiveUp(time) => match timeout(Duration::from_millis(time), acquired).await {
                 Ok(acquired) => acquired,
                 Err(_) => return None,
             },
             _ => acquired.await,
         };
-        let most = match *manner {
-            Manner::Within(time) => Some(time),
-            Manner::Try => Some(self.longest_try(want, began)),
-            Manner::Wait | Manner::GiveUp(_) => None,
+        let most = match *style {
+            WaitStyle::Within(time) => Some(time),
+            WaitStyle::Try => Some(self.longest_try(want, began)),
+            WaitStyle::Wait | WaitStyle::GiveUp(_) => None,
         };
         if most.is_some_and(|most| self.is_late(began, most)) {
-            self.violation(&format!("{want:?} {manner:?} took {} ms", began.took()));
+            self.violation(&format!("{want:?} {style:?} took {} ms", began.took()));
         }
         let mut oracle = self.oracle.borrow_mut();
         let entry = oracle.calm.entry();
-        let alone = oracle.waited_alone(label).filter(|alone| manner.is_try() && *alone > entry);
+        let alone = oracle.waited_alone(label).filter(|alone| style.is_try() && *alone > entry);
         if acquired.is_ok() {
             oracle.is_served(label);
         }
         drop(oracle);
         if let Some(alone) = alone {
-            self.violation(&format!("{want:?} {manner:?} waited for {alone} ms, and nobody else did"));
+            self.violation(&format!("{want:?} {style:?} waited for {alone} ms, and nobody else did"));
         }
         match acquired {
             Ok(granted) => {
@@ -65,12 +65,12 @@ impl Contender {
                 Some(granted)
             }
             Err(error) => {
-                self.failed(want, *manner, &error);
+                self.failed(want, *style, &error);
                 // Whoever waits for one lock goes on while there is no connection, or for a first one for so long.
-                let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || manner.is_try());
+                let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
                 let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
                 if one && early && error.kind() == ErrorKind::ConnectionFailed {
-                    self.violation(&format!("{want:?} {manner:?} fails after {} ms: {error}", began.took()));
+                    self.violation(&format!("{want:?} {style:?} fails after {} ms: {error}", began.took()));
                 }
                 None
             }
@@ -110,18 +110,18 @@ impl Contender {
         }
     }
 
-    pub(super) fn failed(&self, want: &Want, manner: Manner, error: &Error) {
+    pub(super) fn failed(&self, want: &Want, style: WaitStyle, error: &Error) {
         let mut oracle = self.oracle.borrow_mut();
         oracle.history.note(&format!("contender {} is refused: {}", self.number, error.code()));
         let expected = match error.kind() {
-            ErrorKind::LockTimeout => matches!(manner, Manner::Within(_) | Manner::Try),
+            ErrorKind::LockTimeout => matches!(style, WaitStyle::Within(_) | WaitStyle::Try),
             // A try needs an answer, and others need to have had a session once. And another contender may close the
             // client at any time.
             ErrorKind::ConnectionFailed | ErrorKind::ClientClosed => true,
             _ => false,
         };
         if !expected {
-            oracle.violation(format!("contender {}: {want:?} {manner:?}: {error}", self.number));
+            oracle.violation(format!("contender {}: {want:?} {style:?}: {error}", self.number));
         }
     }
 
@@ -146,19 +146,19 @@ impl Contender {
         Granted { contender: self.number, place, mode, lease: Arc::new(lease), node, limit }
     }
 
-    async fn ask(&self, attempt: &Attempt, patience: Timeout) -> Result<Vec<Granted>, Error> {
+    async fn ask(&self, attempt: &Attempt, wait_limit: Timeout) -> Result<Vec<Granted>, Error> {
         let one = |place, mode, lease| vec![self.granted(self.of, place, mode, lease, attempt.limit)];
         Ok(match &attempt.want {
             Want::Permits(which, count) => {
                 let place = &SEMAPHORES[*which];
-                let leases = self.semaphore(attempt, place, false)?.acquire_many(*count, patience).await?;
+                let leases = self.semaphore(attempt, place, false)?.acquire_many(*count, wait_limit).await?;
                 leases
                     .into_iter()
                     .map(|lease| self.granted(self.of, place.path, permit(place), lease, attempt.limit))
                     .collect()
             }
-            Want::Several(members) => self.ask_for_several(attempt, members, patience).await?,
-            Want::Lead => one(ELECTION, Mode::Exclusive, self.campaign(attempt, patience).await?),
+            Want::Several(members) => self.ask_for_several(attempt, members, wait_limit).await?,
+            Want::Lead => one(ELECTION, Mode::Exclusive, self.campaign(attempt, wait_limit).await?),
             want => {
                 let (place, mode, lock) = match want {
                     Want::Mutex(which) => {
@@ -167,7 +167,7 @@ impl Contender {
                     Want::Read => (READ_WRITE, Mode::Shared, self.half(attempt, false, false)?),
                     _ => (READ_WRITE, Mode::Exclusive, self.half(attempt, true, false)?),
                 };
-                one(place, mode, lock.acquire_as(attempt.owner, patience).await?)
+                one(place, mode, lock.acquire_as(attempt.owner, wait_limit).await?)
             }
         })
     }
@@ -176,7 +176,7 @@ impl Contender {
         &self,
         attempt: &Attempt,
         members: &[(Member, bool)],
-        patience: Timeout,
+        wait_limit: Timeout,
     ) -> Result<Vec<Granted>, Error> {
         let mut locks = Vec::new();
         for &(member, other) in members {
@@ -187,7 +187,7 @@ impl Contender {
                 Member::Permit => self.semaphore(attempt, &SEMAPHORES[0], other)?.into(),
             });
         }
-        let leases = MultiLock::new(locks)?.acquire_as(attempt.owner, patience).await?;
+        let leases = MultiLock::new(locks)?.acquire_as(attempt.owner, wait_limit).await?;
         // In one order, whatever the order in which they were named.
         let mut sorted = members.to_vec();
         sorted.sort_by_key(|(member, _)| member.path());

@@ -11,13 +11,13 @@ use crate::locks::ELECTION;
 
 impl Contender {
     /// Leads, or gives up.
-    pub(super) async fn campaign(&self, attempt: &Attempt, patience: Timeout) -> Result<Lease, Error> {
+    pub(super) async fn campaign(&self, attempt: &Attempt, wait_limit: Timeout) -> Result<Lease, Error> {
         let path = self.clients.below(self.of, ELECTION);
         let election = Election::with_id(attempt.client(false), path, attempt.label.clone())?;
         if election.is_leader() {
             self.violation("leads before it is a candidate");
         }
-        let leadership = election.campaign_with(patience).await?;
+        let leadership = election.campaign_with(wait_limit).await?;
         // Asked in this order, because the answer changes by itself only from yes to no.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {

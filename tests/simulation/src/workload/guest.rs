@@ -110,8 +110,8 @@ impl Visitor {
         let began = clock::now();
         let of = |client: &Client, id: &str| Election::with_id(client, ELECTION, id);
         let (Ok(first), Ok(second)) = (of(one, "first"), of(other, "second")) else { return };
-        let patience = Timeout::For(Duration::from_millis(self.setting.timeout));
-        let Ok(leadership) = first.campaign_with(patience).await else { return };
+        let wait_limit = Timeout::For(Duration::from_millis(self.setting.timeout));
+        let Ok(leadership) = first.campaign_with(wait_limit).await else { return };
         let mut leaders = second.observe();
         let soon = Duration::from_millis(2 * self.soon());
         timeout(soon, leaders.next()).await.ok();
@@ -152,8 +152,8 @@ impl Visitor {
     }
 
     async fn permits(&self, client: &Client) -> Result<Leases, Error> {
-        let patience = Duration::from_millis(self.setting.timeout);
-        semaphore(client, MANY, CROWD)?.acquire_many(CROWD, patience).await
+        let wait_limit = Duration::from_millis(self.setting.timeout);
+        semaphore(client, MANY, CROWD)?.acquire_many(CROWD, wait_limit).await
     }
 
     /// Its server answers nothing but pings any more, from a moment on at which the client asks for little.

@@ -6,7 +6,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use zklock::{ClientState, ErrorKind, Lease, LeaseState, LossReason, Timeout};
 
 use super::listen::Each;
-use super::want::{Manner, Want};
+use super::want::{WaitStyle, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::clock;
@@ -84,12 +84,13 @@ impl Contender {
             _ => self.half(attempt, true, false),
         };
         let Ok(lock) = lock else { return };
-        let patience = *self.chance.pick(&[&Timeout::Try, &Timeout::For(Duration::ZERO), &Timeout::Forever]);
+        let wait_limit =
+            *self.chance.pick(&[&Timeout::Try, &Timeout::For(Duration::ZERO), &Timeout::Forever]);
         if first.lease.check().is_err() {
             return;
         }
         let began = self.now();
-        match lock.acquire_as(attempt.owner, patience).await {
+        match lock.acquire_as(attempt.owner, wait_limit).await {
             Ok(lease) => {
                 let again = self.granted(self.of, first.place, first.mode, lease, first.limit);
                 if began.took() > 0 || again.node != first.node {
@@ -106,7 +107,7 @@ impl Contender {
     /// A reader that asks to write is refused at once.
     async fn upgrade(&mut self, attempt: &Attempt) {
         let Ok(lock) = self.half(attempt, true, false) else { return };
-        let (began, patience) = (self.now(), Duration::from_millis(self.setting.timeout));
+        let (began, wait_limit) = (self.now(), Duration::from_millis(self.setting.timeout));
         let Ok(reading) = self.half(attempt, false, false).and_then(|lock| lock.owned_by(attempt.owner))
         else {
             return;
@@ -114,7 +115,7 @@ impl Contender {
         if !reading {
             return;
         }
-        match lock.acquire_as(attempt.owner, patience).await {
+        match lock.acquire_as(attempt.owner, wait_limit).await {
             Err(error) if error.kind() == ErrorKind::UpgradeRefused && began.took() == 0 => {}
             Err(error) if error.kind() == ErrorKind::ClientClosed => {}
             other => {
@@ -128,12 +129,12 @@ impl Contender {
     /// broken at that moment, through another client, so that it may not know it yet.
     async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
         let time = self.downgrades.skewed(0..=self.setting.timeout);
-        let manner = match self.downgrades.index(4) {
-            0 | 1 if attempt.want == Want::Downgrade => Manner::Wait,
-            3 => Manner::Within(time),
-            _ => Manner::Try,
+        let style = match self.downgrades.index(4) {
+            0 | 1 if attempt.want == Want::Downgrade => WaitStyle::Wait,
+            3 => WaitStyle::Within(time),
+            _ => WaitStyle::Try,
         };
-        self.now_does(&format!("downgrades, {manner:?}"));
+        self.now_does(&format!("downgrades, {style:?}"));
         // Whichever of the two the servers get to know of first.
         let breaks = self.downgrades.percent(40);
         let pause = Duration::from_millis(self.downgrades.number(0..=4 * self.setting.latency));
@@ -146,7 +147,7 @@ impl Contender {
             if breaks {
                 sleep(pause).await;
             }
-            self.ask_to_read(writing, attempt, manner).await
+            self.ask_to_read(writing, attempt, style).await
         };
         tokio::join!(asking, breaking).0
     }
@@ -155,19 +156,19 @@ impl Contender {
         &self,
         writing: &Granted,
         attempt: &Attempt,
-        manner: Manner,
+        style: WaitStyle,
     ) -> Option<Vec<Granted>> {
         let lock = self.half(attempt, false, false).ok()?;
         self.oracle.borrow_mut().prompt.asks(self.number, true);
         let began = self.now();
-        let acquired = lock.acquire_as(attempt.owner, manner.patience()).await;
-        let most = match manner {
-            Manner::Within(time) => Some(time),
-            Manner::Try => Some(milliseconds(CONNECT_TIMEOUT)),
-            Manner::Wait | Manner::GiveUp(_) => None,
+        let acquired = lock.acquire_as(attempt.owner, style.wait_limit()).await;
+        let most = match style {
+            WaitStyle::Within(time) => Some(time),
+            WaitStyle::Try => Some(milliseconds(CONNECT_TIMEOUT)),
+            WaitStyle::Wait | WaitStyle::GiveUp(_) => None,
         };
         if most.is_some_and(|most| self.is_late(began, most)) {
-            self.violation(&format!("a downgrade, {manner:?}, took {} ms", began.took()));
+            self.violation(&format!("a downgrade, {style:?}, took {} ms", began.took()));
         }
         match acquired {
             Ok(lease) => {
@@ -178,9 +179,9 @@ impl Contender {
                 Some(granted)
             }
             Err(error) => {
-                self.failed(&Want::Downgrade, manner, &error);
+                self.failed(&Want::Downgrade, style, &error);
                 // As long as it writes nobody can be in the way.
-                let taken = manner.is_try() && error.kind() == ErrorKind::LockTimeout;
+                let taken = style.is_try() && error.kind() == ErrorKind::LockTimeout;
                 if taken && self.oracle.borrow().node_is_certain(&writing.node) {
                     self.violation(&format!("a writer that tries to read is refused: {error}"));
                 }

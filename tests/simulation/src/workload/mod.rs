@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use zklock::{Client, Owner};
 
 pub use self::visitor::{GUARDED, LAST_NUMBER, VISITED, Visitor, WORN_OUT};
-use self::want::{Manner, Want, limit};
+use self::want::{WaitStyle, Want, limit};
 use crate::chance::Chance;
 use crate::clients::Clients;
 use crate::clock;
@@ -57,7 +57,7 @@ struct Attempt {
     /// What its nodes are called.
     label: String,
     want: Want,
-    manner: Manner,
+    style: WaitStyle,
     owner: Owner,
     /// For how long it may hold, if that is limited.
     limit: Option<Duration>,
@@ -160,12 +160,12 @@ impl Contender {
         let want = Want::any(&mut self.chance, &self.setting, known);
         // Whoever leads does so until it resigns.
         let limit = limit(&mut self.chance, &self.setting).filter(|_| want != Want::Lead);
-        let manner = Manner::any(&mut self.chance, &self.setting, &want, limit.is_some());
+        let style = WaitStyle::any(&mut self.chance, &self.setting, &want, limit.is_some());
         self.attempts += 1;
         let label = format!("{}.{}", self.number, self.attempts);
-        self.now_does(&format!("wants {want:?}, {manner:?}, for {limit:?}"));
+        self.now_does(&format!("wants {want:?}, {style:?}, for {limit:?}"));
         let through = [self.clients.get(self.of), self.clients.get(self.other)];
-        let attempt = Attempt { label, want, manner, owner: Owner::new(), limit, through };
+        let attempt = Attempt { label, want, style, owner: Owner::new(), limit, through };
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
             // Others feel it.

@@ -147,8 +147,8 @@ impl Visitor {
     }
 
     pub(super) async fn acquire(&self, client: &Client, path: &str) -> Result<Lease, Error> {
-        let patience = Timeout::For(Duration::from_millis(self.setting.timeout));
-        Self::lock(client, path)?.acquire_as(Owner::new(), patience).await
+        let wait_limit = Timeout::For(Duration::from_millis(self.setting.timeout));
+        Self::lock(client, path)?.acquire_as(Owner::new(), wait_limit).await
     }
 
     /// Holds a lock that nobody else wants, and lets something happen to it. Returns the lease, and what it says, if it is

@@ -93,7 +93,7 @@ impl Want {
 
 /// How it goes about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum WaitStyle {
     Wait,
     Within(u64),
     Try,
@@ -101,7 +101,7 @@ pub enum Manner {
     GiveUp(u64),
 }
 
-impl Manner {
+impl WaitStyle {
     /// Some manner; `limited`: with a limit on the time for which it may hold.
     pub fn any(chance: &mut Chance, setting: &Setting, want: &Want, limited: bool) -> Self {
         let time = chance.skewed(1..=2 * setting.timeout);
@@ -122,7 +122,7 @@ impl Manner {
     }
 
     /// As the library wants to know it. Who gives up tells it nothing.
-    pub fn patience(self) -> Timeout {
+    pub fn wait_limit(self) -> Timeout {
         match self {
             Self::Wait | Self::GiveUp(_) => Timeout::Forever,
             Self::Within(time) => Timeout::For(Duration::from_millis(time)),

@@ -13,10 +13,10 @@ use crate::lockable::Lockable;
 use crate::{now, write};
 
 /// Releases them, the newest first; all are on their way before the first is waited for.
-pub(crate) async fn release(leases: &[Rc<Lease>], patience: Timeout) -> Result<(), Error> {
+pub(crate) async fn release(leases: &[Rc<Lease>], timeout: Timeout) -> Result<(), Error> {
     let mut releases: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
     for lease in leases.iter().rev() {
-        match patience {
+        match timeout {
             Timeout::Forever => releases.push(Box::pin(lease.release())),
             Timeout::For(time) => releases.push(Box::pin(lease.release_within(time))),
             Timeout::Try | Timeout::TryWithin(_) => lease.release_in_background()?,

@@ -63,16 +63,16 @@ impl Lockable {
     pub(crate) async fn acquire(
         &self,
         owner: Owner,
-        patience: Timeout,
+        timeout: Timeout,
         count: Option<u32>,
     ) -> Result<Vec<Lease>, Error> {
         match (self, count) {
             (Self::One(AnyLock::Semaphore(semaphore)), Some(count)) => {
-                Ok(semaphore.acquire_many(count, patience).await?.into_iter().collect())
+                Ok(semaphore.acquire_many(count, timeout).await?.into_iter().collect())
             }
-            (Self::One(lock), _) => Ok(vec![lock.acquire_as(owner, patience).await?]),
-            (Self::Election(election), _) => Ok(vec![election.campaign_with(patience).await?.into()]),
-            (Self::Several(locks), _) => Ok(locks.acquire_as(owner, patience).await?.into_iter().collect()),
+            (Self::One(lock), _) => Ok(vec![lock.acquire_as(owner, timeout).await?]),
+            (Self::Election(election), _) => Ok(vec![election.campaign_with(timeout).await?.into()]),
+            (Self::Several(locks), _) => Ok(locks.acquire_as(owner, timeout).await?.into_iter().collect()),
         }
     }
 

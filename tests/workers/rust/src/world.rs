@@ -130,23 +130,23 @@ impl World {
                 Ok(json!({"event": "ready"}))
             }
             Command::Acquire { lock, lease, owner, timeout, count } => {
-                let patience = RUST.patience(timeout)?;
-                self.acquire(&lock, &lease, &owner, patience, count, "timeout").await
+                let timeout = RUST.timeout(timeout)?;
+                self.acquire(&lock, &lease, &owner, timeout, count, "timeout").await
             }
             Command::Try { lock, lease, owner, count } => {
                 self.acquire(&lock, &lease, &owner, Timeout::Try, count, "busy").await
             }
             Command::Release { lease, wait, timeout, .. } => {
                 let leases = self.leases(&lease)?;
-                let patience = RUST.releasing(wait.unwrap_or(true), timeout)?;
+                let timeout = RUST.releasing(wait.unwrap_or(true), timeout)?;
                 let t0 = now();
-                release(&leases, patience).await?;
+                release(&leases, timeout).await?;
                 Ok(json!({"event": "released", "t0": t0}))
             }
             Command::Enter { lock, scope, owner, timeout, connect_timeout } => {
                 let lock = self.lock(&lock)?;
-                let patience = RUST.bounded(RUST.patience(timeout)?, connect_timeout)?;
-                let leases = lock.acquire(self.owner(&owner).0, patience, None).await?;
+                let timeout = RUST.bounded(RUST.timeout(timeout)?, connect_timeout)?;
+                let leases = lock.acquire(self.owner(&owner).0, timeout, None).await?;
                 let mut line = json!({"event": "entered"});
                 if let Some(first) = leases.first() {
                     tell(&mut line, first);
@@ -329,12 +329,12 @@ impl World {
         lock: &str,
         name: &str,
         owner: &str,
-        patience: Timeout,
+        timeout: Timeout,
         count: Option<u32>,
         refused: &str,
     ) -> Answer {
         let lock = self.lock(lock)?;
-        let leases = match lock.acquire(self.owner(owner).0, patience, count).await {
+        let leases = match lock.acquire(self.owner(owner).0, timeout, count).await {
             Ok(leases) => leases,
             Err(error) if error.kind() == ErrorKind::LockTimeout => {
                 return Ok(json!({"event": refused, "message": error.to_string()}));

@@ -10,7 +10,7 @@ use crate::queue::{Action, Intent, JoinId, Kind, Naming, Outcome};
 
 struct Fixture {
     directories: DirectoryTable,
-    link: Connection,
+    connection: Connection,
     timers: Timers,
     path: Arc<str>,
 }
@@ -19,10 +19,10 @@ impl Fixture {
     /// Without a session: the tests are the server.
     fn new() -> Self {
         let (sender, _) = mpsc::unbounded_channel();
-        let link = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
+        let connection = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
         Self {
             directories: DirectoryTable::new(Arc::default()),
-            link,
+            connection,
             timers: Timers::default(),
             path: "/l".into(),
         }
@@ -31,7 +31,7 @@ impl Fixture {
     /// Lets somebody queue at the path, with a node of this number, behind others or alone. Returns the tickets of the
     /// create and of the listing.
     fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
-        let directory = self.directories.change_or_make(&self.path, &self.link, false);
+        let directory = self.directories.change_or_make(&self.path, &self.connection, false);
         directory.on_event(Event::Join(JoinId(number), Naming::Curator, Kind::Exclusive, Intent::Wait));
         for event in [Event::SessionBegan(1), Event::Connected] {
             directory.on_event(event);
@@ -64,7 +64,7 @@ async fn the_tickets_of_a_queue_follow_those_of_the_one_before_it() {
     let last = deletes.expect("a delete");
     assert!(last > first);
     fixture.directories.dispatch(&path, Event::Deleted(last, Outcome::Done(())));
-    fixture.directories.flush(&path, &mut fixture.link, &mut fixture.timers);
+    fixture.directories.flush(&path, &mut fixture.connection, &mut fixture.timers);
     assert!(fixture.directories.get("/l").is_none(), "nobody is there");
     // A late answer to the first queue is none to the second.
     let (create, listing) = fixture.queue(2, &[]);
@@ -201,7 +201,7 @@ async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_
         assert_eq!(ignored(&actions), reported, "{actions:?}");
         let Some(Action::Delete(ticket, _)) = actions.pop() else { panic!("{actions:?}") };
         fixture.directories.dispatch(&path, Event::Deleted(ticket, Outcome::Done(())));
-        fixture.directories.flush(&path, &mut fixture.link, &mut fixture.timers);
+        fixture.directories.flush(&path, &mut fixture.connection, &mut fixture.timers);
         assert!(fixture.directories.get("/l").is_none(), "nobody is there");
     }
 }
@@ -219,7 +219,7 @@ fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
         reported += actions.iter().filter(|action| matches!(action, Action::Ignored(_))).count();
         let Some(Action::Delete(ticket, _)) = actions.last() else { panic!("{actions:?}") };
         fixture.directories.dispatch(&path, Event::Deleted(*ticket, Outcome::Done(())));
-        fixture.directories.flush(&path, &mut fixture.link, &mut fixture.timers);
+        fixture.directories.flush(&path, &mut fixture.connection, &mut fixture.timers);
         assert!(fixture.directories.get(&path).is_none(), "nobody is there");
     }
     reported

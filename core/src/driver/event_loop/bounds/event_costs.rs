@@ -127,7 +127,7 @@ pub(in crate::driver) fn node() -> NodeName {
 }
 
 pub(in crate::driver) fn queue(path: &Arc<str>, event: Event) -> Input {
-    Input::Queue { path: Arc::clone(path), connection: 0, event }
+    Input::Queue { path: Arc::clone(path), connection_number: 0, event }
 }
 
 fn notice(path: &Arc<str>, notice: Notice) -> Input {
@@ -178,9 +178,9 @@ async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
         desk.happens(costs, "watched", |_| notice(&path, Notice::Listening { node: node.clone() }));
         desk.happens(costs, "revoked", |_| Input::Revoked { path: Arc::clone(&path), node: node.clone() });
         for name in ["checked", "checked behind the last"] {
-            let Driver { heartbeat, link, directories, .. } = &mut desk.driver;
-            costs.note(name, || heartbeat.beat(link, directories, 4));
-            heartbeat.beat(link, directories, usize::try_from(count / 2).unwrap_or(usize::MAX));
+            let Driver { heartbeat, connection, directories, .. } = &mut desk.driver;
+            costs.note(name, || heartbeat.beat(connection, directories, 4));
+            heartbeat.beat(connection, directories, usize::try_from(count / 2).unwrap_or(usize::MAX));
         }
         let release = || Release { waiter: None, reporter: None };
         desk.happens(costs, "released", |_| {
