@@ -51,8 +51,8 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
             () = driver.timers.next() => None,
             Some(input) = receiver.recv() => Some(input),
         };
-        let mut shelved = shared.lock();
-        driver.directories.exchange(&mut shelved);
+        let mut shared = shared.lock();
+        driver.directories.exchange(&mut shared);
         if let Some(input) = input {
             let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
             if let ControlFlow::Break(done) = driver.drain_inbox(std::iter::once(input).chain(more)) {
@@ -62,7 +62,7 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
             driver.alarms();
         }
         driver.flush();
-        driver.directories.exchange(&mut shelved);
+        driver.directories.exchange(&mut shared);
     };
     driver.close(done, receiver).await;
 }
@@ -104,7 +104,7 @@ impl Driver {
         Self {
             connection,
             options,
-            directories: DirectoryTable::new(Arc::clone(&status)).with_shelf(&shared),
+            directories: DirectoryTable::new(Arc::clone(&status)).with_shared_directories(&shared),
             shared,
             status,
             timers: Timers::default(),
@@ -182,7 +182,7 @@ impl Driver {
         let deadline = Instant::now() + self.options.connect_timeout;
         self.connecting.retain(|(_, reply)| !reply.is_closed());
         self.connecting.push((deadline, reply));
-        self.start_link();
+        self.start_connection();
         self.timers.set(deadline, Alarm::Connect);
     }
 
@@ -196,7 +196,7 @@ impl Driver {
         }
     }
 
-    fn start_link(&mut self) {
+    fn start_connection(&mut self) {
         if self.connection.start() {
             if !std::mem::replace(&mut self.warned, true) && self.options.exposes_credentials() {
                 let servers = &self.options.hosts.servers;
@@ -213,7 +213,7 @@ impl Driver {
             Ok(EnterOutcome::Reentered(lease)) => return drop(attempt.reply.send(Ok(lease))),
             Err(error) => return drop(attempt.reply.send(Err(error))),
         }
-        self.start_link();
+        self.start_connection();
         let (path, join) = (Arc::clone(attempt.holds.place.full()), attempt.join);
         let mut alarms = Vec::new();
         let tries = attempt.intent.only_tries();

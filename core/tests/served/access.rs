@@ -41,6 +41,7 @@ fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
         let lease = hold(&holder, "/l").await;
         let refused = mutex(&waiter, "/l").acquire().await.expect_err("a refusal");
         assert_eq!(refused.kind(), ErrorKind::AuthFailed, "{refused}");
+        assert_eq!(waiter.stats().busy, 0, "it is not refused because the lock is taken");
         assert!(refused.to_string().contains("\"/l\""), "{refused}");
         until_contenders(&mutex(&holder, "/l"), 1).await;
         lease.check().expect("it is held");

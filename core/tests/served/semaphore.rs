@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use zklock::{Client, ErrorKind, Lease, LockOptions, Permits, Semaphore, Timeout};
 
 use super::proxy::{Fate, Request, op};
-use super::{behind_proxy, client, options, run, server};
+use super::{behind_proxy, client, hold, mutex, options, run, server};
 
 #[test]
 fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
@@ -115,6 +115,23 @@ fn a_try_for_as_many_permits_as_are_free_gets_them() {
         let three = semaphore.acquire_many(3, Timeout::Try).await.expect("three of five permits");
         assert_eq!(semaphore.acquire_many(2, Timeout::Try).await.expect("the other two").len(), 2);
         assert!(three.is_held());
+    });
+}
+
+#[test]
+fn a_try_that_finds_a_lock_taken_is_counted_once() {
+    run(async {
+        let server = server().await;
+        let (holder, client) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let lease = hold(&holder, "/m").await;
+        let permits = Semaphore::new(&holder, "/s", 2).expect("a path");
+        let permits = permits.acquire_many(2, Timeout::Try).await.expect("both permits");
+        assert!(mutex(&client, "/m").try_acquire().await.expect("an answer").is_none());
+        assert_eq!(client.stats().busy, 1);
+        let semaphore = Semaphore::new(&client, "/s", 2).expect("a path");
+        semaphore.acquire_many(2, Timeout::Try).await.expect_err("none is free");
+        assert_eq!(client.stats().busy, 2, "one attempt, however many permits");
+        drop((lease, permits));
     });
 }
 

@@ -15,7 +15,7 @@ use crate::runtime::clock::BootInstant;
 
 /// For how long the driver is waited for. What it does at a time takes microseconds; a batch of hundreds of commands,
 /// milliseconds.
-const PATIENCE: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// How often it is tried meanwhile.
 const STEP: Duration = Duration::from_micros(500);
@@ -49,7 +49,9 @@ impl SharedDirectories {
                 Ok(directories) => return Some(directories),
                 Err(TryLockError::Poisoned(directories)) => return Some(directories.into_inner()),
                 // The driver asks this of itself, as from a program's subscriber to its events: nobody would let go.
-                Err(TryLockError::WouldBlock) if runtime::is_current() || waited >= PATIENCE => return None,
+                Err(TryLockError::WouldBlock) if runtime::is_current() || waited >= LONGEST_WAIT => {
+                    return None;
+                }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),
             }
             waited += STEP;
@@ -86,5 +88,26 @@ impl Inspector for SharedDirectories {
 
     fn servers(&self, hosts: &str) -> Servers {
         ServerReport::all(hosts, &self.settings.entries()).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_look_from_another_thread_waits_for_the_driver_but_not_for_long() {
+        let shared = Arc::new(SharedDirectories::new(Settings::probe(), None));
+        let look = || {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.inspect().queues.is_some())
+        };
+        let held = shared.lock();
+        assert!(!look().join().expect("no panic"), "the driver keeps the directories");
+        let looking = look();
+        drop(held);
+        assert!(looking.join().expect("no panic"), "the driver has put them back");
     }
 }

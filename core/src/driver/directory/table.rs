@@ -103,14 +103,14 @@ impl DirectoryTable {
     }
 
     /// While the driver waits they are to be put there.
-    pub(in crate::driver) fn with_shelf(mut self, place: &Arc<SharedDirectories>) -> Self {
+    pub(in crate::driver) fn with_shared_directories(mut self, place: &Arc<SharedDirectories>) -> Self {
         self.shared = Some(Arc::clone(place));
         self
     }
 
     /// Exchanges them with the shared ones: the driver has them while it works, others while it waits.
-    pub(in crate::driver) fn exchange(&mut self, shelved: &mut All) {
-        std::mem::swap(&mut self.all, shelved);
+    pub(in crate::driver) fn exchange(&mut self, shared: &mut All) {
+        std::mem::swap(&mut self.all, shared);
     }
 
     pub(in crate::driver) fn get(&self, path: &str) -> Option<&Directory> {

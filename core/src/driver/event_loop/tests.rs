@@ -36,7 +36,7 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
     let test = async {
         let server = Server::start("127.0.0.1:0").await.expect("a free port");
         let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
-        driver.start_link();
+        driver.start_connection();
         while !driver.connection.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
             assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
@@ -72,7 +72,7 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
     let test = async {
         let server = Server::start("127.0.0.1:0").await.expect("a free port");
         let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
-        driver.start_link();
+        driver.start_connection();
         while !driver.connection.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
             assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
@@ -110,7 +110,7 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         let (mut driver, mut inbox, _mailbox) = driver(&server.hosts());
         let path: Arc<str> = "/l".into();
         assert_eq!(driver.connection.urgency(), Urgency::Wanted, "the first session is somebody's wish");
-        driver.start_link();
+        driver.start_connection();
         while !driver.connection.is_connected() {
             let input = inbox.receiver.recv().await.expect("news");
             assert!(driver.drain_inbox(std::iter::once(input)).is_continue());
@@ -137,6 +137,9 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         driver.heartbeat.note(&path, 0);
         driver.flush();
         assert_eq!(driver.connection.urgency(), Urgency::Idle);
+        driver.directories.change_or_make(&path, &driver.connection, false);
+        driver.heartbeat.keep_term(&mut driver.connection, &driver.directories, &mut driver.timers);
+        assert_eq!(driver.connection.urgency(), Urgency::Wanted, "somebody waits for a lock");
         driver.connection.lose();
         driver.flush();
         assert_eq!(driver.connection.urgency(), Urgency::Wanted);
