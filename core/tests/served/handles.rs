@@ -156,3 +156,27 @@ fn who_waits_for_a_server_goes_on_when_another_gives_up() {
         drop(waiting.await.expect("no panic").expect("the lock"));
     });
 }
+
+#[test]
+fn who_joins_behind_many_of_its_client_has_waited_although_no_listing_shows_them() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let lock = mutex(&client, "/l");
+        let first = hold(&client, "/l").await;
+        let join = || {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.acquire_as(Owner::new(), Timeout::Forever).await })
+        };
+        let others: Vec<_> = std::iter::repeat_with(join).take(20).collect();
+        until_contenders(&lock, 21).await;
+        let last = join();
+        until_contenders(&lock, 22).await;
+        // All those before it go at once, and only then is it near enough for a listing.
+        others.iter().for_each(tokio::task::JoinHandle::abort);
+        drop(first);
+        let lease = last.await.expect("no panic").expect("the lock");
+        assert_eq!(client.stats().contended, 1);
+        drop(lease);
+    });
+}

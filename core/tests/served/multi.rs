@@ -4,7 +4,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{AnyLock, Client, ErrorKind, LeaseState, LockOptions, LossReason, MultiLock, Mutex, Semaphore};
+use zklock::{
+    AnyLock, Client, ErrorKind, LeaseState, LockOptions, LossReason, MultiLock, Mutex, Owner, Semaphore,
+    Timeout,
+};
 
 use super::{client, hold, mutex, options, run, server};
 
@@ -91,5 +94,27 @@ fn a_try_for_a_permit_ends_within_one_connect_time_out() {
         assert_eq!(tried.kind(), ErrorKind::ConnectionFailed, "{tried}");
         server.latency(Duration::ZERO).await;
         drop(semaphore.acquire().await.expect("what the try had taken is free again"));
+    });
+}
+
+#[test]
+fn who_holds_a_later_lock_already_is_refused_the_earlier_one() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let (first, second) = (mutex(&client, "/a"), mutex(&client, "/b"));
+        let members: [AnyLock; 2] = [(&first).into(), (&second).into()];
+        let (both, owner) = (MultiLock::new(members).expect("two locks"), Owner::new());
+        let held = second.acquire_as(owner, Timeout::Try).await.expect("the lock");
+        let refused = both.acquire_as(owner, Timeout::Try).await.expect_err("the order is wrong");
+        assert_eq!(
+            (refused.kind(), refused.argument()),
+            (ErrorKind::BadArgument, Some("locks")),
+            "{refused}"
+        );
+        held.release().await.expect("the end of the hold");
+        let earlier = first.acquire_as(owner, Timeout::Try).await.expect("the lock");
+        assert_eq!(both.acquire_as(owner, Timeout::Try).await.expect("both").len(), 2);
+        drop(earlier);
     });
 }

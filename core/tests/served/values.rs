@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::internal::look;
+use zklock::internal::{list, look};
 use zklock::{Client, ErrorKind};
 
 use super::proxy::{Fate, code, op};
@@ -114,5 +114,8 @@ fn a_node_is_read_with_the_session_that_it_ends_with() {
         let node = look(&client, &lease.node()).await.expect("an answer").expect("the node");
         assert_eq!((node.session_id, node.czxid), (lease.session_id(), lease.fencing_token()));
         assert!(node.created > 0 && !node.data.is_empty());
+        let listing = list(&client, "/l").await.expect("an answer").expect("the directory");
+        assert_eq!((listing.names.len(), listing.czxid), (1, directory.czxid));
+        assert!(list(&client, "/none").await.expect("an answer").is_none());
     });
 }

@@ -143,6 +143,9 @@ async fn a_waiter_whose_nodes_vanish_gets_them_less_often_until_the_session_ends
     let first = [(); 2].map(|()| rest(&mut directory.waiters));
     assert_eq!(first, [Duration::ZERO; 2], "one node may be gone at once");
     assert!(rest(&mut directory.waiters) > Duration::ZERO, "two were");
+    // A node's life begins after its pause, however long that is.
+    let pauses = [(); 60].map(|()| rest(&mut directory.waiters));
+    assert!(pauses.iter().all(|pause| !pause.is_zero()), "{pauses:?}");
     directory.waiters.end_session();
     assert_eq!(rest(&mut directory.waiters), Duration::ZERO, "a session's end takes all nodes");
 }
