@@ -78,7 +78,7 @@ pub(super) fn timed_out(
         return Error::timed_out(reason, message);
     };
     let message = if reason == Taken {
-        format!("{path:?} was taken when the connection_number was lost: {servers}")
+        format!("{path:?} was taken when the connection was lost: {servers}")
     } else {
         format!("the server did not answer in time while acquiring {path:?}: {servers}")
     };

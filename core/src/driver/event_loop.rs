@@ -23,7 +23,7 @@ use crate::driver::directory::inspect::SharedDirectories;
 use crate::driver::directory::resync::CHECK_INTERVAL;
 use crate::driver::directory::table::DirectoryTable;
 use crate::driver::directory::waiters::Waiter;
-use crate::driver::mailbox::{AcquireAttempt, Checked, Command, Inbox, Input};
+use crate::driver::mailbox::{AcquireAttempt, Checked, Command, DirectoryId, Inbox, Input, OwnNode};
 use crate::driver::status::{ClientState, Status};
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
@@ -123,14 +123,14 @@ impl Driver {
     ) -> ControlFlow<Option<oneshot::Sender<()>>> {
         for input in inputs {
             match input {
-                Input::Queue { path, connection_number, event } => {
-                    self.outcome(path, connection_number, event);
+                Input::Queue { directory, connection_number, event } => {
+                    self.outcome(directory, connection_number, event);
                 }
                 Input::News(news) => {
                     let change = self.connection.handle(news);
                     self.on_connection_event(change);
                 }
-                Input::Revoked { path, node } => self.directories.revoked(&path, node),
+                Input::Revoked { directory, node } => self.directories.revoked(directory, node),
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
@@ -144,7 +144,7 @@ impl Driver {
         ControlFlow::Continue(())
     }
 
-    fn outcome(&mut self, path: Arc<str>, connection_number: u64, event: Event) {
+    fn outcome(&mut self, id: DirectoryId, connection_number: u64, event: Event) {
         let current = self.connection.is_current(connection_number);
         if event.is_written() && current {
             self.connection.answered();
@@ -152,14 +152,15 @@ impl Driver {
         // An answer that leaves everything open, on a working connection: the server asks for patience.
         if event.is_lost()
             && current
+            && let Some(directory) = self.directories.get(id)
             && std::mem::replace(&mut self.throttled, connection_number) != connection_number
         {
-            let path = Escaped(self.connection.below_chroot(&path));
+            let path = Escaped(self.connection.below_chroot(directory.path()));
             tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
         }
         let put_off = |directory: &mut Directory| directory.put_off(&event, connection_number, current);
-        if let Some(until) = self.directories.get_mut(&path).and_then(put_off) {
-            self.timers.set(until, Alarm::Tell(path, event));
+        if let Some(until) = self.directories.get_mut(id).and_then(put_off) {
+            self.timers.set(until, Alarm::Tell(id, event));
             return;
         }
         let event = self.connection.discard_stale(connection_number, event);
@@ -167,11 +168,11 @@ impl Driver {
             // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
-            if let Some(directory) = self.directories.change(&path) {
+            if let Some(directory) = self.directories.change(id) {
                 directory.delete_answered(*ticket, missing);
             }
         }
-        self.directories.dispatch(&path, event);
+        self.directories.dispatch(id, event);
     }
 
     fn connect(&mut self, reply: oneshot::Sender<Result<()>>) {
@@ -214,23 +215,26 @@ impl Driver {
             Err(error) => return drop(attempt.reply.send(Err(error))),
         }
         self.start_connection();
-        let (path, join) = (Arc::clone(attempt.holds.place.full()), attempt.join);
+        let (path, join) = (attempt.holds.place.full(), attempt.join);
+        let id = self.directories.open(path, &self.connection, self.heartbeat.is_fresh());
         let mut alarms = Vec::new();
         let tries = attempt.intent.only_tries();
         if let Some(deadline) = attempt.deadline.end().filter(|_| !tries) {
-            alarms.push(self.timers.set(deadline, Alarm::Deadline(Arc::clone(&path), join)));
+            alarms.push(self.timers.set(deadline, Alarm::Deadline(id, join)));
         }
         if !self.was_connected || tries {
             let bound = attempt.deadline.end().filter(|_| tries);
             let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
-            alarms.push(self.timers.set(unreachable, Alarm::Unreachable(Arc::clone(&path), join)));
+            alarms.push(self.timers.set(unreachable, Alarm::Unreachable(id, join)));
         }
-        let directory = self.directories.change_or_make(&path, &self.connection, self.heartbeat.is_fresh());
-        directory.join(Waiter::new(attempt, alarms));
+        if let Some(directory) = self.directories.change(id) {
+            directory.join(Waiter::new(attempt, alarms));
+        }
     }
 
     fn leave(&mut self, path: &Arc<str>, join: JoinId) {
-        if let Some(directory) = self.directories.change(path) {
+        let id = self.directories.at(path);
+        if let Some(directory) = id.and_then(|id| self.directories.change(id)) {
             drop(directory.leave(join, &mut self.timers));
         }
         self.stop_unless_wanted();
@@ -241,9 +245,10 @@ impl Driver {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
         // Without a directory nothing is left of the hold; dropping the notice says so.
-        let Some(directory) = self.directories.change(path) else { return };
+        let id = self.directories.at(path);
+        let Some(directory) = id.and_then(|id| self.directories.change(id)) else { return };
         match notice {
-            Notice::Released { node, release } => directory.release(path, &node, release, &mut self.timers),
+            Notice::Released { node, release } => directory.release(&node, release, &mut self.timers),
             Notice::Expired { node, reason } => directory.expire(&node, reason),
             Notice::Listening { node } => directory.watch_hold(&node),
             Notice::Transact { .. } => {}
@@ -255,8 +260,8 @@ impl Driver {
             ConnectionEvent::None => {}
             ConnectionEvent::Checked(Checked { missing, last, .. }) => {
                 self.heartbeat.go_on_behind(last, !missing.is_empty(), &mut self.timers);
-                for (path, name) in missing {
-                    self.directories.dispatch(&path, Event::Missing(name));
+                for OwnNode { directory, name, .. } in missing {
+                    self.directories.dispatch(directory, Event::Missing(name));
                 }
             }
             ConnectionEvent::Began { session_id, timeout } => {
@@ -322,24 +327,23 @@ impl Driver {
     fn alarms(&mut self) {
         while let Some(alarm) = self.timers.due() {
             match alarm {
-                Alarm::Deadline(path, join) => {
+                Alarm::Deadline(id, join) => {
                     let servers = (!self.connection.is_connected()).then(|| self.connection.servers());
-                    self.give_up(&path, join, |directory, connection| {
+                    self.give_up(id, join, |directory, connection| {
                         directory.timeout_error(join, connection, servers)
                     });
                 }
-                Alarm::Unreachable(path, join) => {
-                    let within =
-                        self.directories.get(&path).and_then(|directory| directory.answer_within(join));
+                Alarm::Unreachable(id, join) => {
+                    let within = self.directories.get(id).and_then(|directory| directory.answer_within(join));
                     let unreachable = unreachable(&self.options, within, self.connection.servers());
                     // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
                     let reached = self.was_connected;
                     if self
                         .directories
-                        .get(&path)
+                        .get(id)
                         .is_some_and(|directory| !reached || directory.only_tries(join))
                     {
-                        self.give_up(&path, join, |_, _| unreachable);
+                        self.give_up(id, join, |_, _| unreachable);
                     }
                 }
                 Alarm::Connect => {
@@ -352,24 +356,24 @@ impl Driver {
                         reply.send(Err(unreachable.clone())).ok();
                     }
                 }
-                Alarm::Tell(path, event) => self.directories.dispatch(&path, event),
-                Alarm::Released(path, node) => self.directories.stop_waiting(&path, &node),
-                Alarm::LongHold(path, node) => {
+                Alarm::Tell(id, event) => self.directories.dispatch(id, event),
+                Alarm::Released(id, node) => self.directories.stop_waiting(id, &node),
+                Alarm::LongHold(id, node) => {
                     // Most are over by then, and nothing is to be concluded from that.
-                    if self.directories.get(&path).is_some_and(|directory| directory.holds_through(&node)) {
-                        self.directories.dispatch(&path, Event::WatchHold(node));
+                    if self.directories.get(id).is_some_and(|directory| directory.holds_through(&node)) {
+                        self.directories.dispatch(id, Event::WatchHold(node));
                     }
                 }
-                Alarm::HeldTooLong(path, node) => {
-                    if let Some(directory) = self.directories.change(&path) {
+                Alarm::HeldTooLong(id, node) => {
+                    if let Some(directory) = self.directories.change(id) {
                         directory.expire(&node, LossReason::HeldTooLong);
                     }
                 }
                 Alarm::Beat => self.heartbeat.beat_now(&mut self.timers),
                 Alarm::Surrender => self.heartbeat.may_surrender(),
                 Alarm::TermEnd => self.heartbeat.term_may_have_ended(),
-                Alarm::Poll(path) => {
-                    if let Some(directory) = self.directories.change(&path) {
+                Alarm::Poll(id) => {
+                    if let Some(directory) = self.directories.change(id) {
                         directory.poll(&self.connection);
                     }
                 }
@@ -385,11 +389,11 @@ impl Driver {
 
     fn give_up(
         &mut self,
-        path: &Arc<str>,
+        id: DirectoryId,
         join: JoinId,
         error: impl FnOnce(&Directory, &Connection) -> Error,
     ) {
-        let Some(directory) = self.directories.change(path).filter(|directory| directory.is_waiting(join))
+        let Some(directory) = self.directories.change(id).filter(|directory| directory.is_waiting(join))
         else {
             return;
         };
@@ -417,9 +421,9 @@ impl Driver {
     fn flush(&mut self) {
         self.heartbeat.check_term(&self.connection, &mut self.directories);
         // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
-        for path in self.directories.take_unsettled() {
-            let vital = self.directories.flush(&path, &mut self.connection, &mut self.timers);
-            self.heartbeat.note(&path, vital);
+        for id in self.directories.take_unsettled() {
+            let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
+            self.heartbeat.note(id, vital);
         }
         let deaf = self.heartbeat.keep_term(&mut self.connection, &self.directories, &mut self.timers);
         self.connection.reap();
@@ -456,7 +460,7 @@ impl Driver {
                 // Callers that wait for a release still wait for no longer than they were promised.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {
-                        self.directories.stop_waiting(&path, &node);
+                        self.directories.stop_waiting(path, &node);
                     }
                 },
             }

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::directory::Directory;
 use super::timers::{Alarm, AlarmKey, Timers};
 use crate::driver::directory::table::DirectoryTable;
-use crate::driver::mailbox::OwnNode;
+use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
 
 /// Within this time every node of ours at a vital path is checked, also while other writes prove the session: the nodes
@@ -35,8 +35,8 @@ const BYTES_AT_ONCE: usize = 256 * 1024;
     reason = "each is a fact of its own, and they come in any combination"
 )]
 pub(super) struct HeartbeatScheduler {
-    /// The paths with a holder, or with a contender that may soon be one, and how many nodes of ours are at each.
-    vital: BTreeMap<Arc<str>, usize>,
+    /// The directories with a holder, or with a contender that may soon be one, and how many nodes of ours are in each.
+    vital: BTreeMap<DirectoryId, usize>,
     /// How many nodes of ours are there.
     nodes: usize,
     /// The last node that was checked.
@@ -78,12 +78,12 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Notes how many nodes the heartbeat is to check at a path; with none, the path does not need it.
-    pub(super) fn note(&mut self, path: &Arc<str>, nodes: usize) {
-        let before = match self.vital.get_mut(path) {
+    /// Notes how many nodes the heartbeat is to check in a directory; with none, the directory does not need it.
+    pub(super) fn note(&mut self, directory: DirectoryId, nodes: usize) {
+        let before = match self.vital.get_mut(&directory) {
             Some(before) if nodes > 0 => std::mem::replace(before, nodes),
-            Some(_) => self.vital.remove(path).unwrap_or_default(),
-            None if nodes > 0 => self.vital.insert(Arc::clone(path), nodes).unwrap_or_default(),
+            Some(_) => self.vital.remove(&directory).unwrap_or_default(),
+            None if nodes > 0 => self.vital.insert(directory, nodes).unwrap_or_default(),
             None => 0,
         };
         self.nodes = self.nodes + nodes - before;
@@ -93,15 +93,15 @@ impl HeartbeatScheduler {
     fn in_turn<'a>(
         &'a self,
         directories: &'a DirectoryTable,
-    ) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
+    ) -> impl Iterator<Item = (DirectoryId, &'a Arc<str>, &'a NodeName)> {
         let checked = self.checked.as_ref();
-        let here = checked.and_then(|(path, node)| Some((self.vital.get_key_value(path)?.0, node)));
-        let rest = here.into_iter().flat_map(|(path, node)| nodes(directories, path, Some(node)));
-        let behind = checked.map_or(Bound::Unbounded, |(path, _)| Bound::Excluded(path));
-        let later = self.vital.range::<Arc<str>, _>((behind, Bound::Unbounded));
-        let again = checked.map(|(path, _)| self.vital.range::<Arc<str>, _>(..=Arc::clone(path)));
-        let paths = later.chain(again.into_iter().flatten()).map(|(path, _)| path);
-        rest.chain(paths.flat_map(|path| nodes(directories, path, None)))
+        let here = checked.filter(|last| self.vital.contains_key(&last.directory));
+        let rest = here.into_iter().flat_map(|last| nodes(directories, last.directory, Some(&last.name)));
+        let behind = checked.map_or(Bound::Unbounded, |last| Bound::Excluded(last.directory));
+        let later = self.vital.range((behind, Bound::Unbounded));
+        let again = checked.map(|last| self.vital.range(..=last.directory));
+        let all = later.chain(again.into_iter().flatten()).map(|(directory, _)| *directory);
+        rest.chain(all.flat_map(|directory| nodes(directories, directory, None)))
     }
 
     fn stop(&mut self, timers: &mut Timers) {
@@ -218,12 +218,17 @@ impl HeartbeatScheduler {
     /// Checks so many nodes.
     pub(super) fn beat(&mut self, connection: &mut Connection, directories: &DirectoryTable, limit: usize) {
         let mut bytes = 0;
-        let fits = |(path, node): &(&Arc<str>, &NodeName)| {
-            bytes += path.len() + node.as_str().len();
+        let fits = |(_, path, name): &(DirectoryId, &Arc<str>, &NodeName)| {
+            bytes += path.len() + name.as_str().len();
             bytes <= BYTES_AT_ONCE
         };
         let next = self.in_turn(directories).take(limit.min(self.nodes)).take_while(fits);
-        let nodes: Vec<_> = next.map(|(path, node)| (Arc::clone(path), node.clone())).collect();
+        let own = |(directory, path, name): (_, &Arc<str>, &NodeName)| OwnNode {
+            directory,
+            path: Arc::clone(path),
+            name: name.clone(),
+        };
+        let nodes: Vec<_> = next.map(own).collect();
         if let Some(last) = nodes.last() {
             self.checked = Some(last.clone());
             connection.beat(nodes);
@@ -231,17 +236,16 @@ impl HeartbeatScheduler {
     }
 }
 
-/// Our nodes at a path, those behind a node if one is given.
+/// Our nodes in a directory, those behind a node if one is given.
 fn nodes<'a>(
     directories: &'a DirectoryTable,
-    path: &'a Arc<str>,
+    id: DirectoryId,
     behind: Option<&'a NodeName>,
-) -> impl Iterator<Item = (&'a Arc<str>, &'a NodeName)> {
-    let directory = directories.get(path);
-    directory
-        .into_iter()
-        .flat_map(move |directory| directory.places_behind(behind))
-        .map(move |node| (path, node))
+) -> impl Iterator<Item = (DirectoryId, &'a Arc<str>, &'a NodeName)> {
+    let directory = directories.get(id);
+    directory.into_iter().flat_map(move |directory| {
+        directory.places_behind(behind).map(move |name| (id, directory.path(), name))
+    })
 }
 
 /// How long it is from one heartbeat to the next if other writes prove the session.
@@ -259,6 +263,15 @@ fn at_once(nodes: usize, pause: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_without_nodes_to_check_needs_no_heartbeat() {
+        let (mut heartbeat, directory) = (HeartbeatScheduler::default(), DirectoryId::default());
+        for (nodes, vital) in [(0, 0), (2, 1), (3, 1), (0, 0)] {
+            heartbeat.note(directory, nodes);
+            assert_eq!((heartbeat.nodes, heartbeat.vital.len()), (nodes, vital));
+        }
+    }
 
     #[test]
     fn every_node_is_checked_within_a_turn_and_few_of_them_seldom() {

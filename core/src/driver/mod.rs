@@ -7,7 +7,7 @@
 //! * [`mailbox`] carries commands and events to the driver, in order of arrival.
 //! * `event_loop` takes them in, and lets everything else act.
 //! * `directory` is one lock path: its queue, waiters, watches and releases; its table has all of a client.
-//! * `connection_number` sends requests on one session after another, and reports what comes back.
+//! * `connection` sends requests on one session after another, and reports what comes back.
 //! * `heartbeat` keeps the session's term running.
 //! * `queries` answers questions that no queue has to know of.
 

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::driver::mailbox::DirectoryId;
 use crate::queue::{Event, JoinId, NodeName};
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
@@ -18,19 +18,19 @@ const LONG_HOLD: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// The caller's time is up.
-    Deadline(Arc<str>, JoinId),
+    Deadline(DirectoryId, JoinId),
     /// The client's time to reach a server is up, for this contender.
-    Unreachable(Arc<str>, JoinId),
+    Unreachable(DirectoryId, JoinId),
     /// The client's time to reach a server is up, for callers that wait for just that.
     Connect,
     /// An event that was held back is delivered.
-    Tell(Arc<str>, Event),
+    Tell(DirectoryId, Event),
     /// The caller that released this node's hold waits no longer.
-    Released(Arc<str>, NodeName),
+    Released(DirectoryId, NodeName),
     /// The hold through this node has lasted for long.
-    LongHold(Arc<str>, NodeName),
+    LongHold(DirectoryId, NodeName),
     /// The hold through this node has lasted for as long as it may.
-    HeldTooLong(Arc<str>, NodeName),
+    HeldTooLong(DirectoryId, NodeName),
     /// The heartbeat is due.
     Beat,
     /// The session's term has ended, unless it was extended.
@@ -38,7 +38,7 @@ pub(super) enum Alarm {
     /// The session is given up, unless it has answered.
     Surrender,
     /// A queue that cannot watch polls.
-    Poll(Arc<str>),
+    Poll(DirectoryId),
     /// It is time to look for silent queues.
     LookAgain,
 }
@@ -51,7 +51,7 @@ pub(super) struct Timers {
     alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
     /// When holds are long, in order, for it is the same time for all: no alarm has to be found again when one is short.
-    long_holds: VecDeque<(Instant, Arc<str>, NodeName)>,
+    long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
     /// Sleeps until the first of all these, or until an earlier one that was cancelled.
     sleep: Option<Pin<Box<Sleep>>>,
 }
@@ -72,8 +72,8 @@ impl Timers {
     }
 
     /// A hold through this node begins.
-    pub(super) fn hold_begins(&mut self, path: &Arc<str>, node: &NodeName) {
-        self.long_holds.push_back((Instant::now() + LONG_HOLD, Arc::clone(path), node.clone()));
+    pub(super) fn hold_begins(&mut self, directory: DirectoryId, node: &NodeName) {
+        self.long_holds.push_back((Instant::now() + LONG_HOLD, directory, node.clone()));
     }
 
     /// The hold through this node is over. Between others it is passed over when its time comes, which is soon.
@@ -124,8 +124,8 @@ impl Timers {
     pub(super) fn due(&mut self) -> Option<Alarm> {
         let now = Instant::now();
         if self.long_holds.front().is_some_and(|(at, ..)| *at <= now) {
-            let (_, path, node) = self.long_holds.pop_front()?;
-            return Some(Alarm::LongHold(path, node));
+            let (_, directory, node) = self.long_holds.pop_front()?;
+            return Some(Alarm::LongHold(directory, node));
         }
         let first = self.alarms.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
@@ -166,9 +166,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_hold_is_long_after_a_while_unless_it_is_over() {
-        let (mut timers, path) = (Timers::default(), "/l".into());
+        let mut timers = Timers::default();
         for number in 1..=5 {
-            timers.hold_begins(&path, &node(number));
+            timers.hold_begins(DirectoryId::default(), &node(number));
         }
         // One between, while it is neither the first nor the last; the first, and the last.
         for number in [3, 1, 5] {

@@ -79,7 +79,7 @@ impl Language {
     /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them: -1 is no time-out.
     ///
     /// # Errors
-    /// As [`timeout`](Self::patience), and for both a time-out and `blocking=False`.
+    /// As [`timeout`](Self::timeout), and for both a time-out and `blocking=False`.
     pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Timeout> {
         let both = "cannot be given together with blocking=False";
         self.waiting(blocking, unless_minus_one(timeout), both)
@@ -106,7 +106,7 @@ impl Language {
     /// `wait` and `timeout` of a release: for how long it waits for the acknowledgement, at most.
     ///
     /// # Errors
-    /// As [`timeout`](Self::patience), and for a time-out of a release that does not wait.
+    /// As [`timeout`](Self::timeout), and for a time-out of a release that does not wait.
     pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Timeout> {
         self.waiting(wait, timeout, "cannot be given to a release that does not wait")
     }

@@ -91,6 +91,6 @@ async fn missing_ones(client: &CountedClient, nodes: Vec<OwnNode>) -> Option<Vec
     Some(nodes.into_iter().zip(found).filter(|(_, one)| is_missing(one)).map(|(node, _)| node).collect())
 }
 
-fn path((directory, name): &OwnNode) -> String {
-    format!("{directory}/{}", name.as_str())
+fn path(node: &OwnNode) -> String {
+    format!("{}/{}", node.path, node.name.as_str())
 }

@@ -23,7 +23,7 @@ use self::heartbeat_request::heartbeat;
 use self::requests::{AccessLists, DirectoryClient, RequestTask, SessionContext};
 use self::unanswered::Unanswered;
 use crate::config::ClientOptions;
-use crate::driver::mailbox::{Checked, Input, OwnNode};
+use crate::driver::mailbox::{Checked, DirectoryId, Input, OwnNode};
 use crate::error::server_report::{ServerReport, Servers};
 use crate::metrics::recorder::Recorder;
 use crate::queue::Event;
@@ -251,13 +251,18 @@ impl Connection {
         });
     }
 
-    /// Where requests go: the session, and how to report their outcomes.
-    pub(super) fn directory_client(&self, path: &Arc<str>) -> Option<DirectoryClient> {
+    /// Where requests go: the session, and how to report their outcomes. To no directory, if the caller awaits them.
+    pub(super) fn directory_client(
+        &self,
+        directory: DirectoryId,
+        path: &Arc<str>,
+    ) -> Option<DirectoryClient> {
         let SessionStage::Live(Live { route, .. }) = &self.stage else {
             return None;
         };
         Some(DirectoryClient {
             route: Arc::clone(route),
+            directory,
             path: Arc::clone(path),
             connection_number: self.number,
         })

@@ -15,7 +15,7 @@ use super::counted_client::CountedClient;
 use super::request_size;
 use crate::config::acl::Acl;
 use crate::config::{ClientOptions, size_limits};
-use crate::driver::mailbox::{Input, SessionEvent};
+use crate::driver::mailbox::{DirectoryId, Input, SessionEvent};
 use crate::error::escape::Escaped;
 use crate::metrics::RequestKind;
 use crate::queue::contender::NodeSnapshot;
@@ -73,6 +73,8 @@ pub(in crate::driver) struct SessionContext {
 /// One lock directory on one session: where requests go, and where their outcomes are reported.
 pub(in crate::driver) struct DirectoryClient {
     pub(in crate::driver) route: Arc<SessionContext>,
+    /// The directory that is told of outcomes.
+    pub(in crate::driver) directory: DirectoryId,
     pub(in crate::driver) path: Arc<str>,
     pub(in crate::driver) connection_number: u64,
 }
@@ -87,8 +89,8 @@ impl Deref for DirectoryClient {
 
 impl DirectoryClient {
     fn report(&self, event: Event) {
-        let (path, connection_number) = (Arc::clone(&self.path), self.connection_number);
-        self.sender.send(Input::Queue { path, connection_number, event }).ok();
+        let (directory, connection_number) = (self.directory, self.connection_number);
+        self.sender.send(Input::Queue { directory, connection_number, event }).ok();
     }
 
     pub(in crate::driver) fn child(&self, name: &str) -> String {
@@ -263,8 +265,8 @@ impl DirectoryClient {
                     snapshot.set(Arc::new(NodeSnapshot::new(&stat, data))).ok();
                 }
                 if data == REVOKE {
-                    let (path, node) = (Arc::clone(&self.path), name.clone());
-                    self.sender.send(Input::Revoked { path, node }).ok();
+                    let (directory, node) = (self.directory, name.clone());
+                    self.sender.send(Input::Revoked { directory, node }).ok();
                 }
                 Ok(watcher)
             }
@@ -292,7 +294,7 @@ impl DirectoryClient {
 
     async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
         // The watch must not keep the session alive.
-        let Self { route, path, connection_number } = self;
+        let Self { route, directory, connection_number, .. } = self;
         let sender = route.sender.clone();
         drop(route);
         let event = match watcher.changed().await.event_type {
@@ -301,7 +303,7 @@ impl DirectoryClient {
             EventType::Session => return,
             _ => Event::Changed(ticket),
         };
-        sender.send(Input::Queue { path, connection_number, event }).ok();
+        sender.send(Input::Queue { directory, connection_number, event }).ok();
     }
 
     pub(in crate::driver) async fn delete(self, ticket: Ticket, name: NodeName) {

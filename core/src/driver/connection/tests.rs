@@ -3,7 +3,7 @@
 use zklock_embedded::Server;
 
 use crate::driver::connection::*;
-use crate::driver::mailbox::{Checked, SessionEvent};
+use crate::driver::mailbox::{Checked, DirectoryId, OwnNode, SessionEvent};
 use crate::queue::NodeName;
 use crate::runtime::supervise::Tasks;
 
@@ -136,7 +136,11 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         let (epoch, connection_number) = (connection.epoch, connection.number);
         assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
-        let node = |name: &str| (Arc::from("/l"), NodeName::parse(name).expect("a node"));
+        let node = |name: &str| OwnNode {
+            directory: DirectoryId::default(),
+            path: Arc::from("/l"),
+            name: NodeName::parse(name).expect("a node"),
+        };
         let beaten = |missing, last| {
             SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, found_missing: true })
         };

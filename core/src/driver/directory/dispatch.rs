@@ -1,7 +1,5 @@
 //! What a queue asks of the server.
 
-use std::sync::Arc;
-
 use tokio::sync::oneshot;
 
 use super::Directory;
@@ -9,9 +7,9 @@ use crate::driver::connection::Connection;
 use crate::queue::Action;
 
 impl Directory {
-    pub(super) fn send(&mut self, request: Action, path: &Arc<str>, connection: &mut Connection) {
+    pub(super) fn send(&mut self, request: Action, connection: &mut Connection) {
         // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
-        let Some(directory_client) = connection.directory_client(path) else { return };
+        let Some(directory_client) = connection.directory_client(self.id, &self.path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
@@ -38,7 +36,7 @@ impl Directory {
             }
             Action::MakeParents(ticket) => {
                 let place = self.waiters.attempts().next().map(|attempt| &attempt.holds.place);
-                let lock = place.map_or(path.len(), |place| place.absolute_path().len());
+                let lock = place.map_or(self.path.len(), |place| place.absolute_path().len());
                 connection.ask(directory_client.make_parents(ticket, lock));
             }
             Action::List { ticket, sync } => connection.question(directory_client.list(ticket, sync)),

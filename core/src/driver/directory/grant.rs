@@ -36,7 +36,7 @@ impl Directory {
             // The queue grants only while the term of a session runs.
             term: connection.term().map(Arc::clone).unwrap_or_default(),
         };
-        self.holders.add(node, &holds, claim, (data, label), timers);
+        self.holders.add(node, &holds, claim, (data, label), self.id, timers);
         let lease = holds.grant(claim, grant);
         if self.revoked.remove(node) {
             holds.revoke(node);

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
+use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::{AcquireRequest, HoldTable};
@@ -46,13 +47,13 @@ impl Holders {
         holds: &Arc<HoldTable>,
         claim: AcquireRequest,
         (data, label): (Arc<[u8]>, Option<Arc<str>>),
+        directory: DirectoryId,
         timers: &mut Timers,
     ) {
-        let path = || Arc::clone(holds.place.full());
-        timers.hold_begins(holds.place.full(), node);
+        timers.hold_begins(directory, node);
         let limit = claim
             .max_hold
-            .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(path(), node.clone())));
+            .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(directory, node.clone())));
         self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
     }
 

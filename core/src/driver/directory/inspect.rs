@@ -2,12 +2,13 @@
 //! about a program that hangs must not wait for the thread that may be what hangs.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use zklock_transport::Settings;
 
 use super::Directory;
+use crate::driver::mailbox::DirectoryId;
 use crate::error::server_report::{ServerReport, Servers};
 use crate::lease::report::{DriverSnapshot, Inspector};
 use crate::runtime;
@@ -20,8 +21,8 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// How often it is tried meanwhile.
 const STEP: Duration = Duration::from_micros(500);
 
-/// The lock directories of a client, by path.
-pub(in crate::driver) type All = BTreeMap<Arc<str>, Box<Directory>>;
+/// The lock directories of a client.
+pub(in crate::driver) type All = BTreeMap<DirectoryId, Box<Directory>>;
 
 /// The driver holds the lock whenever it is not waiting, which costs it one uncontended lock for each batch.
 pub(in crate::driver) struct SharedDirectories {
@@ -93,6 +94,7 @@ impl Inspector for SharedDirectories {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::thread;
 
     use super::*;

@@ -28,7 +28,7 @@ use self::waiters::{Waiter, Waiters};
 use self::watches::DirectoryWatches;
 use super::connection::Connection;
 use super::timers::Timers;
-use crate::driver::mailbox::AcquireAttempt;
+use crate::driver::mailbox::{AcquireAttempt, DirectoryId};
 use crate::error::Error;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
@@ -39,6 +39,9 @@ use crate::queue::{
 };
 
 pub(super) struct Directory {
+    id: DirectoryId,
+    /// Its path from the ensemble's root.
+    path: Arc<str>,
     queue: Queue,
     waiters: Waiters,
     holders: Holders,
@@ -63,7 +66,7 @@ impl Directory {
     /// get it back, and is not announced again then.
     /// `seed`: of the names of its nodes, drawn for it alone.
     pub(super) fn new(
-        path: &Arc<str>,
+        (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
         connection: &Connection,
         term: bool,
@@ -80,12 +83,14 @@ impl Directory {
             queue.handle(Event::TermBegan);
         }
         Self {
+            id,
+            watches: DirectoryWatches::new(id, Arc::clone(&path)),
+            path,
             queue,
             waiters: Waiters::default(),
             holders: Holders::default(),
             releases: Releases::default(),
             revoked: SmallSet::default(),
-            watches: DirectoryWatches::new(Arc::clone(path)),
             pauses: RetryBackoff::new(Instant::now()),
             late: SmallSet::default(),
             resync: ResyncTimer::new(Instant::now()),
@@ -93,6 +98,10 @@ impl Directory {
             unsettled: true,
             hidden_from_kazoo: false,
         }
+    }
+
+    pub(super) fn path(&self) -> &Arc<str> {
+        &self.path
     }
 
     pub(super) fn on_event(&mut self, event: Event) {
@@ -235,19 +244,13 @@ impl Directory {
     }
 
     /// The last lease of a hold was released.
-    pub(super) fn release(
-        &mut self,
-        path: &Arc<str>,
-        node: &NodeName,
-        release: Release,
-        timers: &mut Timers,
-    ) {
+    pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
         // A hold that was lost has nothing left to release; dropping the waiter says so.
         let Some(holder) = self.holders.remove(node) else {
             return self.releases.came_late(node, &release);
         };
         holder.cancel_alarms(node, timers);
-        self.releases.begin(path, node, release, timers);
+        self.releases.begin(self.id, node, release, timers);
         self.on_event(Event::Release(node.clone()));
     }
 
@@ -347,14 +350,15 @@ impl Directory {
     }
 
     /// Draws the queue's conclusions and carries them out.
-    pub(super) fn flush(&mut self, path: &Arc<str>, connection: &mut Connection, timers: &mut Timers) {
+    pub(super) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers) {
         // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
         loop {
             self.unsettled = false;
             self.queue.flush();
             while let Some(action) = self.queue.next_action() {
-                tracing::trace!(path = %Escaped(connection.below_chroot(path)), ?action, "queue");
-                self.act(action, path, connection, timers);
+                let path = connection.below_chroot(&self.path);
+                tracing::trace!(path = %Escaped(path), ?action, "queue");
+                self.act(action, connection, timers);
             }
             if !self.unsettled {
                 break;
@@ -379,7 +383,7 @@ impl Directory {
         self.queue.next_action()
     }
 
-    fn act(&mut self, action: Action, path: &Arc<str>, connection: &mut Connection, timers: &mut Timers) {
+    fn act(&mut self, action: Action, connection: &mut Connection, timers: &mut Timers) {
         match action {
             Action::Grant(join, node, czxid) => {
                 self.grant(join, &node, czxid, connection, timers);
@@ -397,14 +401,14 @@ impl Directory {
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),
             Action::Ignored(child) => {
-                let (path, child) = (Escaped(connection.below_chroot(path)), Escaped(&child));
+                let (path, child) = (Escaped(connection.below_chroot(&self.path)), Escaped(&child));
                 tracing::warn!(%path, %child, "a child without a sequence number does not count as a contender");
             }
             Action::Watch(ticket, name) => {
                 let ours = self.queue.is_ours(&name);
                 self.watches.set(ticket, name, ours, connection);
             }
-            request => self.send(request, path, connection),
+            request => self.send(request, connection),
         }
     }
 }

@@ -1,9 +1,8 @@
 //! The releases in one lock directory: who waits for them, and whether the lock turns out to have been broken.
 
-use std::sync::Arc;
-
 use tokio::sync::oneshot;
 
+use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
 use crate::lease::release::{LateLossReporter, Release};
@@ -37,14 +36,14 @@ impl Releases {
     /// The last lease of a hold was released.
     pub(in crate::driver) fn begin(
         &mut self,
-        path: &Arc<str>,
+        directory: DirectoryId,
         node: &NodeName,
         release: Release,
         timers: &mut Timers,
     ) {
         let Release { waiter, reporter } = release;
         let waiter = waiter.map(|waiter| {
-            let end = Alarm::Released(Arc::clone(path), node.clone());
+            let end = Alarm::Released(directory, node.clone());
             (waiter.done, timers.set(waiter.until, end))
         });
         self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
@@ -118,6 +117,7 @@ impl Releases {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use tokio::time::Instant;
@@ -132,7 +132,6 @@ mod tests {
     const LIMIT: Duration = Duration::from_millis(20);
 
     struct Fixture {
-        path: Arc<str>,
         node: NodeName,
         releases: Releases,
         timers: Timers,
@@ -148,8 +147,8 @@ mod tests {
             let mut fixture = Self::on_its_way().0;
             let (done, released) = oneshot::channel();
             let release = fixture.release(done);
-            let Fixture { path, node, releases, timers, .. } = &mut fixture;
-            releases.begin(path, node, release, timers);
+            let Fixture { node, releases, timers, .. } = &mut fixture;
+            releases.begin(DirectoryId::default(), node, release, timers);
             Self { released, ..fixture }
         }
 
@@ -157,7 +156,6 @@ mod tests {
         fn on_its_way() -> (Self, Release) {
             let (done, released) = oneshot::channel();
             let fixture = Self {
-                path: "/lock".into(),
                 node: NodeName::parse("lock-0000000001").unwrap(),
                 releases: Releases::default(),
                 timers: Timers::default(),
@@ -172,7 +170,7 @@ mod tests {
         }
 
         fn release(&self, done: oneshot::Sender<()>) -> Release {
-            let place = LockPath::new("", &self.path, "").unwrap();
+            let place = LockPath::new("", "/lock", "").unwrap();
             let (recorder, level) = (Arc::clone(&self.recorder), Arc::clone(&self.level));
             let waiter = ReleaseWaiter { done, until: Instant::now() + LIMIT };
             let term = Arc::clone(&self.term);
@@ -251,7 +249,7 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.term = Arc::default();
         let release = fixture.release(oneshot::channel().0);
-        fixture.releases.begin(&fixture.path, &fixture.node, release, &mut fixture.timers);
+        fixture.releases.begin(DirectoryId::default(), &fixture.node, release, &mut fixture.timers);
         fixture.releases.deleting(Ticket(1), &fixture.node);
         fixture.releases.end_session();
         fixture.releases.delete_answered(Ticket(1), true);

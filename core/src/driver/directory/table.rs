@@ -3,13 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::Directory;
 use super::inspect::{All, SharedDirectories};
 use crate::driver::connection::Connection;
+use crate::driver::mailbox::DirectoryId;
 use crate::driver::status::{ClientState, Status};
 use crate::driver::timers::Timers;
 use crate::error::escape::Escaped;
@@ -25,9 +26,11 @@ pub(in crate::driver) struct DirectoryTable {
     status: Arc<Status>,
     /// In an order that does not depend on chance: their seeds for a session are drawn one after the other.
     all: All,
+    by_path: BTreeMap<Arc<str>, DirectoryId>,
+    last_id: DirectoryId,
     seeds: Seeds,
-    /// The paths whose queues have something to conclude.
-    unsettled: SmallSet<Arc<str>>,
+    /// The directories whose queues have something to conclude.
+    unsettled: SmallSet<DirectoryId>,
     /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
     last_ticket: Ticket,
     /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
@@ -93,6 +96,8 @@ impl DirectoryTable {
             shared: None,
             status,
             all: All::new(),
+            by_path: BTreeMap::new(),
+            last_id: DirectoryId::default(),
             seeds: Seeds::new(),
             unsettled: SmallSet::default(),
             last_ticket: Ticket::default(),
@@ -113,12 +118,17 @@ impl DirectoryTable {
         std::mem::swap(&mut self.all, shared);
     }
 
-    pub(in crate::driver) fn get(&self, path: &str) -> Option<&Directory> {
-        self.all.get(path).map(|directory| &**directory)
+    /// The directory at a path, from the ensemble's root.
+    pub(in crate::driver) fn at(&self, path: &str) -> Option<DirectoryId> {
+        self.by_path.get(path).copied()
     }
 
-    pub(in crate::driver) fn get_mut(&mut self, path: &str) -> Option<&mut Directory> {
-        self.all.get_mut(path).map(|directory| &mut **directory)
+    pub(in crate::driver) fn get(&self, id: DirectoryId) -> Option<&Directory> {
+        self.all.get(&id).map(|directory| &**directory)
+    }
+
+    pub(in crate::driver) fn get_mut(&mut self, id: DirectoryId) -> Option<&mut Directory> {
+        self.all.get_mut(&id).map(|directory| &mut **directory)
     }
 
     pub(in crate::driver) fn iter(&self) -> impl Iterator<Item = &Directory> {
@@ -129,65 +139,69 @@ impl DirectoryTable {
         self.all.values_mut().map(|directory| &mut **directory)
     }
 
-    /// The directory at a path, for an event from which its queue draws conclusions.
-    pub(in crate::driver) fn change(&mut self, path: &Arc<str>) -> Option<&mut Directory> {
-        let directory = self.all.get_mut(path)?;
-        self.unsettled.insert(Arc::clone(path));
+    /// A directory, for an event from which its queue draws conclusions.
+    pub(in crate::driver) fn change(&mut self, id: DirectoryId) -> Option<&mut Directory> {
+        let directory = self.all.get_mut(&id)?;
+        self.unsettled.insert(id);
         Some(directory)
     }
 
-    /// Like [`change`](Self::change), but creates a directory if there is none; `term`: whether the session's term runs.
-    pub(in crate::driver) fn change_or_make(
+    /// The directory at a path, which is created if there is none; `term`: whether the session's term runs.
+    pub(in crate::driver) fn open(
         &mut self,
         path: &Arc<str>,
         connection: &Connection,
         term: bool,
-    ) -> &mut Directory {
-        self.unsettled.insert(Arc::clone(path));
-        let new = || {
-            let mut directory = Directory::new(path, self.last_ticket, connection, term, self.seeds.next());
-            if self.warned.is_silent(path) {
-                directory.warn_no_more();
-            }
-            if self.refuses_checks {
-                directory.check_no_more();
-            }
-            Box::new(directory)
-        };
-        self.all.entry(Arc::clone(path)).or_insert_with(new)
+    ) -> DirectoryId {
+        if let Some(id) = self.at(path) {
+            return id;
+        }
+        self.last_id = self.last_id.next();
+        let (id, place) = (self.last_id, (self.last_id, Arc::clone(path)));
+        let mut directory = Directory::new(place, self.last_ticket, connection, term, self.seeds.next());
+        if self.warned.is_silent(path) {
+            directory.warn_no_more();
+        }
+        if self.refuses_checks {
+            directory.check_no_more();
+        }
+        self.by_path.insert(Arc::clone(path), id);
+        self.all.insert(id, Box::new(directory));
+        id
     }
 
     /// The owner of a node of ours is asked to give up its lock.
-    pub(in crate::driver) fn revoked(&mut self, path: &str, node: NodeName) {
-        if let Some(directory) = self.all.get_mut(path) {
+    pub(in crate::driver) fn revoked(&mut self, id: DirectoryId, node: NodeName) {
+        if let Some(directory) = self.all.get_mut(&id) {
             directory.revoked(node);
         }
     }
 
     /// A caller that released a hold waits no longer.
-    pub(in crate::driver) fn stop_waiting(&mut self, path: &str, node: &NodeName) {
-        if let Some(directory) = self.all.get_mut(path) {
+    pub(in crate::driver) fn stop_waiting(&mut self, id: DirectoryId, node: &NodeName) {
+        if let Some(directory) = self.all.get_mut(&id) {
             directory.stop_waiting(node);
         }
     }
 
     /// Gives a queue an event.
-    pub(in crate::driver) fn dispatch(&mut self, path: &Arc<str>, event: Event) {
-        self.warn_of_kazoo(path, &event);
-        if self.get(path).is_some_and(|directory| directory.is_refused_check(&event)) {
+    pub(in crate::driver) fn dispatch(&mut self, id: DirectoryId, event: Event) {
+        self.warn_of_kazoo(id, &event);
+        if self.get(id).is_some_and(|directory| directory.is_refused_check(&event)) {
             self.refuses_checks = true;
-            let others = self.all.iter_mut().filter(|(other, _)| *other != path);
+            let others = self.all.iter_mut().filter(|(other, _)| **other != id);
             others.for_each(|(_, directory)| directory.check_no_more());
         }
-        if let Some(directory) = self.change(path) {
+        if let Some(directory) = self.change(id) {
             directory.on_event(event);
         }
     }
 
     /// A contender on kazoo has the same name whether it sees ours or not; so this is said once of a directory.
-    fn warn_of_kazoo(&mut self, path: &Arc<str>, event: &Event) {
-        let directory = self.all.get(path).filter(|_| !self.blind.is_silent(path));
-        if let Some(child) = directory.and_then(|directory| directory.may_be_blind(event)) {
+    fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
+        let directory = self.all.get(&id).filter(|directory| !self.blind.is_silent(directory.path()));
+        let blind = directory.and_then(|directory| Some((directory.path(), directory.may_be_blind(event)?)));
+        if let Some((path, child)) = blind {
             let (shown, child) = (Escaped(path), Escaped(child));
             tracing::warn!(path = %shown, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
             self.blind.add(path, "contenders on kazoo were seen");
@@ -195,23 +209,23 @@ impl DirectoryTable {
     }
 
     pub(in crate::driver) fn tell_all(&mut self, event: &Event) {
-        for (path, directory) in &mut self.all {
+        for (id, directory) in &mut self.all {
             directory.on_event(event.clone());
-            self.unsettled.insert(Arc::clone(path));
+            self.unsettled.insert(*id);
         }
     }
 
     /// Makes queues that have heard nothing for a long time look again.
     pub(in crate::driver) fn wake_silent(&mut self) {
-        for (path, directory) in &mut self.all {
+        for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {
-                self.unsettled.insert(Arc::clone(path));
+                self.unsettled.insert(*id);
             }
         }
     }
 
-    /// The paths whose queues have something to conclude.
-    pub(in crate::driver) fn take_unsettled(&mut self) -> SmallSet<Arc<str>> {
+    /// The directories whose queues have something to conclude.
+    pub(in crate::driver) fn take_unsettled(&mut self) -> SmallSet<DirectoryId> {
         std::mem::take(&mut self.unsettled)
     }
 
@@ -219,19 +233,21 @@ impl DirectoryTable {
     /// check there; none if the session's term does not matter to it.
     pub(in crate::driver) fn flush(
         &mut self,
-        path: &Arc<str>,
+        id: DirectoryId,
         connection: &mut Connection,
         timers: &mut Timers,
     ) -> usize {
-        let Some(directory) = self.all.get_mut(path) else { return 0 };
-        directory.flush(path, connection, timers);
+        let Some(directory) = self.all.get_mut(&id) else { return 0 };
+        directory.flush(connection, timers);
         let vital = if directory.is_vital() { directory.places().max(1) } else { 0 };
         if directory.is_idle() {
             self.last_ticket = self.last_ticket.max(directory.last_ticket());
+            let path = directory.path();
             if directory.has_warned() {
                 self.warned.add(path, "children without a sequence number were seen");
             }
-            self.all.remove(path);
+            self.by_path.remove(path);
+            self.all.remove(&id);
         }
         vital
     }

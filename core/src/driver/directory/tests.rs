@@ -45,7 +45,6 @@ struct Granted {
     directory: Directory,
     connection: Connection,
     timers: Timers,
-    path: Arc<str>,
     node: NodeName,
     outcomes: Vec<oneshot::Receiver<Result<Lease>>>,
 }
@@ -60,7 +59,8 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
     let place = LockPath::new("", "/l", "").unwrap();
     let path = Arc::clone(place.full());
     let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(Nobody)));
-    let mut directory = Directory::new(&path, Ticket::default(), &connection, false, 1);
+    let mut directory =
+        Directory::new((DirectoryId::default(), path), Ticket::default(), &connection, false, 1);
     let owner = Owner::new();
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
@@ -85,33 +85,33 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
     let node = format!("{prefix}0000000001");
     directory.on_event(Event::Created(create, Outcome::Done((node.clone(), 1))));
     directory.on_event(Event::Listed(listing, Outcome::Done(vec![node.clone()])));
-    directory.flush(&path, &mut connection, &mut timers);
+    directory.flush(&mut connection, &mut timers);
     let node = NodeName::parse(&node).unwrap();
-    Granted { directory, connection, timers, path, node, outcomes }
+    Granted { directory, connection, timers, node, outcomes }
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_alarm_of_a_hold_goes_with_it() {
-    let Granted { mut directory, mut timers, path, node, .. } = granted(1);
+    let Granted { mut directory, mut timers, node, .. } = granted(1);
     assert_eq!(timers.len(), 1);
-    directory.release(&path, &node, Release { waiter: None, reporter: None }, &mut timers);
+    directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
     assert_eq!(timers.len(), 0);
-    let Granted { mut directory, mut connection, mut timers, path, node, .. } = granted(1);
+    let Granted { mut directory, mut connection, mut timers, node, .. } = granted(1);
     directory.on_event(Event::Missing(node));
-    directory.flush(&path, &mut connection, &mut timers);
+    directory.flush(&mut connection, &mut timers);
     assert_eq!(timers.len(), 0);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_limit_of_a_hold_goes_with_it() {
     let limit = Some(Duration::from_secs(3600));
-    let Granted { mut directory, mut timers, path, node, .. } = granted_for(1, limit);
+    let Granted { mut directory, mut timers, node, .. } = granted_for(1, limit);
     assert_eq!(timers.len(), 2);
-    directory.release(&path, &node, Release { waiter: None, reporter: None }, &mut timers);
+    directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
     assert_eq!(timers.len(), 0);
-    let Granted { mut directory, mut connection, mut timers, path, node, .. } = granted_for(1, limit);
+    let Granted { mut directory, mut connection, mut timers, node, .. } = granted_for(1, limit);
     directory.on_event(Event::Missing(node));
-    directory.flush(&path, &mut connection, &mut timers);
+    directory.flush(&mut connection, &mut timers);
     assert_eq!(timers.len(), 0);
 }
 
@@ -162,6 +162,7 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     assert_eq!(directory.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
     assert_eq!(directory.may_be_blind(&Event::Connected), None);
     // Of whom no contender has queued under Curator's names, it sees everything.
-    let other = Directory::new(&"/l".into(), Ticket::default(), &connection(), false, 1);
+    let other =
+        Directory::new((DirectoryId::default(), "/l".into()), Ticket::default(), &connection(), false, 1);
     assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::driver::connection::Connection;
 use crate::driver::connection::requests::SnapshotCell;
+use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, Timers};
 use crate::error::escape::Escaped;
 use crate::queue::contender::NodeSnapshot;
@@ -28,7 +29,8 @@ struct ActiveWatch {
 }
 
 pub(in crate::driver) struct DirectoryWatches {
-    /// The directory.
+    directory: DirectoryId,
+    /// The path of the directory.
     path: Arc<str>,
     set: HashMap<Ticket, ActiveWatch>,
     /// The watches for which there is no room on the session.
@@ -40,8 +42,9 @@ pub(in crate::driver) struct DirectoryWatches {
 }
 
 impl DirectoryWatches {
-    pub(in crate::driver) fn new(path: Arc<str>) -> Self {
-        Self { path, set: HashMap::new(), parked: BTreeMap::new(), parked_listing: None, polling: false }
+    pub(in crate::driver) fn new(directory: DirectoryId, path: Arc<str>) -> Self {
+        let (set, parked) = (HashMap::new(), BTreeMap::new());
+        Self { directory, path, set, parked, parked_listing: None, polling: false }
     }
 
     fn bytes_of(&self, name: &NodeName) -> usize {
@@ -60,7 +63,7 @@ impl DirectoryWatches {
     ) {
         let bytes = self.bytes_of(&name);
         // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
-        let Some(directory_client) = connection.directory_client(&self.path) else { return };
+        let Some(directory_client) = connection.directory_client(self.directory, &self.path) else { return };
         if let Some(room) = connection.room().reserve(bytes) {
             let snapshot = (!ours).then(SnapshotCell::default);
             let task = connection.spawn(directory_client.watch(ticket, name, snapshot.clone()));
@@ -137,7 +140,7 @@ impl DirectoryWatches {
             self.polling = true;
             let path = &self.path;
             tracing::debug!(path = %Escaped(connection.below_chroot(path)), "no room for more watches on one session: polling");
-            timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(Arc::clone(path)));
+            timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(self.directory));
         }
     }
 }
@@ -149,7 +152,7 @@ mod tests {
     #[test]
     fn a_watch_takes_as_much_room_as_its_path_is_long() {
         let name = NodeName::parse("lock-0000000001").unwrap();
-        let watches = DirectoryWatches::new("/locks/a".into());
+        let watches = DirectoryWatches::new(DirectoryId::default(), "/locks/a".into());
         assert_eq!(watches.bytes_of(&name), "/locks/a/lock-0000000001".len());
     }
 }

@@ -49,19 +49,19 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
         let written = || Event::Deleted(ticket, Outcome::Done(()));
         assert_eq!(driver.connection.give_up_in(), None);
         driver.connection.asks_proof();
-        driver.outcome("/l".into(), current, read);
-        driver.outcome("/l".into(), current + 1, written());
+        driver.outcome(DirectoryId::default(), current, read);
+        driver.outcome(DirectoryId::default(), current + 1, written());
         assert!(driver.connection.give_up_in().is_some(), "neither answers a write of this connection");
-        driver.outcome("/l".into(), current, written());
+        driver.outcome(DirectoryId::default(), current, written());
         assert_eq!(driver.connection.give_up_in(), None);
         // An answer says nothing of what was asked later.
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         driver.connection.ask(async { drop(ended.await) });
-        driver.outcome("/l".into(), current, written());
+        driver.outcome(DirectoryId::default(), current, written());
         assert!(driver.connection.give_up_in().is_some(), "a write is not answered yet");
         drop(end);
         tokio::task::yield_now().await;
-        driver.outcome("/l".into(), current, written());
+        driver.outcome(DirectoryId::default(), current, written());
         assert_eq!(driver.connection.give_up_in(), None);
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
@@ -122,7 +122,7 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         };
         lose_connection(&mut driver);
         assert_eq!(driver.connection.urgency(), Urgency::Idle);
-        driver.heartbeat.note(&path, 1);
+        driver.heartbeat.note(DirectoryId::default(), 1);
         driver.flush();
         assert_eq!(
             driver.connection.urgency(),
@@ -134,10 +134,10 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         lose_connection(&mut driver);
         let timeout = driver.connection.term().expect("a session").session_timeout();
         assert_eq!(driver.connection.urgency(), Urgency::Session(timeout));
-        driver.heartbeat.note(&path, 0);
+        driver.heartbeat.note(DirectoryId::default(), 0);
         driver.flush();
         assert_eq!(driver.connection.urgency(), Urgency::Idle);
-        driver.directories.change_or_make(&path, &driver.connection, false);
+        driver.directories.open(&path, &driver.connection, false);
         driver.heartbeat.keep_term(&mut driver.connection, &driver.directories, &mut driver.timers);
         assert_eq!(driver.connection.urgency(), Urgency::Wanted, "somebody waits for a lock");
         driver.connection.lose();

@@ -107,16 +107,16 @@ pub(crate) enum NodeAction {
 /// What reaches a driver.
 pub(crate) enum Input {
     Command(Command),
-    /// An event for the queue of this path, from the connection with this number.
+    /// An event for the queue of this directory, from the connection with this number.
     Queue {
-        path: Arc<str>,
+        directory: DirectoryId,
         connection_number: u64,
         event: Event,
     },
     News(SessionEvent),
     /// The owner of this node is asked to give up its lock.
     Revoked {
-        path: Arc<str>,
+        directory: DirectoryId,
         node: NodeName,
     },
 }
@@ -138,8 +138,26 @@ pub(crate) enum SessionEvent {
     Beaten(u64, u64, Checked),
 }
 
+/// Identifies a lock directory in its driver, from the first waiter to the end of the last node of ours. No other directory
+/// of the driver ever gets the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DirectoryId(u64);
+
+impl DirectoryId {
+    /// The one after this.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// A node of ours, with its directory.
-pub(crate) type OwnNode = (Arc<str>, NodeName);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnNode {
+    pub(crate) directory: DirectoryId,
+    /// The path of the directory.
+    pub(crate) path: Arc<str>,
+    pub(crate) name: NodeName,
+}
 
 /// The result of a heartbeat for the nodes that it checked.
 #[derive(Default)]

@@ -17,7 +17,7 @@ use crate::config::{ClientOptions, size_limits};
 use crate::driver::connection::requests::{ANY_VERSION, DirectoryClient, REVOKE, too_large};
 use crate::driver::mailbox::node_watch::{NodeWatch, VersionedData};
 use crate::driver::mailbox::replies::{Listing, NodeContent};
-use crate::driver::mailbox::{NodeAction, Query, Reply};
+use crate::driver::mailbox::{DirectoryId, NodeAction, Query, Reply};
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::transaction::WriteOperation;
@@ -171,7 +171,7 @@ fn prepare<T, F>(
     reply: Reply<T>,
     question: impl FnOnce(DirectoryClient) -> F,
 ) -> Option<(F, Reply<T>)> {
-    if let Some(directory_client) = connection.directory_client(path) {
+    if let Some(directory_client) = connection.directory_client(DirectoryId::default(), path) {
         return Some((question(directory_client), reply));
     }
     reply.send(Err(unreachable(options, None, connection.servers()))).ok();

@@ -31,7 +31,8 @@ impl Fixture {
     /// Lets somebody queue at the path, with a node of this number, behind others or alone. Returns the tickets of the
     /// create and of the listing.
     fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
-        let directory = self.directories.change_or_make(&self.path, &self.connection, false);
+        let id = self.directories.open(&self.path, &self.connection, false);
+        let directory = self.directories.change(id).expect("a directory");
         directory.on_event(Event::Join(JoinId(number), Naming::Curator, Kind::Exclusive, Intent::Wait));
         for event in [Event::SessionBegan(1), Event::Connected] {
             directory.on_event(event);
@@ -45,8 +46,24 @@ impl Fixture {
         (create, ticket)
     }
 
+    /// The directory at the path.
+    fn id(&self) -> DirectoryId {
+        self.directories.at(&self.path).expect("a queue")
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        let id = self.id();
+        self.directories.dispatch(id, event);
+    }
+
+    fn flush(&mut self) {
+        let id = self.id();
+        self.directories.flush(id, &mut self.connection, &mut self.timers);
+    }
+
     fn actions(&mut self) -> Vec<Action> {
-        let directory = self.directories.get_mut(&self.path).expect("a queue");
+        let id = self.id();
+        let directory = self.directories.get_mut(id).expect("a queue");
         std::iter::from_fn(|| directory.next_action()).collect()
     }
 }
@@ -55,17 +72,16 @@ impl Fixture {
 async fn the_tickets_of_a_queue_follow_those_of_the_one_before_it() {
     let mut fixture = Fixture::new();
     let (_, first) = fixture.queue(1, &[]);
-    let path = Arc::clone(&fixture.path);
-    fixture.directories.dispatch(&path, Event::Leave(JoinId(1)));
+    fixture.dispatch(Event::Leave(JoinId(1)));
     let deletes = fixture.actions().into_iter().find_map(|action| match action {
         Action::Delete(ticket, _) => Some(ticket),
         _ => None,
     });
     let last = deletes.expect("a delete");
     assert!(last > first);
-    fixture.directories.dispatch(&path, Event::Deleted(last, Outcome::Done(())));
-    fixture.directories.flush(&path, &mut fixture.connection, &mut fixture.timers);
-    assert!(fixture.directories.get("/l").is_none(), "nobody is there");
+    fixture.dispatch(Event::Deleted(last, Outcome::Done(())));
+    fixture.flush();
+    assert!(fixture.directories.at("/l").is_none(), "nobody is there");
     // A late answer to the first queue is none to the second.
     let (create, listing) = fixture.queue(2, &[]);
     assert!(create > last && listing > last, "{create:?} and {listing:?} after {last:?}");
@@ -105,24 +121,22 @@ fn idle(fixture: &mut Fixture, others: u64) {
     fixture.queue(number, &others.iter().map(String::as_str).collect::<Vec<_>>());
     let watching = fixture.actions();
     assert_eq!(watching.len(), 3, "{watching:?}");
-    let path = Arc::clone(&fixture.path);
     for action in watching {
         let Action::Watch(ticket, _) = action else { panic!("{action:?}") };
-        fixture.directories.dispatch(&path, Event::Watched(ticket, Outcome::Done(())));
+        fixture.dispatch(Event::Watched(ticket, Outcome::Done(())));
     }
     fixture.directories.take_unsettled();
 }
 
 /// Lets time pass. All that the queue asks for is answered: each node exists.
 async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
-    let path = Arc::clone(&fixture.path);
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
         tokio::time::advance(Duration::from_secs(5)).await;
         fixture.directories.wake_silent();
         for action in fixture.actions() {
             if let Action::Probe(ticket, _) = &action {
-                fixture.directories.dispatch(&path, Event::Probed(*ticket, Outcome::Done(Vec::new())));
+                fixture.dispatch(Event::Probed(*ticket, Outcome::Done(Vec::new())));
             }
             asked.push(action);
         }
@@ -154,16 +168,18 @@ async fn a_far_waiter_looks_at_a_few_nodes_once_a_minute_however_many_wait() {
 async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
     let mut fixture = Fixture::new();
     idle(&mut fixture, 40);
-    let first = std::mem::replace(&mut fixture.path, "/before".into());
+    let first = fixture.id();
+    fixture.path = "/before".into();
     idle(&mut fixture, 4);
     let asked = |fixture: &mut Fixture, path: &str| {
-        let directory = fixture.directories.get_mut(path).expect("a queue");
+        let id = fixture.directories.at(path).expect("a queue");
+        let directory = fixture.directories.get_mut(id).expect("a queue");
         directory.on_event(Event::LookAgain);
         directory.next_action()
     };
     let Some(Action::Probe(ticket, _)) = asked(&mut fixture, "/l") else { panic!("it checks") };
     let refusal = crate::queue::Refusal::Server("Unimplemented".to_owned());
-    fixture.directories.dispatch(&first, Event::Probed(ticket, Outcome::Refused(refusal)));
+    fixture.directories.dispatch(first, Event::Probed(ticket, Outcome::Refused(refusal)));
     assert!(matches!(asked(&mut fixture, "/before"), Some(Action::List { .. })));
     fixture.path = "/after".into();
     idle(&mut fixture, 4);
@@ -179,10 +195,7 @@ async fn a_far_waiter_that_is_connected_again_looks_once_and_lists_nothing() {
         assert_eq!(fixture.actions(), []);
         fixture.directories.tell_all(&Event::Connected);
         assert_eq!(fixture.actions(), [], "not at once");
-        assert!(
-            !fixture.directories.get(&fixture.path).expect("a queue").is_vital(),
-            "it needs no heartbeat"
-        );
+        assert!(!fixture.directories.get(fixture.id()).expect("a queue").is_vital(), "it needs no heartbeat");
         let looks = pass(&mut fixture, 1).await;
         assert!(matches!(looks[..], [Action::Probe(..)]), "{looks:?}");
     }
@@ -191,18 +204,17 @@ async fn a_far_waiter_that_is_connected_again_looks_once_and_lists_nothing() {
 #[tokio::test]
 async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_are() {
     let mut fixture = Fixture::new();
-    let path = Arc::clone(&fixture.path);
     let ignored = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Ignored(_)));
     for reported in [true, false] {
         fixture.queue(1, &["readme"]);
         let mut actions = fixture.actions();
-        fixture.directories.dispatch(&path, Event::Leave(JoinId(1)));
+        fixture.dispatch(Event::Leave(JoinId(1)));
         actions.extend(fixture.actions());
         assert_eq!(ignored(&actions), reported, "{actions:?}");
         let Some(Action::Delete(ticket, _)) = actions.pop() else { panic!("{actions:?}") };
-        fixture.directories.dispatch(&path, Event::Deleted(ticket, Outcome::Done(())));
-        fixture.directories.flush(&path, &mut fixture.connection, &mut fixture.timers);
-        assert!(fixture.directories.get("/l").is_none(), "nobody is there");
+        fixture.dispatch(Event::Deleted(ticket, Outcome::Done(())));
+        fixture.flush();
+        assert!(fixture.directories.at("/l").is_none(), "nobody is there");
     }
 }
 
@@ -213,14 +225,13 @@ fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
         fixture.path = format!("/locks/{number}").into();
         let path = Arc::clone(&fixture.path);
         fixture.queue(1, &["readme"]);
-        fixture.directories.dispatch(&path, Event::Leave(JoinId(1)));
-        let directory = fixture.directories.get_mut(&path).expect("a queue");
-        let actions: Vec<_> = std::iter::from_fn(|| directory.next_action()).collect();
+        fixture.dispatch(Event::Leave(JoinId(1)));
+        let actions = fixture.actions();
         reported += actions.iter().filter(|action| matches!(action, Action::Ignored(_))).count();
         let Some(Action::Delete(ticket, _)) = actions.last() else { panic!("{actions:?}") };
-        fixture.directories.dispatch(&path, Event::Deleted(*ticket, Outcome::Done(())));
-        fixture.directories.flush(&path, &mut fixture.connection, &mut fixture.timers);
-        assert!(fixture.directories.get(&path).is_none(), "nobody is there");
+        fixture.dispatch(Event::Deleted(*ticket, Outcome::Done(())));
+        fixture.flush();
+        assert!(fixture.directories.at(&path).is_none(), "nobody is there");
     }
     reported
 }

@@ -12,7 +12,7 @@ use crate::config::lock_path::LockPath;
 use crate::config::timeout::{Deadline, Timeout};
 use crate::driver::event_loop::Driver;
 use crate::driver::event_loop::bounds::comparison::{Costs, compare};
-use crate::driver::mailbox::{AcquireAttempt, Command, Inbox, Input, Mailbox};
+use crate::driver::mailbox::{AcquireAttempt, Command, DirectoryId, Inbox, Input, Mailbox};
 use crate::error::Result;
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::{AcquireRequest, Grant, HoldTable, Notice};
@@ -54,9 +54,10 @@ impl Desk {
         let mut desk = Self::waiting(count);
         desk.driver.was_connected = true;
         for number in 0..count {
-            let (path, node) = (path(number).into(), node());
+            let (path, node) = (Arc::<str>::from(path(number)), node());
+            let id = desk.at(&path);
             for event in desk.grant(&path, &node) {
-                deliver(&mut desk.driver, queue(&path, event));
+                deliver(&mut desk.driver, queue(id, event));
             }
         }
         desk
@@ -84,7 +85,8 @@ impl Desk {
 
     /// The answers of a server that grant the lock at a path.
     fn grant(&mut self, path: &Arc<str>, node: &NodeName) -> [Event; 2] {
-        let directory = self.driver.directories.change(path).expect("somebody waits there");
+        let id = self.at(path);
+        let directory = self.driver.directories.change(id).expect("somebody waits there");
         for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
             directory.on_event(event);
         }
@@ -109,7 +111,12 @@ impl Desk {
     }
 
     fn is_at(&self, path: &str) -> bool {
-        self.driver.directories.get(path).is_some()
+        self.driver.directories.at(path).is_some()
+    }
+
+    /// The directory at a path.
+    pub(in crate::driver) fn at(&self, path: &str) -> DirectoryId {
+        self.driver.directories.at(path).expect("somebody is there")
     }
 }
 
@@ -126,8 +133,8 @@ pub(in crate::driver) fn node() -> NodeName {
     NodeName::parse("_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-lock-0000000001").expect("a node's name")
 }
 
-pub(in crate::driver) fn queue(path: &Arc<str>, event: Event) -> Input {
-    Input::Queue { path: Arc::clone(path), connection_number: 0, event }
+pub(in crate::driver) fn queue(directory: DirectoryId, event: Event) -> Input {
+    Input::Queue { directory, connection_number: 0, event }
 }
 
 fn notice(path: &Arc<str>, notice: Notice) -> Input {
@@ -170,13 +177,14 @@ async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
         let mut desk = Desk::holding(count);
         let (path, node) = (path_amidst(count), node());
         desk.joins(costs, &path);
+        let id = desk.at(&path);
         let [created, listed] = desk.grant(&path, &node);
-        desk.happens(costs, "created", |_| queue(&path, created.clone()));
-        desk.happens(costs, "granted", |_| queue(&path, listed.clone()));
+        desk.happens(costs, "created", |_| queue(id, created.clone()));
+        desk.happens(costs, "granted", |_| queue(id, listed.clone()));
         let granted = desk.answers.last_mut().and_then(|answer| answer.try_recv().ok());
         assert!(matches!(granted, Some(Ok(_))), "it is held");
         desk.happens(costs, "watched", |_| notice(&path, Notice::Listening { node: node.clone() }));
-        desk.happens(costs, "revoked", |_| Input::Revoked { path: Arc::clone(&path), node: node.clone() });
+        desk.happens(costs, "revoked", |_| Input::Revoked { directory: id, node: node.clone() });
         for name in ["checked", "checked behind the last"] {
             let Driver { heartbeat, connection, directories, .. } = &mut desk.driver;
             costs.note(name, || heartbeat.beat(connection, directories, 4));
@@ -186,7 +194,7 @@ async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
         desk.happens(costs, "released", |_| {
             notice(&path, Notice::Released { node: node.clone(), release: release() })
         });
-        assert!(!desk.driver.directories.get(&path).expect("its node is deleted").is_vital());
+        assert!(!desk.driver.directories.get(id).expect("its node is deleted").is_vital());
     });
 }
 

@@ -16,9 +16,9 @@ fn each(bytes: isize) -> isize {
 /// Queues one more contender at a path, with a node of this number.
 fn queue_up(desk: &mut Desk, at: &str, number: u32) {
     let join = desk.join(at);
-    let path = at.into();
     assert!(desk.driver.drain_inbox(std::iter::once(join)).is_continue());
-    let directory = desk.driver.directories.change(&path).expect("it waits there");
+    let id = desk.at(at);
+    let directory = desk.driver.directories.change(id).expect("it waits there");
     for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
         directory.on_event(event);
     }
@@ -36,7 +36,7 @@ fn queue_up(desk: &mut Desk, at: &str, number: u32) {
         }
     }
     for event in asked {
-        deliver(&mut desk.driver, queue(&path, event));
+        deliver(&mut desk.driver, queue(id, event));
     }
 }
 
@@ -48,7 +48,7 @@ async fn a_waiter_among_a_thousand_for_one_lock_takes_at_most_four_kibibytes() {
             queue_up(&mut desk, "/l", number);
         }
     });
-    let directory = desk.driver.directories.get("/l").expect("they wait there");
+    let directory = desk.driver.directories.get(desk.at("/l")).expect("they wait there");
     assert_eq!(directory.places(), MANY as usize);
     assert!(each(bytes) <= MOST, "{} bytes", each(bytes));
     assert!(each(bytes) > 500, "{} bytes: it was not counted", each(bytes));
