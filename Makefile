@@ -94,6 +94,10 @@ sim: ## The whole stack in simulated time: `make sim SEEDS=n FROM=m` (tests/simu
 lint: venv ## Format, lints, types, generated files: first what needs no build
 	@$(PYTHON) tools/lint.py
 
+.PHONY: tables
+tables: ## Write the tables of options and properties, from docs/api.toml
+	@python3 tools/tables.py
+
 .PHONY: site
 site: venv ## The documentation as a site, in target/site; fails on a link that leads nowhere
 	@NO_MKDOCS_2_WARNING=1 $(dir $(PYTHON))mkdocs build --strict

@@ -18,6 +18,7 @@ from circles import circles
 from documented import problems as undocumented
 from documented import unpublished
 from references import problems
+from tables import problems as stale_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -90,6 +91,11 @@ def references() -> str | None:
     return "\n".join(problems(ROOT)) or None
 
 
+def tables() -> str | None:
+    """The tables of options and properties must be those of docs/api.toml."""
+    return "\n".join(stale_tables(ROOT)) or None
+
+
 def documented() -> str | None:
     """Every public name stands in a document, and on the page of its package."""
     return "\n".join(undocumented(ROOT) + unpublished(ROOT)) or None
@@ -120,6 +126,7 @@ QUICK = [
     Check("planted", planted),
     Check("references", references),
     Check("documented", documented),
+    Check("tables", tables),
     Check("markdown", command(sys.executable, "tools/markdown_width.py")),
     Check("links", command(sys.executable, "tools/links.py")),
     Check(
