@@ -12,22 +12,26 @@ import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
 import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './validate';
 
-/** How a lock behaves. */
-export interface LockOptions {
+/** How a semaphore behaves; locks of other kinds have more options. */
+export interface SemaphoreOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
   label?: string | undefined;
+  /**
+   * For how long the lock may be held, in ms from the grant on, however often its owner acquires it again. Then the lease
+   * is lost, for the reason `held too long`, and the next contender gets the lock. Without it a program that hangs keeps
+   * its locks for ever, for the heartbeat goes on. Stop on this loss as on any other: nothing else ends what the program
+   * does under the lock. For a semaphore it is the limit of each permit. Default: no limit.
+   */
+  maxHold?: number | undefined;
+}
+
+/** How a lock behaves. */
+export interface LockOptions extends SemaphoreOptions {
   /**
    * How nodes are named, which decides who else understands them: `curator`, the default, for services that use Apache
    * Curator; `kazoo` for those that use kazoo and cannot set `extra_lock_patterns`.
    */
   naming?: 'curator' | 'kazoo' | undefined;
-  /**
-   * For how long the lock may be held, in ms from the grant on, however often its owner acquires it again. Then the lease
-   * is lost, for the reason `held too long`, and the next contender gets the lock. Without it a program that hangs keeps
-   * its locks for ever, for the heartbeat goes on. Stop on this loss as on any other: nothing else ends what the program
-   * does under the lock. Default: no limit.
-   */
-  maxHold?: number | undefined;
 }
 
 /** How a mutex behaves. */
@@ -63,8 +67,11 @@ export interface AcquireOptions extends WaitOptions {
 /** As which owner to try, and until when: a try may still wait for a server. */
 export type TryOptions = Omit<AcquireOptions, 'timeout'>;
 
-/** How the options of every lock are checked. */
-export const lockChecks = { label: checkString, naming: checkString, maxHold: checkNumber };
+/** How the options of locks of all kinds are checked. */
+export const optionChecks = { label: checkString, maxHold: checkNumber };
+
+/** How the options of mutexes and read/write locks are checked. */
+export const lockChecks = { ...optionChecks, naming: checkString };
 
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, connectTimeout: checkNumber, signal: checkSignal };

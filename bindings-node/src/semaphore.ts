@@ -5,17 +5,9 @@ import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { showAs } from './inspect';
 import { createLeases, type Leases } from './leases';
-import { clientFor, leaseOf, Lock, lockInternals, waitChecks, type WaitOptions } from './lock';
+import { clientFor, leaseOf, Lock, lockInternals, optionChecks, type SemaphoreOptions, waitChecks, type WaitOptions } from './lock';
 import { traceHookOf, untraced } from './trace-hook';
 import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './validate';
-
-/** How a semaphore behaves. */
-export interface SemaphoreOptions {
-  /** A name for this contender, shown to operators in the data of its nodes. */
-  label?: string | undefined;
-  /** For how long each permit may be held, in ms, as with {@link LockOptions.maxHold}. Default: no limit. */
-  maxHold?: number | undefined;
-}
 
 /** Where to read the number of permits, if it is not fixed. */
 export interface SharedCount {
@@ -63,7 +55,7 @@ export class Semaphore extends Lock {
   constructor(client: Client, path: string, permits: number | SharedCount, options: SemaphoreOptions = {}) {
     const on = clientFor(client, path);
     checkPermits(permits);
-    checkOptions<SemaphoreOptions>(options, { label: checkString, maxHold: checkNumber });
+    checkOptions<SemaphoreOptions>(options, optionChecks);
     const fixed = typeof permits === 'number' ? permits : undefined;
     const sharedCount = typeof permits === 'number' ? undefined : permits.sharedCount;
     const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options as NativeLockOptions));

@@ -3,25 +3,19 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
-use zklock::internal::GivenOptions;
+use zklock::internal::{GivenOptions, GivenValue};
 
 use crate::locks::client_arg::Given;
 
 /// The options of a lock, by name, without those that were not given.
 pub(crate) fn keywords<'py>(py: Python<'py>, given: &GivenOptions) -> PyResult<Bound<'py, PyDict>> {
-    let GivenOptions { reentrant, label, naming, max_hold } = given;
     let keywords = PyDict::new(py);
-    if let Some(reentrant) = reentrant {
-        keywords.set_item("reentrant", reentrant)?;
-    }
-    if let Some(label) = label {
-        keywords.set_item("label", label)?;
-    }
-    if let Some(naming) = naming {
-        keywords.set_item("naming", naming)?;
-    }
-    if let Some(max_hold) = max_hold {
-        keywords.set_item("max_hold", max_hold)?;
+    for (name, value) in given.entries() {
+        match value {
+            GivenValue::Flag(flag) => keywords.set_item(name, flag)?,
+            GivenValue::Text(text) => keywords.set_item(name, text)?,
+            GivenValue::Number(number) => keywords.set_item(name, number)?,
+        }
     }
     Ok(keywords)
 }

@@ -219,6 +219,31 @@ pub struct GivenOptions {
     pub max_hold: Option<f64>,
 }
 
+/// The value of an option, as a program in another language gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GivenValue<'a> {
+    /// Yes or no.
+    Flag(bool),
+    /// A text.
+    Text(&'a str),
+    /// A number, in the language's unit.
+    Number(f64),
+}
+
+impl GivenOptions {
+    /// The options that are given, by name.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, GivenValue<'_>)> {
+        let Self { reentrant, label, naming, max_hold } = self;
+        let all = [
+            ("reentrant", reentrant.map(GivenValue::Flag)),
+            ("label", label.as_deref().map(GivenValue::Text)),
+            ("naming", naming.as_deref().map(GivenValue::Text)),
+            ("max_hold", max_hold.map(GivenValue::Number)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+}
+
 fn parse_naming(name: &str) -> Result<Naming> {
     match name {
         "curator" => Ok(Naming::Curator),
