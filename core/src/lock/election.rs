@@ -16,8 +16,8 @@ use crate::driver::mailbox::replies::First;
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::lease::owner::Owner;
-use crate::lock::options::LockOptions;
-use crate::lock::{Lock, LockSettings};
+use crate::lock::Lock;
+use crate::lock::options::{LockOptions, LockSettings};
 use crate::queue::Kind;
 use crate::queue::contender::{Contender, ContenderInfo};
 

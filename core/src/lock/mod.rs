@@ -22,30 +22,19 @@ use tokio::sync::oneshot;
 
 use crate::client::Client;
 use crate::client::source::ClientSource;
+use crate::config::ClientOptions;
 use crate::config::lock_path::{LockOrder, LockPath};
 use crate::config::timeout::{Deadline, Timeout};
-use crate::config::{ClientOptions, LONGEST, size_limits};
 use crate::driver::mailbox::{AcquireAttempt, Command, Query, Reply};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::hold::{AcquireRequest, HoldTable};
+use crate::lease::hold::HoldTable;
 use crate::lease::owner::Owner;
 use crate::lease::{EnterOutcome, Lease};
+use crate::lock::options::LockSettings;
 use crate::metrics::recorder::WaitTimer;
 use crate::queue::contender::{Contender, ContenderInfo};
-use crate::queue::{Intent, JoinId, Kind, Naming};
+use crate::queue::{Intent, JoinId, Kind};
 use crate::runtime::fork::PerProcess;
-
-/// How a lock behaves, whatever its kind.
-#[derive(Clone, Debug)]
-pub(crate) struct LockSettings {
-    pub(crate) reentrant: bool,
-    pub(crate) label: Option<Arc<str>>,
-    pub(crate) naming: Naming,
-    /// For how long it may be held, if that is limited.
-    pub(crate) max_hold: Option<Duration>,
-    /// For a semaphore: the number of permits that its nodes state.
-    pub(crate) stated_permits: Option<u32>,
-}
 
 /// Something that can be acquired: a [`Mutex`](crate::Mutex), or a half of a [`ReadWriteLock`](crate::ReadWriteLock).
 ///
@@ -103,11 +92,7 @@ impl Lock {
         settings: LockSettings,
     ) -> Result<Self> {
         let place = LockPath::new(&source.hosts().chroot, path, part)?;
-        size_limits::check("label", settings.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
-        if settings.max_hold.is_some_and(|time| time.is_zero()) {
-            return Err(Error::bad_argument("max_hold", "must be more than zero"));
-        }
-        let settings = LockSettings { max_hold: settings.max_hold.map(|time| time.min(LONGEST)), ..settings };
+        let settings = settings.validated()?;
         let (first, last) = (PerProcess::new(), PerProcess::new());
         Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
     }
@@ -244,10 +229,7 @@ impl Lock {
         client.send(Command::Join(AcquireAttempt {
             join,
             holds: Arc::clone(&resolved.holds),
-            claim: AcquireRequest {
-                max_hold: self.0.settings.max_hold,
-                ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait))
-            },
+            claim: self.0.settings.request(owner, kind, wait),
             intent,
             asked: wait.since,
             label: self.0.settings.label.clone(),

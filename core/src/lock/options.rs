@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::{LONGEST, size_limits};
 use crate::error::{Error, Result};
-use crate::lock::LockSettings;
-use crate::queue::Naming;
+use crate::lease::hold::AcquireRequest;
+use crate::lease::owner::Owner;
+use crate::metrics::recorder::WaitTimer;
+use crate::queue::{Kind, Naming};
 
 /// How a lock behaves. One type for all kinds of locks; a lock refuses what it cannot do with
 /// [`BadArgument`](crate::ErrorKind::BadArgument) when it is created, instead of ignoring it.
@@ -65,13 +68,13 @@ impl LockOptions {
         self
     }
 
-    /// The manner of a mutex.
+    /// The settings of a mutex.
     pub(crate) fn of_mutex(self) -> LockSettings {
         let Self { reentrant, label, naming, max_hold } = self;
         LockSettings { reentrant: reentrant.unwrap_or(true), label, naming, max_hold, stated_permits: None }
     }
 
-    /// The manner of both halves of a read/write lock.
+    /// The settings of both halves of a read/write lock.
     pub(crate) fn of_read_write_lock(self) -> Result<LockSettings> {
         if self.reentrant == Some(false) {
             return Err(Error::bad_argument(
@@ -82,7 +85,7 @@ impl LockOptions {
         Ok(self.of_mutex())
     }
 
-    /// The manner of a semaphore whose nodes state this number of permits.
+    /// The settings of a semaphore whose nodes state this number of permits.
     pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<LockSettings> {
         if self.reentrant == Some(true) {
             let problem = "a permit has no owner that could acquire it again; leave it out";
@@ -95,6 +98,38 @@ impl LockOptions {
         }
         // Each request is by an owner of its own, so that nobody re-enters.
         Ok(LockSettings { stated_permits, ..self.of_mutex() })
+    }
+}
+
+/// How a lock behaves, whatever its kind.
+#[derive(Clone, Debug)]
+pub(crate) struct LockSettings {
+    pub(crate) reentrant: bool,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) naming: Naming,
+    /// For how long it may be held, if that is limited.
+    pub(crate) max_hold: Option<Duration>,
+    /// For a semaphore: the number of permits that its nodes state.
+    pub(crate) stated_permits: Option<u32>,
+}
+
+impl LockSettings {
+    /// The same within their bounds.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a label that is too long, or a hold of no time.
+    pub(crate) fn validated(self) -> Result<Self> {
+        size_limits::check("label", self.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
+        if self.max_hold.is_some_and(|time| time.is_zero()) {
+            return Err(Error::bad_argument("max_hold", "must be more than zero"));
+        }
+        Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
+    }
+
+    /// What an owner that has waited like this asks for.
+    pub(crate) fn request(&self, owner: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
+        let max_hold = self.max_hold;
+        AcquireRequest { max_hold, ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait)) }
     }
 }
 

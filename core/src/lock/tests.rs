@@ -1,5 +1,6 @@
 //! What a lock decides before any server is asked.
 
+use crate::lock::options::LockOptions;
 use crate::lock::*;
 
 fn client(hosts: &str) -> Client {
@@ -7,13 +8,7 @@ fn client(hosts: &str) -> Client {
 }
 
 fn settings() -> LockSettings {
-    LockSettings {
-        reentrant: true,
-        label: None,
-        naming: Naming::Curator,
-        max_hold: None,
-        stated_permits: None,
-    }
+    LockOptions::default().of_mutex()
 }
 
 fn lock(source: impl Into<ClientSource>, path: &str, kind: Kind) -> Lock {
