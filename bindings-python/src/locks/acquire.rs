@@ -25,7 +25,7 @@ use crate::locks::{acquired, scope};
 /// What is acquired.
 pub(crate) trait Target: Send + Sync {
     /// Asks for it.
-    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested>;
+    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<StartedAcquire>;
 
     /// Whether the owner holds it, through any object.
     fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool>;
@@ -35,7 +35,7 @@ pub(crate) trait Target: Send + Sync {
 }
 
 /// An acquire that was asked for.
-pub(crate) enum Requested {
+pub(crate) enum StartedAcquire {
     /// One level more of an owner that holds it: without a wait, and so without all that a wait needs.
     Granted(zklock::Lease),
     /// The outcome is a `Level` of Python's.
@@ -78,13 +78,13 @@ impl Acquirable {
         let owner = caller.owner();
         block_on::admit(py)?;
         let operation = match self.target.request(owner, timeout)? {
-            Requested::Granted(lease) => {
+            StartedAcquire::Granted(lease) => {
                 let lease = Arc::new(collectable(lease));
                 self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
                 caller.uses(&self.levels);
                 return Ok(());
             }
-            Requested::Pending(operation) => operation,
+            StartedAcquire::Pending(operation) => operation,
         };
         let lease = block_to_own(py, operation)??(py)?;
         caller.uses(&self.levels);
@@ -128,8 +128,8 @@ impl Acquirable {
     fn take_as(&self, py: Python<'_>, owner: zklock::Owner, timeout: zklock::Timeout) -> Result<Py<PyAny>> {
         block_on::admit(py)?;
         Ok(match self.target.request(owner, timeout)? {
-            Requested::Granted(lease) => lease.into_python(py)?,
-            Requested::Pending(operation) => block_to_own(py, operation)??(py)?,
+            StartedAcquire::Granted(lease) => lease.into_python(py)?,
+            StartedAcquire::Pending(operation) => block_to_own(py, operation)??(py)?,
         })
     }
 
@@ -439,8 +439,10 @@ pub(crate) fn start_acquire(
 ) -> Result<Py<PyAny>> {
     block_on::begin(py)?;
     Ok(match lock.target.request(owner.id, timeout.0)? {
-        Requested::Granted(lease) => lease.into_python(py)?,
-        Requested::Pending(operation) => Py::new(py, Pending::start_operation(py, operation)?)?.into_any(),
+        StartedAcquire::Granted(lease) => lease.into_python(py)?,
+        StartedAcquire::Pending(operation) => {
+            Py::new(py, Pending::start_operation(py, operation)?)?.into_any()
+        }
     })
 }
 

@@ -10,14 +10,14 @@ use crate::bridge::gevent::caller;
 use crate::bridge::pending::{Pending, operation};
 use crate::contender::Contender;
 use crate::errors::Result;
-use crate::locks::acquire::{Acquirable, Requested, SavedLevels, Target};
+use crate::locks::acquire::{Acquirable, SavedLevels, StartedAcquire, Target};
 use crate::locks::pickle::Recipe;
 
 impl Target for AnyLock {
-    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested> {
+    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<StartedAcquire> {
         Ok(match internal::request(self, owner, timeout)? {
-            internal::Requested::Granted(lease) => Requested::Granted(lease),
-            internal::Requested::Pending(pending) => Requested::Pending(operation(pending)),
+            internal::Requested::Granted(lease) => StartedAcquire::Granted(lease),
+            internal::Requested::Pending(pending) => StartedAcquire::Pending(operation(pending)),
         })
     }
 

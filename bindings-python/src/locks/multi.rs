@@ -10,13 +10,13 @@ use zklock::internal::{Escaped, shown_hosts};
 use crate::bridge::gevent::caller;
 use crate::bridge::pending::operation;
 use crate::errors::Result;
-use crate::locks::acquire::{Acquirable, Requested, Target};
+use crate::locks::acquire::{Acquirable, StartedAcquire, Target};
 use crate::locks::lock::Lock;
 
 impl Target for Arc<zklock::MultiLock> {
-    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<Requested> {
+    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<StartedAcquire> {
         let locks = Self::clone(self);
-        Ok(Requested::Pending(operation(async move { locks.acquire_as(owner, timeout).await })))
+        Ok(StartedAcquire::Pending(operation(async move { locks.acquire_as(owner, timeout).await })))
     }
 
     fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool> {

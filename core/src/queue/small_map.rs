@@ -157,12 +157,12 @@ impl<K: Ord, V> FromIterator<(K, V)> for SmallMap<K, V> {
 }
 
 /// The entries of a map, in order.
-pub(crate) struct Entries<K, V> {
+pub(crate) struct OwnedIter<K, V> {
     few: Option<(K, V)>,
     many: Option<btree_map::IntoIter<K, V>>,
 }
 
-impl<K, V> Iterator for Entries<K, V> {
+impl<K, V> Iterator for OwnedIter<K, V> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
@@ -172,12 +172,12 @@ impl<K, V> Iterator for Entries<K, V> {
 
 impl<K, V> IntoIterator for SmallMap<K, V> {
     type Item = (K, V);
-    type IntoIter = Entries<K, V>;
+    type IntoIter = OwnedIter<K, V>;
 
-    fn into_iter(self) -> Entries<K, V> {
+    fn into_iter(self) -> OwnedIter<K, V> {
         match self {
-            Self::Few(few) => Entries { few, many: None },
-            Self::Many(all) => Entries { few: None, many: Some(all.into_iter()) },
+            Self::Few(few) => OwnedIter { few, many: None },
+            Self::Many(all) => OwnedIter { few: None, many: Some(all.into_iter()) },
         }
     }
 }
@@ -270,7 +270,7 @@ impl<K: Ord> FromIterator<K> for SmallSet<K> {
 
 impl<K: Ord> IntoIterator for SmallSet<K> {
     type Item = K;
-    type IntoIter = std::iter::Map<Entries<K, ()>, fn((K, ())) -> K>;
+    type IntoIter = std::iter::Map<OwnedIter<K, ()>, fn((K, ())) -> K>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter().map(|(key, ())| key)
