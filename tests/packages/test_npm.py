@@ -85,7 +85,9 @@ def test_s592_a_stack_trace_has_the_lines_of_the_sources() -> None:
             assert map_file is not None
             described = json.load(map_file)
             (source,) = described["sourcesContent"]
-            assert source == (NODE_PACKAGE / "src" / Path(described["sources"][0]).name).read_text()
+            # From the map, which lies as deep below `dist` as the source below `src`.
+            there = NODE_PACKAGE / Path(name).parent.relative_to("package") / described["sources"][0]
+            assert source == there.resolve().read_text()
 
 
 @pytest.mark.parametrize(

@@ -150,13 +150,12 @@ impl Driver {
             self.connection.answered();
         }
         // An answer that leaves everything open, on a working connection: the server asks for patience.
-        if event.is_lost()
-            && current
-            && let Some(directory) = self.directories.get(id)
-            && std::mem::replace(&mut self.throttled, connection_number) != connection_number
-        {
-            let path = Escaped(self.connection.below_chroot(directory.path()));
-            tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
+        let throttled = self.directories.get(id).filter(|_| event.is_lost() && current);
+        if let Some(directory) = throttled {
+            if std::mem::replace(&mut self.throttled, connection_number) != connection_number {
+                let path = Escaped(self.connection.below_chroot(directory.path()));
+                tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
+            }
         }
         let put_off = |directory: &mut Directory| directory.put_off(&event, connection_number, current);
         if let Some(until) = self.directories.get_mut(id).and_then(put_off) {
