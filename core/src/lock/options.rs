@@ -126,7 +126,7 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
-    /// What an owner that has waited like this asks for.
+    /// The request of an owner that has waited like this.
     pub(crate) fn request(&self, owner: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
         let max_hold = self.max_hold;
         AcquireRequest { max_hold, ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait)) }

@@ -211,3 +211,26 @@ fn whoever_asks_on_the_librarys_thread_while_it_works_is_told_so() {
         drop(acquire.await.expect("the lock"));
     });
 }
+
+#[test]
+fn holds_and_waits_are_told_by_path_whichever_came_first() {
+    run(async {
+        let server = server().await;
+        let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let paths = ["/c", "/a", "/b"];
+        let mut held = Vec::new();
+        for path in paths {
+            held.push(hold(&client, path).await);
+            let lock = mutex(&other, path);
+            tokio::spawn(async move { lock.acquire().await });
+            until_contenders(&mutex(&client, path), 2).await;
+        }
+        let holds: Vec<_> = client.health().holds.into_iter().map(|hold| hold.path).collect();
+        let waits: Vec<_> = other.health().waits.into_iter().map(|wait| wait.path).collect();
+        assert_eq!(
+            (holds, waits),
+            (["/a", "/b", "/c"].map(String::from).into(), ["/a", "/b", "/c"].map(String::from).into())
+        );
+        drop(held);
+    });
+}

@@ -49,7 +49,7 @@ pub(crate) fn why(error: &Error) -> Distrust {
 pub struct PemError {
     /// `ca`, `cert` or `key`.
     pub part: &'static str,
-    /// What is wrong with it.
+    /// The problem with it.
     pub problem: String,
 }
 

@@ -71,6 +71,9 @@ impl Inspector for SharedDirectories {
                 directory.report(&mut waits, &mut holds);
             }
             drop(directories);
+            // Stable: what is at one path stays in the order of its queue.
+            waits.sort_by(|one, other| one.path.cmp(&other.path));
+            holds.sort_by(|one, other| one.path.cmp(&other.path));
             for label in waits
                 .iter_mut()
                 .map(|wait| &mut wait.label)

@@ -78,10 +78,10 @@ impl ResyncTimer {
         // What comes late makes no noise.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
-        let resync = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
+        let limit = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
         let passed = self.after_look(now);
         let reconnected = self.reconnected.take_if(|at| often || *at <= passed).is_some_and(|_| !often);
-        if now - since < resync && !reconnected {
+        if now - since < limit && !reconnected {
             return Due::Nothing;
         }
         (self.looked, self.reconnected) = (now, None);
