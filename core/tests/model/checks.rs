@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use zklock::queue::{JoinId, Kind, NodeName};
 
-use super::client::{Hold, Place, Told};
+use super::client::{Guard, Hold, Place, Told};
 use super::foreign::{Foreign, conflict};
 use super::server::CHILDREN;
 use super::world::World;
@@ -39,7 +39,8 @@ impl World {
             if let Some((join, _)) = client.waiting.iter().find(|(_, wish)| wish.tries) {
                 return Err(format!("client {number} lets {join:?} wait, which only tries"));
             }
-            let is_lost = |hold: &&Hold| hold.guarded && !self.server.exists(hold.node.as_str());
+            let is_lost =
+                |hold: &&Hold| hold.guard == Guard::Watch && !self.server.exists(hold.node.as_str());
             if let Some(Hold { node, .. }) = client.holds.values().find(is_lost) {
                 return Err(format!("client {number} still holds through {node:?}, which was deleted"));
             }

@@ -59,8 +59,18 @@ pub(crate) struct Hold {
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
-    /// It has lasted for long, and its node is to be watched.
-    pub(crate) guarded: bool,
+    pub(crate) guard: Guard,
+}
+
+/// Whether the node of a hold is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Guard {
+    /// The hold has not lasted for long.
+    None,
+    /// Its node is to be watched.
+    Watch,
+    /// The server refuses the watch. Heartbeats look for the node.
+    Heartbeat,
 }
 
 /// What an application is told about its attempts.

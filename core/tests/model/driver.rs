@@ -1,9 +1,9 @@
 //! A client's driver: it drives the real queue as the crate's driver does.
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome};
 use zklock::reply::discard_stale;
 
-use super::client::{Client, Hold, Input, Place, Told};
+use super::client::{Client, Guard, Hold, Input, Place, Told};
 use super::mutants::{Mutant, Pipe};
 use super::request::{Request, Sent};
 use super::server::Zxid;
@@ -49,7 +49,9 @@ impl Client {
             }
             Input::WatchHold(node) => {
                 if let Some(hold) = self.holds.get_mut(&node) {
-                    hold.guarded = true;
+                    if hold.guard == Guard::None {
+                        hold.guard = Guard::Watch;
+                    }
                     self.tell(Event::WatchHold(node));
                 }
             }
@@ -97,7 +99,13 @@ impl Client {
         if event.is_lost() && self.connected && connection == self.connection {
             return self.late.push_back(event);
         }
-        self.tell(discard_stale(event, connection, self.connection));
+        let event = discard_stale(event, connection, self.connection);
+        if matches!(event, Event::Watched(_, Outcome::Refused(_))) {
+            // Holds that it already watches are excused with the one that this is for.
+            let watched = self.holds.values_mut().filter(|hold| hold.guard == Guard::Watch);
+            watched.for_each(|hold| hold.guard = Guard::Heartbeat);
+        }
+        self.tell(event);
     }
 
     /// Whether it is one that does not look whose nodes are: Curator does not.
@@ -271,7 +279,7 @@ impl Client {
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
         let kind = wish.map_or(unwanted, |wish| wish.kind);
-        let hold = Hold { join, kind, place, node: node.clone(), czxid, session, guarded: false };
+        let hold = Hold { join, kind, place, node: node.clone(), czxid, session, guard: Guard::None };
         self.holds.insert(node.clone(), hold);
         let Some(wish) = wish else {
             // It left, but the driver did not know yet. No one receives the lease, which releases it.

@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zklock::queue::{Kind, Naming};
 
-use super::client::{Client, FAR_BEYOND, Told};
+use super::client::{Client, FAR_BEYOND, Guard, Told};
 use super::mutants::Mutant;
 use super::session::Session;
 use super::step::Step;
@@ -410,7 +410,7 @@ impl State {
             add(&[Step::LookAgain(number), drive], Budget { looks: budget.looks - 1, ..budget });
         }
         for (which, hold) in client.holds.values().enumerate() {
-            if budget.guards > 0 && !hold.guarded {
+            if budget.guards > 0 && hold.guard == Guard::None {
                 let left = Budget { guards: budget.guards - 1, ..budget };
                 add(&[Step::WatchHold(number, which), drive], left);
             }
