@@ -96,6 +96,14 @@ impl Client {
     pub fn close(&self) -> Result<()> {
         wait(self.0.close())
     }
+
+    /// Closes the client as soon as it holds nothing any more, and after `time` at the latest; waits for that.
+    ///
+    /// # Errors
+    /// As [`zklock::Client::drain`](crate::Client::drain).
+    pub fn drain(&self, time: Duration) -> Result<()> {
+        wait(self.0.drain(time))
+    }
 }
 
 /// One that was made elsewhere, or connects at first use.

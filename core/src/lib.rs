@@ -65,7 +65,7 @@ pub use driver::status::{ClientState, States};
 pub use error::loss_reason::LossReason;
 pub use error::server_report::{ServerProblem, ServerReport};
 pub use error::timeout_reason::TimeoutReason;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, FailedOperation, Result};
 pub use lease::Lease;
 pub use lease::lease_set::Leases;
 pub use lease::mode::LockMode;

@@ -1,5 +1,6 @@
 //! What this process waits for and holds, as text for people: for a program that hangs.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use crate::client::registry;
 use crate::config::ClientOptions;
 use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
+use crate::lease::owner::Owner;
 use crate::lease::report::{HoldReport, WaitReport};
 use crate::runtime::clock;
 
@@ -23,13 +25,23 @@ use crate::runtime::clock;
 /// ```
 #[must_use]
 pub fn dump() -> String {
+    dump_with_callers(&|_| None)
+}
+
+/// The same, which names who waits and holds, as `thread "worker-1" at app.py:12`, where the binding knows it.
+#[must_use]
+pub fn dump_with_callers(caller: &dyn Fn(Owner) -> Option<String>) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
-    write(&mut text, &registry::health_of_all()).ok();
+    write(&mut text, &registry::health_of_all(), caller).ok();
     text
 }
 
-fn write(text: &mut String, all: &[(ClientOptions, Health)]) -> fmt::Result {
+fn write(
+    text: &mut String,
+    all: &[(ClientOptions, Health)],
+    caller: &dyn Fn(Owner) -> Option<String>,
+) -> fmt::Result {
     let now = Date(u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX));
     let (version, process) = (env!("CARGO_PKG_VERSION"), std::process::id());
     writeln!(text, "zklock {version}, process {process}, {now}: {}", Plural(all.len(), "client"))?;
@@ -50,31 +62,45 @@ fn write(text: &mut String, all: &[(ClientOptions, Health)]) -> fmt::Result {
             continue;
         }
         writeln!(text, "; {}, {}", Plural(waits.len(), "wait"), Plural(holds.len(), "hold"))?;
+        let own: HashSet<&str> = holds.iter().map(|hold| hold.node.as_str()).collect();
         for wait in waits {
-            write_wait(text, wait)?;
+            let behind_own = wait.behind.as_ref().is_some_and(|node| own.contains(node.as_str()));
+            write_wait(text, wait, behind_own)?;
+            write_caller(text, caller(wait.caller))?;
         }
         for hold in holds {
             write_hold(text, hold)?;
+            write_caller(text, caller(hold.caller))?;
         }
     }
     Ok(())
 }
 
-fn write_wait(text: &mut String, wait: &WaitReport) -> fmt::Result {
-    let WaitReport { path, mode, label, age, node, position, behind } = wait;
+/// `own`: whether the client itself holds the node that it waits for.
+fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
+    let WaitReport { path, mode, label, age, node, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
     match (node, position) {
         (Some(node), Some(position)) => write!(text, ", {position} before it, as {}", Escaped(node))?,
         _ => text.push_str(", not in the queue yet"),
     }
     if let Some(behind) = behind {
-        write!(text, ", behind {}", Escaped(behind))?;
+        write!(text, ", behind {}{}", Escaped(behind), if own { ", which this client holds" } else { "" })?;
     }
-    writeln!(text)
+    Ok(())
+}
+
+/// Ends the line of a wait or a hold.
+fn write_caller(text: &mut String, caller: Option<String>) -> fmt::Result {
+    match caller {
+        Some(caller) => writeln!(text, ", by {}", Escaped(&caller)),
+        None => writeln!(text),
+    }
 }
 
 fn write_hold(text: &mut String, hold: &HoldReport) -> fmt::Result {
-    let HoldReport { path, mode, label, age, node, fencing_token, levels, pinned, state, remaining } = hold;
+    let HoldReport { path, mode, label, age, node, fencing_token, levels, pinned, state, remaining, .. } =
+        hold;
     write!(text, "  holds {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
     write!(text, ", as {}, token {fencing_token}, {state}, {} left", Escaped(node), Seconds(*remaining))?;
     if *levels > 1 {
@@ -83,7 +109,7 @@ fn write_hold(text: &mut String, hold: &HoldReport) -> fmt::Result {
     if *pinned {
         text.push_str(", pinned");
     }
-    writeln!(text)
+    Ok(())
 }
 
 struct Plural(usize, &'static str);

@@ -1,5 +1,6 @@
 //! A client: one ZooKeeper session after another, shared by the locks made on it.
 
+mod closing;
 pub(crate) mod dump;
 pub(crate) mod dump_signal;
 pub(crate) mod health;
@@ -11,7 +12,6 @@ pub(crate) mod source;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -274,33 +274,6 @@ impl Client {
         }
         let node = format!("{}{node}", self.address().chroot).into();
         self.ask(|reply| Query::Touch { node, touch, reply }).await
-    }
-
-    /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
-    /// Waits until the server has acknowledged it, or for two seconds. Closing again does nothing.
-    ///
-    /// Cancel safe: the closing is on its way when this function returns its future.
-    ///
-    /// # Errors
-    /// [`Forked`](crate::ErrorKind::Forked).
-    pub fn close(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        let closing = self.start_closing();
-        async move {
-            if let Some(closed) = closing? {
-                closed.await.ok();
-            }
-            Ok(())
-        }
-    }
-
-    fn start_closing(&self) -> Result<Option<oneshot::Receiver<()>>> {
-        self.mailbox().origin.check()?;
-        if locked(&self.0.parked).take().is_some() {
-            // There was no driver, and there will be none.
-            self.mailbox().status.set(ClientState::Closed);
-            return Ok(None);
-        }
-        Ok(self.mailbox().close())
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {

@@ -71,4 +71,13 @@ impl Client {
         check_path("path", path)?;
         Ok(format!("{}{path}", self.address().chroot).into())
     }
+
+    /// The same for a path that may be `/`, which is the chroot.
+    pub(crate) fn full_or_root(&self, path: &str) -> Result<Arc<str>> {
+        if path != "/" {
+            return self.full(path);
+        }
+        let chroot = self.address().chroot.as_str();
+        Ok(if chroot.is_empty() { "/" } else { chroot }.into())
+    }
 }

@@ -33,6 +33,7 @@ fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
 
 /// Starts a driver for what is in its inbox and will come. If no thread can be started for it, the inbox stays.
 pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
+    options.check()?;
     runtime::ready()?;
     if options.language == NATIVE {
         close_at_exit(close_all);

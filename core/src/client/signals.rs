@@ -33,6 +33,14 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// # Errors
 /// If the operating system refuses a thread or a pipe.
 pub fn close_on_signals() -> Result<()> {
+    close_on_signals_after(|| ())
+}
+
+/// The same for a binding, which does something first, on a thread of its own: from then on its program must not go on.
+///
+/// # Errors
+/// As [`close_on_signals`].
+pub fn close_on_signals_after(first: fn()) -> Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: no arguments.
@@ -41,7 +49,7 @@ pub fn close_on_signals() -> Result<()> {
         let reader = open_pipe()?;
         std::thread::Builder::new()
             .name("zklock-signals".to_owned())
-            .spawn(move || close_when_told(reader))?;
+            .spawn(move || close_when_told(reader, first))?;
         PROCESS.store(process, Ordering::Release);
     }
     for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -99,12 +107,13 @@ extern "C" fn on_signal(signal: i32) {
 }
 
 /// Waits for a signal; closes all clients, and has it do what it does by default.
-fn close_when_told(pipe: i32) {
+fn close_when_told(pipe: i32, first: fn()) {
     let mut byte = 0_u8;
     // SAFETY: one byte, into one byte. Again if another signal interrupts it.
     while unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) } != 1 {}
     let signal = i32::from(byte);
     tracing::info!(signal, "closing all clients: the process is told to end");
+    first();
     shutdown(LIMIT);
     // SAFETY: plain calls.
     unsafe {

@@ -84,6 +84,9 @@ impl Hosts {
     }
 
     fn split(text: &str) -> std::result::Result<Self, String> {
+        if let Some((_, address)) = text.split_once("://") {
+            return Err(format!("write HOST:PORT without a scheme, as in {address:?}"));
+        }
         let (servers, chroot) = match text.find('/') {
             Some(slash) => text.split_at(slash),
             None => (text, ""),
@@ -95,6 +98,13 @@ impl Hosts {
         if !chroot.is_empty() {
             check_path_within("the chroot", chroot, size_limits::CHROOT)
                 .map_err(|error| error.to_string())?;
+        }
+        let is_other_separator = |c: char| c == ';' || c.is_whitespace();
+        if servers.split(',').any(|server| server.trim().contains(is_other_separator)) {
+            let servers =
+                servers.split(|c| c == ',' || is_other_separator(c)).filter(|server| !server.is_empty());
+            let hosts = servers.collect::<Vec<_>>().join(",");
+            return Err(format!("separate servers with commas, as in {:?}", format!("{hosts}{chroot}")));
         }
         let servers = servers.split(',').map(str::trim).map(server);
         let servers = servers.collect::<std::result::Result<Vec<_>, _>>()?;
@@ -252,5 +262,22 @@ mod tests {
         );
         assert!(error("zk1:1/app, zk2").contains(r#"write "zk1:1,zk2/app""#));
         assert!(!error("zk1/a,zk2/b").contains("write"));
+    }
+
+    #[test]
+    fn what_is_written_as_elsewhere_is_shown_as_it_is_written_here() {
+        let error = |text| Hosts::parse(text).unwrap_err().to_string();
+        for (text, advice) in [
+            (
+                "zk://zk1:2181,zk2:2181/app",
+                r#"write HOST:PORT without a scheme, as in "zk1:2181,zk2:2181/app""#,
+            ),
+            ("zk1:2181 zk2:2181", r#"separate servers with commas, as in "zk1:2181,zk2:2181""#),
+            ("zk1; zk2/app", r#"separate servers with commas, as in "zk1,zk2/app""#),
+            ("zk1, zk2 zk3", r#"separate servers with commas, as in "zk1,zk2,zk3""#),
+        ] {
+            assert_eq!(error(text), format!("hosts: {advice}, in {text:?}"));
+        }
+        assert_eq!(Hosts::parse("zk1, zk2").unwrap().servers, "zk1:2181,zk2:2181");
     }
 }

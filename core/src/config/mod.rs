@@ -130,6 +130,25 @@ impl ClientOptions {
         Limits { max_frame: usize::try_from(self.max_frame).unwrap_or(usize::MAX) }
     }
 
+    /// Checks options that depend on each other.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an access control list of the creator's, who is nobody.
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_somebody = !self.credentials.is_empty()
+            || self.login.is_some()
+            || self.tls.as_deref().is_some_and(Tls::presents_a_certificate);
+        let lists = [("acl", Some(&self.acl)), ("parent_acl", self.parent_acl.as_deref())];
+        match lists.into_iter().find(|(_, list)| *list == Some(&Acl::Creator)) {
+            Some((argument, _)) if !is_somebody => {
+                let problem = "the list \"creator\" needs credentials (auth, sasl) or a client certificate (tls): \
+                               without them, the server knows no creator and refuses to create any node";
+                Err(Error::bad_argument(argument, problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Adds credentials to present to every server, on every connection: for the scheme `digest`, `user:password`. A
     /// server accepts any password of that scheme; a wrong one shows only when a node's access control list does not
     /// match.

@@ -21,6 +21,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tls {
     encryption: Encryption,
+    /// Whether it presents a certificate to servers.
+    presents: bool,
     /// Where it came from, if that was files.
     files: Option<TlsFiles>,
 }
@@ -65,7 +67,7 @@ impl Tls {
     /// feature `tls`.
     pub fn new(ca: &str) -> Result<Self> {
         let encryption = Encryption::from_pem(ca, None).map_err(|error| bad_tls(&error))?;
-        Ok(Self { encryption, files: None })
+        Ok(Self { encryption, presents: false, files: None })
     }
 
     /// The content of these files now, and later whenever a connection is made.
@@ -93,7 +95,12 @@ impl Tls {
     /// together.
     pub fn identity(self, certificate: &str, key: &str) -> Result<Self> {
         let encryption = self.encryption.with_identity(certificate, key);
-        Ok(Self { encryption: encryption.map_err(|error| bad_tls(&error))?, ..self })
+        Ok(Self { encryption: encryption.map_err(|error| bad_tls(&error))?, presents: true, ..self })
+    }
+
+    /// Whether it presents a certificate to servers.
+    pub(crate) fn presents_a_certificate(&self) -> bool {
+        self.presents
     }
 
     /// In the form of the transport.

@@ -104,6 +104,17 @@ pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
             ),
         ),
         (Refusal::NotAuthorized, _) => return not_authorized(path),
+        (Refusal::BesideKazoo(node), _) => {
+            return Error::bad_argument(
+                "path",
+                format_args!(
+                    "{path:?} cannot be used for this election: {node:?} is a contender of kazoo's, which does not see \
+                     candidates, and would lead at the same time; use another path, or on this one a lock with \
+                     naming=\"kazoo\" (in Python zklock.compat.kazoo.Lock)",
+                    node = node.as_str()
+                ),
+            );
+        }
         (Refusal::TooLarge(problem), _) => return too_large(path, &problem),
         (Refusal::Server(problem), _) => {
             (ErrorKind::ConnectionFailed, format!("the server refused to queue at {path:?}: {problem}"))

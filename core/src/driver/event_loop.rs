@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod bounds;
+mod drain;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::drain::Drain;
 use super::connection::{Connection, ConnectionEvent};
 use super::directory::Directory;
 use super::errors::{denied, unreachable};
@@ -62,6 +64,9 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
             driver.alarms();
         }
         driver.flush();
+        if driver.is_drained() {
+            break None;
+        }
         driver.directories.exchange(&mut shared);
     };
     driver.close(done, receiver).await;
@@ -89,6 +94,8 @@ struct Driver {
     /// The last connection on which the server was seen to throttle.
     throttled: u64,
     heartbeat: HeartbeatScheduler,
+    /// Whether the client is to close as soon as it holds nothing.
+    drain: Option<Drain>,
     /// Whether there has ever been a session: from then on connection loss only lengthens waits.
     was_connected: bool,
     /// Whether it was considered to warn of what others could read.
@@ -111,6 +118,7 @@ impl Driver {
             connecting: Vec::new(),
             throttled: u64::MAX,
             heartbeat: HeartbeatScheduler::default(),
+            drain: None,
             was_connected: false,
             warned: false,
         }
@@ -130,7 +138,11 @@ impl Driver {
                     let change = self.connection.handle(news);
                     self.on_connection_event(change);
                 }
-                Input::Revoked { directory, node } => self.directories.revoked(directory, node),
+                Input::Revoked { directory, node, version } => {
+                    if let Some(directory) = self.directories.get_mut(directory) {
+                        directory.revoked(node, version, &mut self.connection);
+                    }
+                }
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
@@ -138,6 +150,7 @@ impl Driver {
                 Input::Command(Command::Ask(inquiry)) => {
                     inquire(&mut self.connection, &self.options, inquiry);
                 }
+                Input::Command(Command::Drain { until, done }) => self.drain(until, done),
                 Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
             }
         }
@@ -213,6 +226,9 @@ impl Driver {
             Ok(EnterOutcome::Reentered(lease)) => return drop(attempt.reply.send(Ok(lease))),
             Err(error) => return drop(attempt.reply.send(Err(error))),
         }
+        if self.drain.is_some() && !drain::is_part_of_a_hold(&attempt) {
+            return drop(attempt.reply.send(Err(Error::client_draining())));
+        }
         self.start_connection();
         let (path, join) = (attempt.holds.place.full(), attempt.join);
         let id = self.directories.open(path, &self.connection, self.heartbeat.is_fresh());
@@ -287,7 +303,8 @@ impl Driver {
                 self.status.set(ClientState::Suspended);
             }
             ConnectionEvent::Reconnected => {
-                tracing::info!(session = %self.session(), "connected again");
+                let server = self.connection.server().unwrap_or_default();
+                tracing::info!(session = %self.session(), %server, "connected again");
                 self.status.recorder.reconnected();
                 self.connected();
             }
@@ -368,6 +385,8 @@ impl Driver {
                         directory.expire(&node, LossReason::HeldTooLong);
                     }
                 }
+                // After the alarms it is asked whether the time is up.
+                Alarm::Drained => {}
                 Alarm::Beat => self.heartbeat.beat_now(&mut self.timers),
                 Alarm::Surrender => self.heartbeat.may_surrender(),
                 Alarm::TermEnd => self.heartbeat.term_may_have_ended(),
@@ -444,9 +463,10 @@ impl Driver {
         self.directories.lose_all(LossReason::ClientClosed);
         self.fail_all(&Error::client_closed());
         // Commands that came too late are dropped, which tells their senders; but other closers wait for this close.
-        let mut waiting: Vec<_> = done.into_iter().collect();
+        let mut waiting = self.drain.take().map(Drain::closers).unwrap_or_default();
+        waiting.extend(done);
         while let Ok(input) = receiver.try_recv() {
-            if let Input::Command(Command::Close { done: Some(done) }) = input {
+            if let Input::Command(Command::Close { done: Some(done) } | Command::Drain { done, .. }) = input {
                 waiting.push(done);
             }
         }

@@ -31,6 +31,8 @@ pub(super) enum Alarm {
     LongHold(DirectoryId, NodeName),
     /// The hold through this node has lasted for as long as it may.
     HeldTooLong(DirectoryId, NodeName),
+    /// A client that was to close when it holds nothing any more closes now.
+    Drained,
     /// The heartbeat is due.
     Beat,
     /// The session's term has ended, unless it was extended.

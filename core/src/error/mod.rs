@@ -113,7 +113,8 @@ impl fmt::Display for ErrorKind {
 /// ```
 ///
 /// Beside the message it has what a program may act upon: [`servers`](Self::servers), [`blockers`](Self::blockers),
-/// [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason). Its [`source`](StdError::source) is what happened at the servers, a
+/// [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason),
+/// [`failed_operation`](Self::failed_operation). Its [`source`](StdError::source) is what happened at the servers, a
 /// [`ServerReport`] if there is only one, or what the system said.
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -130,6 +131,7 @@ enum Details {
     Servers(Servers),
     TimedOut(TimedOut),
     Lost(LossReason),
+    Operation(Arc<FailedOperation>),
     Cause(Arc<dyn StdError + Send + Sync>),
 }
 
@@ -139,6 +141,25 @@ struct TimedOut {
     reason: TimeoutReason,
     servers: Option<Servers>,
     blockers: Option<Arc<Blockers>>,
+}
+
+/// The operation of a transaction that cannot be carried out: see [`Error::failed_operation`].
+///
+/// ```no_run
+/// # async fn example(lease: &zklock::Lease) {
+/// let outcome = lease.transaction().create("/a", b"").delete("/b", None).commit().await;
+/// if let Some(failed) = outcome.as_ref().err().and_then(|error| error.failed_operation()) {
+///     println!("number {} at {}", failed.index, failed.path);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FailedOperation {
+    /// Its place in the transaction, from 0.
+    pub index: usize,
+    /// Its path, as given.
+    pub path: String,
 }
 
 /// The result of every operation.
@@ -215,6 +236,15 @@ impl Error {
         Self { details: Details::Lost(reason), ..Self::new(ErrorKind::LockLost, message) }
     }
 
+    /// The error of a transaction of which this operation cannot be carried out.
+    pub(crate) fn operation_failed(index: usize, path: &str, message: impl Into<Cow<'static, str>>) -> Self {
+        let failed = FailedOperation { index, path: path.to_owned() };
+        Self {
+            details: Details::Operation(Arc::new(failed)),
+            ..Self::new(ErrorKind::TransactionFailed, message)
+        }
+    }
+
     /// The same error, because of another.
     pub(crate) fn because(self, cause: impl StdError + Send + Sync + 'static) -> Self {
         Self { details: Details::Cause(Arc::new(cause)), ..self }
@@ -227,6 +257,12 @@ impl Error {
 
     pub(crate) fn client_closed() -> Self {
         Self::new(ErrorKind::ClientClosed, "the client has been closed; create a new one")
+    }
+
+    pub(crate) fn client_draining() -> Self {
+        let message =
+            "the client is about to close: it takes no new locks, and waits for those that it holds";
+        Self::new(ErrorKind::ClientClosed, message)
     }
 
     /// A write was sent, and no answer came.
@@ -309,6 +345,15 @@ impl Error {
     pub fn loss_reason(&self) -> Option<LossReason> {
         match self.details {
             Details::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Of a [`TransactionFailed`](ErrorKind::TransactionFailed): the operation that cannot be carried out.
+    #[must_use]
+    pub fn failed_operation(&self) -> Option<&FailedOperation> {
+        match &self.details {
+            Details::Operation(failed) => Some(failed),
             _ => None,
         }
     }

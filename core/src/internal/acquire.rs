@@ -4,11 +4,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::config::timeout::Timeout;
+use crate::error::escape::Escaped;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
+use crate::lease::lease_set::Leases;
 use crate::lease::owner::Owner;
 use crate::lock::Acquiring;
 use crate::lock::any::AnyLock;
+use crate::lock::election::Election;
+use crate::lock::semaphore::Semaphore;
 
 /// An acquire that was asked for.
 pub enum Requested {
@@ -53,9 +57,31 @@ pub fn request(lock: &AnyLock, owner: Owner, timeout: Timeout) -> Result<Request
         },
         AnyLock::Semaphore(semaphore) => {
             let semaphore = Arc::clone(semaphore);
-            Requested::Pending(Box::pin(async move { semaphore.acquire_with(timeout).await }))
+            Requested::Pending(Box::pin(async move {
+                let leases = semaphore.acquire_for(owner, 1, timeout).await?;
+                leases.into_iter().next().ok_or_else(Error::client_closed)
+            }))
         }
     })
+}
+
+/// Acquires several permits, for a caller that [`dump_with_callers`](super::dump_with_callers) names.
+///
+/// # Errors
+/// As [`Semaphore::acquire_many`].
+pub async fn acquire_permits(
+    semaphore: &Semaphore,
+    caller: Owner,
+    count: u32,
+    timeout: Timeout,
+) -> Result<Leases> {
+    semaphore.acquire_for(caller, count, timeout).await
+}
+
+/// The owner that campaigns for an election, whoever calls.
+#[must_use]
+pub fn candidate(election: &Election) -> Owner {
+    election.owner()
 }
 
 /// One level more for an owner that holds the lock, and without a future: for scopes within scopes. `None` for an owner
@@ -74,6 +100,14 @@ pub fn reenter(lock: &AnyLock, owner: Owner) -> Result<Option<Lease>> {
 /// languages in which a program may still ask it for what it was.
 pub fn remains(lease: &Lease) -> Lease {
     lease.remains()
+}
+
+/// Tells the log that an acquire waits for a lease that its own caller holds. `message`: why it is not entered again, and
+/// how to do that, in the binding's language.
+pub fn warn_of_wait_for_oneself(lease: &Lease, message: &'static str) {
+    let (path, node) = (lease.path(), lease.node());
+    let (path, node) = (Escaped(path), Escaped(&node));
+    tracing::warn!(%path, %node, "{message}");
 }
 
 fn first<T>(all: impl IntoIterator<Item = T>, is: impl Fn(&T) -> Result<bool>) -> Result<Option<T>> {

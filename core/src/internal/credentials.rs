@@ -46,6 +46,7 @@ impl Identity {
         if let Some(tls) = self.tls {
             options = options.tls(tls);
         }
+        options.check()?;
         Ok(options)
     }
 }
@@ -133,6 +134,19 @@ mod tests {
         assert_eq!(argument(Identity { acl, ..Identity::default() }).as_deref(), Some("acl"));
         let parent_acl = Some("everybody".to_owned());
         assert_eq!(argument(Identity { parent_acl, ..Identity::default() }).as_deref(), Some("parent_acl"));
+        for (argument, identity) in [
+            ("acl", Identity { acl: Some("creator".to_owned()), ..Identity::default() }),
+            ("parent_acl", Identity { parent_acl: Some("creator".to_owned()), ..Identity::default() }),
+        ] {
+            let error = apply(identity).unwrap_err();
+            assert_eq!(error.argument(), Some(argument));
+            assert!(
+                error.to_string().contains("needs credentials (auth, sasl) or a client certificate (tls)"),
+                "{error}"
+            );
+        }
+        let sasl = Some(("app".to_owned(), "secret".to_owned()));
+        apply(Identity { acl: Some("creator".to_owned()), sasl, ..Identity::default() }).unwrap();
         let tls = TlsParts::new("no certificate".to_owned(), None, None).unwrap().tls();
         assert_eq!(tls.unwrap_err().argument(), Some("tls"));
     }

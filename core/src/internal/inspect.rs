@@ -1,21 +1,27 @@
 //! Looks at nodes, for those that show many locks: one request each, whatever there is to see.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::client::Client;
+use crate::config::ClientOptions;
 use crate::driver::mailbox::Query;
 use crate::driver::mailbox::replies::{Listing, NodeContent};
 use crate::error::Result;
+use crate::lease::Lease;
 use crate::queue::contender::ContenderInfo;
 
-/// Lists the node at `path`, an absolute path below the client's chroot; `None` if there is no node. One request.
+/// Lists the node at `path`, an absolute path below the client's chroot, or `/`; `None` if there is no node. One request.
 ///
 /// Cancel safe: nothing is left behind.
 ///
 /// # Errors
 /// As [`Client::get`].
 pub async fn list(client: &Client, path: &str) -> Result<Option<Listing>> {
-    let node = client.full(path)?;
+    let node = client.full_or_root(path)?;
     client.ask_again(path, |reply| Query::List { node: Arc::clone(&node), reply }).await
 }
 
@@ -30,20 +36,45 @@ pub async fn look(client: &Client, path: &str) -> Result<Option<NodeContent>> {
     client.ask_again(path, |reply| Query::Look { node: Arc::clone(&node), reply }).await
 }
 
+/// Asks a server, given as `HOST:PORT`, with one of ZooKeeper's four-letter words; encrypted if the client's connections
+/// are. The answer is empty if the server closes the connection without one. On a runtime of the caller's, with I/O.
+///
+/// Cancel safe: the connection is closed.
+///
+/// # Errors
+/// Those of the connection; `TimedOut` if there is no answer within `limit`.
+pub async fn four_letter_word(
+    options: &ClientOptions,
+    server: &str,
+    word: &str,
+    limit: Duration,
+) -> io::Result<String> {
+    let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port = port.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "no port"))?;
+    let encryption = options.tls.as_deref().map(|tls| tls.encryption().clone());
+    let asked = zklock_transport::four_letter_word(encryption, host, port, word);
+    timeout(limit, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// The reason why a client's session is not proven, as far as it is known: the server that does not answer, or the result of
+/// the last attempt at each.
+#[must_use]
+pub fn why_unproven(client: &Client) -> String {
+    match client.health().server {
+        Some(server) => format!("{server}: no answer"),
+        None => client.mailbox().status.servers(&client.address().servers).to_string(),
+    }
+}
+
+/// How long ago the last proof of a lease's session was sent, also after that session has ended; `None` before the first.
+#[must_use]
+pub fn last_proof(lease: &Lease) -> Option<Duration> {
+    lease.term().proof_age()
+}
+
 /// A contender of zklock's, in the words of its own data.
 #[must_use]
 pub fn about(data: &[u8]) -> Option<ContenderInfo> {
     ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
-}
-
-/// The names of the children of the node at `path`, an absolute path below the client's chroot; none if there is no
-/// node. One round trip.
-///
-/// Cancel safe: nothing is left behind.
-///
-/// # Errors
-/// As [`Client::get`].
-pub async fn children(client: &Client, path: &str) -> Result<Vec<String>> {
-    let node = client.full(path)?;
-    client.ask_again(path, |reply| Query::Children { node: Arc::clone(&node), reply }).await
 }

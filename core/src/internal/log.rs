@@ -107,7 +107,7 @@ impl fmt::Display for Value {
 }
 
 /// The fields that say how long something took. `tracing` has no such type, only the text of a `Duration`.
-const TIMES: [&str; 2] = ["waited", "lasted"];
+const TIMES: [&str; 3] = ["waited", "lasted", "last_proof"];
 
 /// What the text of a `Duration` says, as `{:?}` writes it.
 fn parse_time(text: &str) -> Option<Duration> {
@@ -255,28 +255,34 @@ impl Hub {
 /// session's password.
 struct Emitter;
 
-fn is_carried(metadata: &Metadata<'_>) -> bool {
+/// The level at which an event is carried; `None` if it is not. The client crate warns of each attempt to connect, many
+/// times a second during an outage. Our own events tell of the outage once, so its warnings are details.
+fn carried_level(metadata: &Metadata<'_>) -> Option<LogLevel> {
     let is_of = |name: &str| {
         metadata.target().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
-    metadata.is_event()
-        && (is_of("zklock") || (is_of("zookeeper_client") && *metadata.level() <= tracing::Level::WARN))
+    match LogLevel::from(*metadata.level()) {
+        _ if !metadata.is_event() => None,
+        level if is_of("zklock") => Some(level),
+        level if is_of("zookeeper_client") && level <= LogLevel::Warn => Some(LogLevel::Debug),
+        _ => None,
+    }
 }
 
 impl Subscriber for Emitter {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if is_carried(metadata) { Interest::sometimes() } else { Interest::never() }
+        if carried_level(metadata).is_some() { Interest::sometimes() } else { Interest::never() }
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        LogLevel::from(*metadata.level()) as u8 <= HIGHEST.load(Ordering::Relaxed) && is_carried(metadata)
+        carried_level(metadata).is_some_and(|level| level as u8 <= HIGHEST.load(Ordering::Relaxed))
     }
 
     fn event(&self, event: &Event<'_>) {
-        let Some(hub) = HUB.get() else { return };
         let metadata = event.metadata();
+        let (Some(hub), Some(level)) = (HUB.get(), carried_level(metadata)) else { return };
         let mut record = Record {
-            level: (*metadata.level()).into(),
+            level,
             target: metadata.target(),
             file: metadata.file().unwrap_or_default(),
             line: metadata.line().unwrap_or_default(),
@@ -382,9 +388,10 @@ mod tests {
 
         tracing::info!("not wanted");
         tracing::warn!(target: "somebody_else", "not ours");
-        tracing::warn!(target: "zookeeper_client::session", "carried");
+        tracing::warn!(target: "zookeeper_client::session", "a detail");
         let waited = Duration::from_micros(1_234_567);
         tracing::warn!(path = "/a", number = 5, ?waited, contended = true, "wanted");
+        listener.set_level(Some(LogLevel::Debug));
         tracing::warn!(target: "zookeeper_client::session", said = "a\nb", host = %"c\u{202e}d", "{}", "\u{1b}[31m");
         let Backlog { records, dropped } = listener.take();
         let told: Vec<_> = records.iter().map(ToString::to_string).collect();
@@ -392,7 +399,7 @@ mod tests {
         assert_eq!(
             (told.as_slice(), dropped),
             (
-                ["carried", "wanted path=/a number=5 waited=1.234567s contended=true", escaped]
+                ["wanted path=/a number=5 waited=1.234567s contended=true", escaped]
                     .map(str::to_owned)
                     .as_slice(),
                 0
@@ -404,7 +411,11 @@ mod tests {
             ("waited", Value::Time(waited)),
             ("contended", Value::Flag(true)),
         ];
-        assert_eq!(records[1].fields, fields);
+        assert_eq!(records[0].fields, fields);
+        assert_eq!(
+            records.iter().map(|record| record.level).collect::<Vec<_>>(),
+            [LogLevel::Warn, LogLevel::Debug]
+        );
         assert_eq!(woken.load(Ordering::Relaxed), 1);
         assert!(other.take().records.is_empty());
 

@@ -20,7 +20,9 @@ mod scope_match;
 mod test_support;
 mod transaction_builder;
 
-pub use self::acquire::{Requested, owners, reenter, remains, request};
+pub use self::acquire::{
+    Requested, acquire_permits, candidate, owners, reenter, remains, request, warn_of_wait_for_oneself,
+};
 pub use self::acquired::{Acquired, Released};
 pub use self::acquired_stack::{AcquiredStack, Exited, SuspendedLevel};
 pub use self::arguments::parse_version;
@@ -31,15 +33,17 @@ pub use self::client_handle::close_all;
 pub use self::client_handle::{ClientHandle, shown_hosts};
 pub use self::credentials::{Identity, TlsParts};
 pub use self::forgotten::{Forgotten, collectable, collectable_all, on_forgotten, pin};
-pub use self::inspect::children;
-pub use self::inspect::{about, list, look};
+pub use self::inspect::{about, four_letter_word, last_proof, list, look, why_unproven};
 pub use self::operation::{Operation, begin};
-pub use self::scope::{BodyOutcome, ScopeExit, leave, loss_to_raise};
+pub use self::scope::{BodyOutcome, ScopeError, ScopeExit, leave, scope_error};
 pub use self::scope_match::{Exit, Frame, Site};
 pub use self::transaction_builder::TransactionBuilder;
+pub use crate::client::dump::dump_with_callers;
+pub use crate::client::signals::close_on_signals_after;
 pub use crate::driver::mailbox::replies::{Listing, NodeContent};
 pub use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind};
+pub use crate::lock::election::run::Rounds;
 pub use crate::runtime::block_signals;
 pub use crate::runtime::fork::{ForkGuard, PerProcess};
 

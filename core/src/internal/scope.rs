@@ -1,4 +1,4 @@
-//! How a scope ends that held a lock: with what its body raised, or with the loss of the lock.
+//! How a scope ends that held a lock: with the error of its body, or with the loss of the lock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -12,19 +12,34 @@ use crate::error::Error;
 pub enum BodyOutcome {
     /// Nothing.
     Nothing,
-    /// An ordinary error, or a cancellation that the loss itself caused.
-    Error,
+    /// The cancellation with which the loss ended the body: an error that the loss caused.
+    Cancelled,
     /// A loss: the body has noticed it.
     Loss,
-    /// Something that ends a thread, a task or a generator, and must not be replaced.
-    Exit,
+    /// Anything else.
+    Error,
 }
 
-/// The loss that the end of a scope raises, caused by what the body raised. If it is none, the scope ends as its
-/// body did.
+/// The error that a scope ends with.
+#[derive(Debug)]
+pub enum ScopeError {
+    /// That of the body, if it raised one.
+    OfBody,
+    /// The loss of the lock, caused by the body's cancellation if there was one.
+    Loss(Error),
+    /// That of the body, to which the loss is attached.
+    OfBodyWithLoss(Error),
+}
+
+/// Decides which error a scope ends with. The loss replaces nothing but a cancellation that it caused: the body's own
+/// error tells what failed, and callers handle it by its type.
 #[must_use]
-pub fn loss_to_raise(loss: Option<Error>, raised: BodyOutcome) -> Option<Error> {
-    loss.filter(|_| matches!(raised, BodyOutcome::Nothing | BodyOutcome::Error))
+pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
+    match (loss, raised) {
+        (None, _) | (_, BodyOutcome::Loss) => ScopeError::OfBody,
+        (Some(loss), BodyOutcome::Nothing | BodyOutcome::Cancelled) => ScopeError::Loss(loss),
+        (Some(loss), BodyOutcome::Error) => ScopeError::OfBodyWithLoss(loss),
+    }
 }
 
 /// What is left to do at the end of a scope.
@@ -96,17 +111,24 @@ mod tests {
         assert!(matches!(leave(&unharmed), ScopeExit::All), "a second time");
     }
 
+    const OUTCOMES: [BodyOutcome; 4] =
+        [BodyOutcome::Nothing, BodyOutcome::Cancelled, BodyOutcome::Loss, BodyOutcome::Error];
+
     #[test]
-    fn a_loss_is_raised_but_not_twice_and_not_instead_of_an_exit() {
-        let raises = |raised| loss_to_raise(Some(Error::new(ErrorKind::LockLost, "lost")), raised).is_some();
-        let all = [BodyOutcome::Nothing, BodyOutcome::Error, BodyOutcome::Loss, BodyOutcome::Exit];
-        assert_eq!(all.map(raises), [true, true, false, false]);
+    fn a_loss_replaces_only_the_cancellation_that_it_caused() {
+        let ends = |raised| match scope_error(Some(Error::new(ErrorKind::LockLost, "lost")), raised) {
+            ScopeError::OfBody => "body",
+            ScopeError::Loss(loss) if loss.kind() == ErrorKind::LockLost => "loss",
+            ScopeError::OfBodyWithLoss(loss) if loss.kind() == ErrorKind::LockLost => "body with loss",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(OUTCOMES.map(ends), ["loss", "loss", "body", "body with loss"]);
     }
 
     #[test]
     fn without_a_loss_the_scope_ends_as_its_body() {
-        for raised in [BodyOutcome::Nothing, BodyOutcome::Error, BodyOutcome::Loss, BodyOutcome::Exit] {
-            assert!(loss_to_raise(None, raised).is_none());
+        for raised in OUTCOMES {
+            assert!(matches!(scope_error(None, raised), ScopeError::OfBody));
         }
     }
 }

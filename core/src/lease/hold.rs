@@ -64,6 +64,8 @@ pub(crate) trait Report: Send + Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: Owner,
+    /// Who asked for it: the owner itself, or, without re-entry, the flow of control that the owner was made for.
+    pub(crate) caller: Owner,
     pub(crate) kind: Kind,
     /// When its caller began to wait; `None` for a claim that does not count as a hold.
     pub(crate) since: Option<Instant>,
@@ -77,7 +79,7 @@ impl AcquireRequest {
     /// Of a caller that has waited like this; `None` for a claim that does not count as a hold.
     pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
-        Self { owner, kind, since: wait.map(|wait| wait.since), contended, max_hold: None }
+        Self { owner, caller: owner, kind, since: wait.map(|wait| wait.since), contended, max_hold: None }
     }
 
     /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
@@ -264,6 +266,7 @@ impl HoldTable {
         Some(HoldReport {
             path: self.place.path().to_owned(),
             mode: hold.claim.kind.into(),
+            caller: hold.claim.caller,
             label: None,
             node: format!("{}/{}", self.place.directory(), node.as_str()),
             fencing_token: hold.grant.fencing_token,
@@ -438,7 +441,11 @@ impl Hold {
             state.holds().then_some(LeaseState::Lost(reason))
         });
         match (lost, accident) {
-            (true, true) => tracing::warn!(%path, %node, %reason, "lock lost"),
+            (true, true) => {
+                let (token, lasted) = (self.grant.fencing_token.to_string(), self.lasted());
+                let last_proof = self.grant.term.proof_age().unwrap_or_default();
+                tracing::warn!(%path, %node, %reason, %token, ?lasted, ?last_proof, "lock lost");
+            }
             (true, false) => tracing::debug!(%path, %node, %reason, "lock lost"),
             (false, _) => {}
         }

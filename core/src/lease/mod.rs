@@ -35,6 +35,7 @@ use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::mode::LockMode;
 use crate::queue::{Intent, Kind};
+use crate::session::term::Term;
 
 pub use self::forgotten::{Forgotten, on_forgotten};
 
@@ -234,6 +235,11 @@ impl Lease {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
+    }
+
+    /// The term of its session.
+    pub(crate) fn term(&self) -> &Term {
+        &self.hold.grant.term
     }
 
     /// Succeeds while the lock is held, that is while its term runs. Sends nothing.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::mode::LockMode;
+use super::owner::Owner;
 use super::state::LeaseState;
 use crate::error::server_report::Servers;
 use crate::runtime::clock::BootInstant;
@@ -34,6 +35,8 @@ pub struct WaitReport {
     /// The full path of the node that it waits for: the nearest before it that it cannot hold together with. `None` if
     /// none is known; and for a permit, which waits for any of those that hold one.
     pub behind: Option<String>,
+    /// Who asked for it.
+    pub(crate) caller: Owner,
 }
 
 /// A hold.
@@ -69,6 +72,8 @@ pub struct HoldReport {
     pub state: LeaseState,
     /// For how long no one else can get the lock, unless it is broken.
     pub remaining: Duration,
+    /// Who asked for it.
+    pub(crate) caller: Owner,
 }
 
 /// What a driver shows of its queues while it waits for something to happen.

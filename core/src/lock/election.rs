@@ -1,5 +1,7 @@
 //! Leader election: an exclusive lock whose holder is called the leader, in the layout of Curator's `LeaderLatch`.
 
+pub(crate) mod run;
+
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -85,6 +87,10 @@ impl Election {
         Ok(Self { lock, owner: Owner::new(), id })
     }
 
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
     /// The path of the election, as given.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -106,7 +112,8 @@ impl Election {
     /// Cancel safe: dropping the future withdraws the candidate; a leadership that races it is resigned.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`Lock::acquire`]; [`BadArgument`](crate::ErrorKind::BadArgument) where a contender on kazoo stands: its
+    /// election does not see candidates, and would lead at the same time.
     pub async fn campaign(&self) -> Result<Leadership> {
         self.campaign_with(Timeout::Forever).await
     }

@@ -27,7 +27,7 @@ use crate::config::lock_path::{LockOrder, LockPath};
 use crate::config::timeout::{Deadline, Timeout};
 use crate::driver::mailbox::{AcquireAttempt, Command, Query, Reply};
 use crate::error::{Error, ErrorKind, Result};
-use crate::lease::hold::HoldTable;
+use crate::lease::hold::{AcquireRequest, HoldTable};
 use crate::lease::owner::Owner;
 use crate::lease::{EnterOutcome, Lease};
 use crate::lock::options::LockSettings;
@@ -172,7 +172,7 @@ impl Lock {
             EnterOutcome::Queues(intent) => intent,
         };
         // Only the wait takes room in this future, which is moved to where it is awaited.
-        let pending = self.queue_up(owner, self.0.kind, intent, timeout, WaitTimer::begin())?;
+        let pending = self.queue_up((owner, owner), self.0.kind, intent, timeout, WaitTimer::begin())?;
         pending.await
     }
 
@@ -183,14 +183,20 @@ impl Lock {
             EnterOutcome::Queues(intent) => {
                 // A re-entry does not pay for reading the clock.
                 let wait = WaitTimer::begin();
-                Acquiring::Pending(self.queue_up(owner, self.0.kind, intent, timeout, wait)?)
+                Acquiring::Pending(self.queue_up((owner, owner), self.0.kind, intent, timeout, wait)?)
             }
         })
     }
 
     /// Asks for the lock as a contender of this kind, whose owner holds nothing, for a caller that has waited like that.
-    pub(crate) fn request_as(&self, kind: Kind, timeout: Timeout, wait: WaitTimer) -> Result<PendingAcquire> {
-        self.queue_up(Owner::new(), kind, timeout.intent(), timeout, wait)
+    pub(crate) fn request_as(
+        &self,
+        caller: Owner,
+        kind: Kind,
+        timeout: Timeout,
+        wait: WaitTimer,
+    ) -> Result<PendingAcquire> {
+        self.queue_up((Owner::new(), caller), kind, timeout.intent(), timeout, wait)
     }
 
     /// One level more for `owner` if it holds the lock.
@@ -215,7 +221,7 @@ impl Lock {
     /// Sends the request to the driver.
     fn queue_up(
         &self,
-        owner: Owner,
+        (owner, caller): (Owner, Owner),
         kind: Kind,
         intent: Intent,
         timeout: Timeout,
@@ -229,7 +235,7 @@ impl Lock {
         client.send(Command::Join(AcquireAttempt {
             join,
             holds: Arc::clone(&resolved.holds),
-            claim: self.0.settings.request(owner, kind, wait),
+            claim: AcquireRequest { caller, ..self.0.settings.request(owner, kind, wait) },
             intent,
             asked: wait.since,
             label: self.0.settings.label.clone(),

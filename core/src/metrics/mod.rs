@@ -118,7 +118,7 @@ pub enum RequestKind {
     Revoke,
     /// Writes of the application, on condition that a lock is held.
     Transaction,
-    /// Sets a shared count.
+    /// Sets a shared count, or the data of a node that a revocation has written over.
     Write,
 }
 

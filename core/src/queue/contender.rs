@@ -69,6 +69,8 @@ pub struct ContenderInfo {
     pub since: u64,
     /// For a semaphore whose number of permits is fixed: that number.
     pub permits: Option<u32>,
+    /// Whether it was asked to give up the lock while it held it, and has been told.
+    pub revoked: bool,
 }
 
 impl Contender {
@@ -142,7 +144,15 @@ impl ContenderInfo {
             label: data.get("label")?.as_str().map(str::to_owned),
             since: data.get("since")?.as_u64()?,
             permits: stated_permits(data),
+            revoked: data.get("revoked").and_then(Value::as_bool).unwrap_or_default(),
         })
+    }
+
+    /// The data of a node of ours, and that its owner was asked to give up the lock; `None` if the data is no object.
+    pub(crate) fn revoked_data(data: &[u8]) -> Option<Vec<u8>> {
+        let mut data: Value = serde_json::from_slice(data).ok()?;
+        data.as_object_mut()?.insert("revoked".to_owned(), true.into());
+        serde_json::to_vec(&data).ok()
     }
 }
 
@@ -183,7 +193,11 @@ mod tests {
             label: None,
             since: 1,
             permits: None,
+            revoked: false,
         };
+        let revoked = ContenderInfo::revoked_data(ours).expect("an object");
+        assert_eq!(parse(&revoked), Some(ContenderInfo { revoked: true, ..about.clone() }));
+        assert_eq!(ContenderInfo::revoked_data(b""), None);
         assert_eq!(parse(ours), Some(about.clone()));
         let semaphore = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1,"permits":3}"#;
         assert_eq!(parse(semaphore), Some(ContenderInfo { permits: Some(3), ..about }));

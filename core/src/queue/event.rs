@@ -69,6 +69,9 @@ pub enum Refusal {
     SequenceExhausted,
     /// The access control lists do not permit it.
     NotAuthorized,
+    /// A candidate of an election stands beside this node, which is named as kazoo's locks name theirs: kazoo does not see
+    /// candidates, and would lead at the same time.
+    BesideKazoo(NodeName),
     /// The directory is too large to list; says how large.
     TooLarge(String),
     /// The server refuses for another reason.

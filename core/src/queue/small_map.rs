@@ -95,6 +95,17 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&K, &mut V) -> bool) {
+        match self {
+            Self::Few(few) => {
+                if few.as_mut().is_some_and(|(key, value)| !stays(key, value)) {
+                    *few = None;
+                }
+            }
+            Self::Many(all) => all.retain(stays),
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -233,10 +244,7 @@ impl<K: Ord> SmallSet<K> {
     }
 
     pub(crate) fn retain(&mut self, mut stays: impl FnMut(&K) -> bool) {
-        match &mut self.0 {
-            SmallMap::Few(one) => drop(one.take_if(|(key, ())| !stays(key))),
-            SmallMap::Many(all) => all.retain(|key, ()| stays(key)),
-        }
+        self.0.retain(|key, ()| stays(key));
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &K> {

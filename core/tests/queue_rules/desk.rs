@@ -37,7 +37,17 @@ impl Desk {
 
     /// A contender joins, and its listing shows these children and its own. Its node, and what follows.
     pub(crate) fn place(&mut self, join: JoinId, sequence: u32, others: &[String]) -> (String, Vec<Action>) {
-        let sent = self.tell([waits(join)]);
+        self.place_as(waits(join), sequence, others)
+    }
+
+    /// The same of a contender of any kind.
+    pub(crate) fn place_as(
+        &mut self,
+        join: Event,
+        sequence: u32,
+        others: &[String],
+    ) -> (String, Vec<Action>) {
+        let sent = self.tell([join]);
         let node = format!("{}{sequence:010}", create(&sent).1);
         let listed = listed(list(&sent).0, others.iter().chain([&node]));
         let actions = self.tell([created(create(&sent).0, &node), listed]);
@@ -74,6 +84,11 @@ pub(crate) fn waits(join: JoinId) -> Event {
 
 pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
+}
+
+/// A candidate of an election.
+pub(crate) fn campaigns(join: JoinId) -> Event {
+    Event::Join(join, Naming::Curator, Kind::Lead, Intent::Wait)
 }
 
 pub(crate) fn release(node: &str) -> Event {

@@ -1,8 +1,14 @@
 //! Names, and which children count (rules 1 and 2).
 
-use zklock::queue::{Action, Event, Outcome, Refusal};
+use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal};
 
-use super::desk::{A, Desk, create, created, deleted, grants, list, listed, other, refusals, waits, watched};
+use super::desk::{
+    A, B, Desk, campaigns, create, created, deleted, grants, list, listed, name, other, refusals, waits,
+    watched,
+};
+
+/// A node as kazoo's locks and elections name theirs.
+const KAZOOS: &str = "6cf7b2c1a3d04a5f8f5c1f4e6f2a9b10__lock__0000000002";
 
 #[test]
 fn rule_01_a_uuid_is_kept_over_retries_within_a_session() {
@@ -74,4 +80,55 @@ fn rule_02_a_counter_that_has_wrapped_is_refused_though_our_number_looks_low() {
     let (node, actions) = desk.place(A, 3, &[wrapped]);
     assert_eq!(refusals(&actions), [(A, Refusal::SequenceExhausted)]);
     assert_eq!(deleted(&actions), [node]);
+}
+
+#[test]
+fn rule_02_a_candidate_beside_kazoo_is_refused_and_its_node_deleted() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.place_as(campaigns(A), 3, &[KAZOOS.to_owned()]);
+    assert_eq!(refusals(&actions), [(A, Refusal::BesideKazoo(name(KAZOOS)))]);
+    assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
+}
+
+#[test]
+fn rule_02_a_candidate_that_waits_is_refused_when_kazoo_comes_behind_it() {
+    let mut desk = Desk::new(1);
+    let latch = other(1).replace("-lock-", "-latch-");
+    let (node, actions) = desk.place_as(campaigns(A), 3, std::slice::from_ref(&latch));
+    assert_eq!((refusals(&actions), watched(&actions).len()), (vec![], 2));
+    let look = desk.reconnect();
+    let behind = KAZOOS.replace("0000000002", "0000000004");
+    let actions = desk.tell([listed(list(&look).0, [&latch, &node, &behind])]);
+    assert_eq!(refusals(&actions), [(A, Refusal::BesideKazoo(name(&behind)))]);
+    assert_eq!(deleted(&actions), [node]);
+}
+
+#[test]
+fn rule_02_a_leader_and_a_lock_stay_when_kazoo_comes() {
+    let mut desk = Desk::new(1);
+    let (node, actions) = desk.place_as(campaigns(A), 1, &[]);
+    assert_eq!(grants(&actions), [A]);
+    let kazoos = KAZOOS.to_owned();
+    let look = desk.reconnect();
+    let actions = desk.tell(look.iter().map(|_| listed(list(&look).0, [&node, &kazoos])));
+    assert_eq!((refusals(&actions), deleted(&actions)), (vec![], vec![]));
+
+    let mut desk = Desk::new(1);
+    let (_, actions) = desk.place(B, 3, &[kazoos]);
+    assert_eq!((refusals(&actions), deleted(&actions)), (vec![], vec![]));
+}
+
+/// A lock of this library under kazoo's names excludes a candidate on its path, and the candidate it.
+#[test]
+fn rule_02_a_node_of_the_same_session_under_kazoos_names_is_no_contender_on_kazoo() {
+    let mut desk = Desk::new(1);
+    let lock = desk.tell([Event::Join(B, Naming::Kazoo, Kind::Exclusive, Intent::Wait)]);
+    // Its create is under way, and a listing shows its node.
+    let own = format!("{}0000000002", create(&lock).1);
+    desk.tell([listed(list(&lock).0, [])]);
+    let candidate = desk.tell([campaigns(A)]);
+    let node = format!("{}0000000003", create(&candidate).1);
+    let actions =
+        desk.tell([created(create(&candidate).0, &node), listed(list(&candidate).0, [&own, &node])]);
+    assert_eq!((refusals(&actions), grants(&actions)), (vec![], vec![]));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{Election, Timeout};
+use zklock::{Election, ErrorKind, Mutex, Timeout};
 
 use super::proxy::op;
 use super::{behind_proxy, client, hold, run, server};
@@ -39,6 +39,33 @@ fn candidates_lead_in_turn_and_who_observes_is_told_of_each() {
         assert!(leader.fencing_token() > leading.fencing_token());
         drop(leader);
         assert_eq!(leaders.next().await.expect("news"), None);
+    });
+}
+
+#[test]
+fn a_candidate_beside_a_contender_on_kazoo_is_told_why_it_cannot_campaign() {
+    run(async {
+        let server = server().await;
+        let (operator, candidate) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let gate = hold(&operator, "/gate").await;
+        let kazoos = "/e/6cf7b2c1a3d04a5f8f5c1f4e6f2a9b10__lock__0000000000";
+        gate.transaction().create("/e", b"").create(kazoos, b"").commit().await.expect("a contender");
+        let election = Election::new(&candidate, "/e").expect("a path");
+        for timeout in [Timeout::Forever, Timeout::Try] {
+            let refused = election.campaign_with(timeout).await.expect_err("kazoo is there");
+            let message = refused.to_string();
+            assert_eq!(
+                (refused.kind(), refused.argument()),
+                (ErrorKind::BadArgument, Some("path")),
+                "{message}"
+            );
+            for part in ["\"/e\" cannot be used for this election", "6cf7b2c1", "kazoo.Lock"] {
+                assert!(message.contains(part), "{message}");
+            }
+        }
+        // A lock queues behind it as before.
+        let lock = Mutex::new(&candidate, "/e").expect("a path");
+        assert!(lock.try_acquire().await.expect("an answer").is_none());
     });
 }
 

@@ -103,10 +103,38 @@ fn a_wait_is_told_with_its_place_and_the_node_before_it() {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert!(!waits_in(&text, "/queue").any(|line| line.contains("which this client holds")), "{text}");
         first.release().await.expect("a release");
         for wait in waits {
             drop(wait.await.expect("no panic").expect("the lock"));
         }
+    });
+}
+
+/// The lines of a dump about waits for a lock.
+fn waits_in<'a>(text: &'a str, path: &str) -> impl Iterator<Item = &'a str> {
+    let begin = format!("  waits for {path} ");
+    text.lines().filter(move |line| line.starts_with(&begin))
+}
+
+#[test]
+fn a_wait_for_a_lock_that_the_client_itself_holds_is_told() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let lease = hold(&client, "/ours").await;
+        let lock = mutex(&client, "/ours");
+        let wait = tokio::spawn(async move { lock.acquire().await });
+        let end = format!(", behind {}, which this client holds", lease.node());
+        loop {
+            let text = dump();
+            if waits_in(&text, "/ours").any(|line| line.ends_with(&end)) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        lease.release().await.expect("a release");
+        drop(wait.await.expect("no panic").expect("the lock"));
     });
 }
 

@@ -4,9 +4,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{ErrorKind, LeaseState, LossReason, ReadWriteLock, Semaphore};
+use zklock::{ErrorKind, LeaseState, LockOptions, LossReason, Mutex, ReadWriteLock, Semaphore};
 
-use super::{client, run, server};
+use super::proxy::{Fate, op};
+use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
 
 #[test]
 fn of_several_holders_of_one_client_only_the_one_that_is_meant_is_asked() {
@@ -47,5 +48,63 @@ fn of_several_permits_only_the_one_that_is_meant_is_asked_or_broken() {
         assert_eq!(permits[0].state(), LeaseState::Held);
         let gone = client.break_lock(&permits[1].node()).await.expect_err("nothing is there");
         assert_eq!(gone.kind(), ErrorKind::NotHeld);
+    });
+}
+
+/// Waits until the first contender for a lock says that it was asked to give up, and returns its description.
+async fn asked(lock: &Mutex) -> zklock::ContenderInfo {
+    loop {
+        let first = lock.contenders().await.expect("an answer").remove(0);
+        if let Some(about) = first.about.filter(|about| about.revoked) {
+            return about;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
+    run(async {
+        let server = server().await;
+        let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let labelled = |label| Mutex::with_options(&client, "/l", LockOptions::default().label(label));
+        let first = labelled("first").expect("a label").acquire().await.expect("the lock");
+        let second = labelled("second").expect("a label");
+        let waiting = tokio::spawn(async move { second.acquire().await });
+        let watched = mutex(&operator, "/l");
+        until_contenders(&watched, 2).await;
+        let nodes: Vec<_> = watched.contenders().await.expect("an answer");
+        // Twice: what it says the second time asks again, although its data is ours again.
+        for _ in 0..2 {
+            operator.revoke(&first.node()).await.expect("a node");
+            timeout(Duration::from_secs(5), first.revoked()).await.expect("it is asked");
+            let about = asked(&watched).await;
+            assert_eq!((about.label.as_deref(), about.pid), (Some("first"), std::process::id()));
+        }
+        // A waiter is asked when it holds, and says who it is from then on.
+        operator.revoke(&nodes[1].node).await.expect("a node");
+        first.release().await.expect("the end of the hold");
+        let second = waiting.await.expect("no panic").expect("the lock");
+        timeout(Duration::from_secs(5), second.revoked()).await.expect("it is asked");
+        assert_eq!(asked(&watched).await.label.as_deref(), Some("second"));
+    });
+}
+
+#[test]
+fn a_node_that_others_write_to_meanwhile_keeps_what_they_wrote() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (holder, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
+        let (lease, gate) = (hold(&holder, "/l").await, hold(&operator, "/gate").await);
+        proxy.once(op::SET_DATA, Fate::Wait);
+        operator.revoke(&lease.node()).await.expect("a node");
+        timeout(Duration::from_secs(5), lease.revoked()).await.expect("it is asked");
+        proxy.saw(|request| request.op == op::SET_DATA).await;
+        gate.transaction().set_data(&lease.node(), b"theirs", None).commit().await.expect("an answer");
+        proxy.open();
+        // Its requests are carried out in order.
+        drop(hold(&holder, "/m").await);
+        let first = mutex(&operator, "/l").contenders().await.expect("an answer").remove(0);
+        assert_eq!(first.data, b"theirs");
     });
 }

@@ -12,6 +12,7 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::attempt::ConnectAttempt;
 use crate::connect_log::ConnectOutcome;
+use crate::frame_validator::Limits;
 use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::srvr_probe;
@@ -54,6 +55,24 @@ pub(crate) fn no_answer() -> Error {
 async fn ask(settings: &Settings, host: &str, port: u16) -> Result<Option<ConnectOutcome>> {
     let socket = open(settings.clone(), host, port, drop).await?;
     srvr_probe::ask(socket).await
+}
+
+/// Asks a server with one of ZooKeeper's four-letter words, on a connection of its own. The answer is empty if the server
+/// closes the connection without one.
+///
+/// # Errors
+/// Those of the connection, of its encryption, and of the request.
+pub async fn four_letter_word(
+    encryption: Option<Encryption>,
+    host: &str,
+    port: u16,
+    word: &str,
+) -> Result<String> {
+    let settings = Settings::new(Limits::default(), || 0.0, || 0);
+    if let Some(encryption) = encryption {
+        settings.encrypt(encryption);
+    }
+    srvr_probe::answer(open(settings, host, port, drop).await?, word).await
 }
 
 /// Connects, and says how far it has come.

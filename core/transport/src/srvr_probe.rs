@@ -1,4 +1,4 @@
-//! The question what a server does that closes connections without an answer.
+//! ZooKeeper's four-letter words, and `srvr` as the question what a server does that closes connections without an answer.
 //!
 //! A server that has lost its quorum turns clients away in silence, whether it can still be read or not. But it answers
 //! this question, which no configuration can forbid: ZooKeeper's own scripts depend on it.
@@ -12,24 +12,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connect_log::ConnectOutcome;
 use crate::socket::Socket;
 
-const QUESTION: &[u8] = b"srvr";
-
-/// What it says of itself comes early in the answer.
-const MOST: usize = 4096;
+/// The longest answer that is read. What a server says of itself comes early in it.
+const MOST: usize = 16 * 1024;
 
 /// Why a server serves no one; `None` if it does not say.
-pub(crate) async fn ask(mut socket: Socket) -> Result<Option<ConnectOutcome>> {
+pub(crate) async fn ask(socket: Socket) -> Result<Option<ConnectOutcome>> {
+    Ok(understand(&answer(socket, "srvr").await?))
+}
+
+/// The answer of a server to a four-letter word. An answer that is cut off is as good.
+pub(crate) async fn answer(mut socket: Socket, word: &str) -> Result<String> {
     // Four bytes fit in any buffer.
-    poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, QUESTION)).await?;
+    poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, word.as_bytes())).await?;
     poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx)).await?;
-    let mut answer = [0; MOST];
-    let mut answer = ReadBuf::new(&mut answer);
+    let mut bytes = vec![0; MOST];
+    let mut answer = ReadBuf::new(&mut bytes);
     loop {
         let before = answer.filled().len();
         let read = poll_fn(|cx| Pin::new(&mut socket).poll_read(cx, &mut answer)).await;
-        // What came before the connection broke is as good.
         if read.is_err() || answer.filled().len() == before || answer.remaining() == 0 {
-            return Ok(understand(&String::from_utf8_lossy(answer.filled())));
+            return Ok(String::from_utf8_lossy(answer.filled()).into_owned());
         }
     }
 }

@@ -136,6 +136,11 @@ impl Connection {
         self.settings.clone()
     }
 
+    /// The server of the current connection, with its port; `None` without one.
+    pub(super) fn server(&self) -> Option<String> {
+        server(&self.settings)
+    }
+
     pub(super) fn servers(&self) -> Servers {
         ServerReport::all(&self.options.hosts.servers, &self.settings.entries()).into()
     }
@@ -308,4 +313,10 @@ impl Connection {
     pub(super) fn discard_stale(&self, connection_number: u64, event: Event) -> Event {
         reply::discard_stale(event, connection_number, self.number)
     }
+}
+
+/// The server of the current connection, with its port; `None` without one.
+pub(super) fn server(settings: &Settings) -> Option<String> {
+    let (host, port) = settings.connected()?;
+    Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 }

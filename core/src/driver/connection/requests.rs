@@ -100,7 +100,10 @@ impl DirectoryClient {
 
     /// The path as the client's callers know it: below the chroot.
     pub(in crate::driver) fn shown(&self) -> &str {
-        &self.path[self.chroot..]
+        match &self.path[self.chroot..] {
+            "" => "/",
+            path => path,
+        }
     }
 
     fn session(&self) -> i64 {
@@ -265,8 +268,8 @@ impl DirectoryClient {
                     snapshot.set(Arc::new(NodeSnapshot::new(&stat, data))).ok();
                 }
                 if data == REVOKE {
-                    let (directory, node) = (self.directory, name.clone());
-                    self.sender.send(Input::Revoked { directory, node }).ok();
+                    let (directory, node, version) = (self.directory, name.clone(), stat.version);
+                    self.sender.send(Input::Revoked { directory, node, version }).ok();
                 }
                 Ok(watcher)
             }
@@ -290,6 +293,16 @@ impl DirectoryClient {
         };
         self.report(reply::watched(ticket, Ok(())));
         self.await_change(ticket, watcher).await;
+    }
+
+    /// Writes the data of a node of ours again, unless it was written since this version.
+    pub(in crate::driver) async fn restore_data(self, name: NodeName, data: Vec<u8>, version: i32) {
+        let node = self.child(name.as_str());
+        let restored = self.client.ask(RequestKind::Write).set_data(&node, &data, Some(version)).await;
+        if let Err(error) = restored {
+            let (path, node) = (Escaped(self.shown()), Escaped(name.as_str()));
+            tracing::debug!(%path, %node, %error, "the data of a node that was asked to give up is not restored");
+        }
     }
 
     async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {

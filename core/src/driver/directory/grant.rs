@@ -19,7 +19,7 @@ impl Directory {
         join: JoinId,
         node: &NodeName,
         czxid: i64,
-        connection: &Connection,
+        connection: &mut Connection,
         timers: &mut Timers,
     ) {
         let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
@@ -38,8 +38,9 @@ impl Directory {
         };
         self.holders.add(node, &holds, claim, (data, label), self.id, timers);
         let lease = holds.grant(claim, grant);
-        if self.revoked.remove(node) {
+        if let Some(version) = self.revoked.remove(node) {
             holds.revoke(node);
+            self.restore_data(node.clone(), version, connection);
         }
         // Its owner's other waiters re-enter before the first lease can be released.
         for other in self.waiters.end_line((claim.owner, claim.kind)) {

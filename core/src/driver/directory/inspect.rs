@@ -8,6 +8,7 @@ use std::time::Duration;
 use zklock_transport::Settings;
 
 use super::Directory;
+use crate::driver::connection;
 use crate::driver::mailbox::DirectoryId;
 use crate::error::server_report::{ServerReport, Servers};
 use crate::lease::report::{DriverSnapshot, Inspector};
@@ -62,9 +63,7 @@ impl SharedDirectories {
 
 impl Inspector for SharedDirectories {
     fn inspect(&self) -> DriverSnapshot {
-        let server = self.settings.connected().map(|(host, port)| {
-            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-        });
+        let server = connection::server(&self.settings);
         let queues = self.look().map(|directories| {
             let (mut waits, mut holds) = (Vec::new(), Vec::new());
             for directory in directories.values() {

@@ -34,8 +34,9 @@ use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::AcquireRequest;
 use crate::lease::release::Release;
+use crate::queue::contender::ContenderInfo;
 use crate::queue::{
-    Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, SmallSet, Ticket, is_kazoos,
+    Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, SmallMap, SmallSet, Ticket, is_kazoos,
 };
 
 pub(super) struct Directory {
@@ -46,8 +47,8 @@ pub(super) struct Directory {
     waiters: Waiters,
     holders: Holders,
     releases: Releases,
-    /// Nodes of waiters that were asked to give up the lock before they had it.
-    revoked: SmallSet<NodeName>,
+    /// Nodes of waiters that were asked to give up the lock before they had it, each with the version of its data.
+    revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
     /// The creates that wait, while the listings that were to be sent behind them do not.
@@ -90,7 +91,7 @@ impl Directory {
             waiters: Waiters::default(),
             holders: Holders::default(),
             releases: Releases::default(),
-            revoked: SmallSet::default(),
+            revoked: SmallMap::default(),
             pauses: RetryBackoff::new(Instant::now()),
             late: SmallSet::default(),
             resync: ResyncTimer::new(Instant::now()),
@@ -196,6 +197,11 @@ impl Directory {
         !self.waiters.is_empty()
     }
 
+    /// Whether anybody holds or waits.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.has_waiters() || !self.holders.is_empty()
+    }
+
     pub(super) fn is_waiting(&self, join: JoinId) -> bool {
         self.waiters.get(join).is_some()
     }
@@ -221,8 +227,9 @@ impl Directory {
 
     fn enter_queue(&mut self, join: JoinId) {
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
-            // A semaphore of kazoo's has another layout in any case.
-            self.hidden_from_kazoo |= *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_));
+            // A semaphore of kazoo's has another layout in any case, and beside kazoo a candidate is refused.
+            self.hidden_from_kazoo |=
+                *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
             self.on_event(Event::Join(join, *naming, claim.kind, intent.clone()));
         }
     }
@@ -283,6 +290,20 @@ impl Directory {
         }
     }
 
+    /// Fails all attempts that wait, except for those to be kept. Their nodes are deleted as when they leave by themselves.
+    pub(super) fn turn_away(
+        &mut self,
+        error: &Error,
+        timers: &mut Timers,
+        keep: impl Fn(&AcquireAttempt) -> bool,
+    ) {
+        for Waiter { attempt, alarms, .. } in self.waiters.turn_away(keep) {
+            timers.cancel(&alarms);
+            self.queue.handle(Event::Leave(attempt.join));
+            attempt.reply.send(Err(error.clone())).ok();
+        }
+    }
+
     /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
     pub(super) fn end_term(&mut self) {
         let nodes = self.holders.nodes();
@@ -317,13 +338,24 @@ impl Directory {
     }
 
     /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
-    pub(super) fn revoked(&mut self, node: NodeName) {
+    pub(super) fn revoked(&mut self, node: NodeName, version: i32, connection: &mut Connection) {
         if self.holders.revoke(&node) {
+            self.restore_data(node, version, connection);
             return;
         }
-        self.revoked.retain(|waiter| self.queue.is_ours(waiter));
+        self.revoked.retain(|waiter, _| self.queue.is_ours(waiter));
         if self.queue.is_ours(&node) {
-            self.revoked.insert(node);
+            self.revoked.insert(node, version);
+        }
+    }
+
+    /// Lets a holder's node say again whose it is, and that it was asked to give up. Curator's revokers write over that,
+    /// and ours write the same bytes: a holder on Curator compares all of them.
+    fn restore_data(&self, node: NodeName, version: i32, connection: &mut Connection) {
+        let data = self.holders.data(&node).and_then(ContenderInfo::revoked_data);
+        let directory_client = connection.directory_client(self.id, &self.path);
+        if let (Some(data), Some(directory_client)) = (data, directory_client) {
+            connection.spawn(directory_client.restore_data(node, data, version));
         }
     }
 

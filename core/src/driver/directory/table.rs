@@ -10,9 +10,10 @@ use std::sync::Arc;
 use super::Directory;
 use super::inspect::{All, SharedDirectories};
 use crate::driver::connection::Connection;
-use crate::driver::mailbox::DirectoryId;
+use crate::driver::mailbox::{AcquireAttempt, DirectoryId};
 use crate::driver::status::{ClientState, Status};
 use crate::driver::timers::Timers;
+use crate::error::Error;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::queue::{Event, NodeName, SmallSet, Ticket};
@@ -170,13 +171,6 @@ impl DirectoryTable {
         id
     }
 
-    /// The owner of a node of ours is asked to give up its lock.
-    pub(in crate::driver) fn revoked(&mut self, id: DirectoryId, node: NodeName) {
-        if let Some(directory) = self.all.get_mut(&id) {
-            directory.revoked(node);
-        }
-    }
-
     /// A caller that released a hold waits no longer.
     pub(in crate::driver) fn stop_waiting(&mut self, id: DirectoryId, node: &NodeName) {
         if let Some(directory) = self.all.get_mut(&id) {
@@ -211,6 +205,19 @@ impl DirectoryTable {
     pub(in crate::driver) fn tell_all(&mut self, event: &Event) {
         for (id, directory) in &mut self.all {
             directory.on_event(event.clone());
+            self.unsettled.insert(*id);
+        }
+    }
+
+    /// Fails all attempts that wait, except for those to be kept.
+    pub(in crate::driver) fn turn_away(
+        &mut self,
+        error: &Error,
+        timers: &mut Timers,
+        keep: impl Fn(&AcquireAttempt) -> bool,
+    ) {
+        for (id, directory) in &mut self.all {
+            directory.turn_away(error, timers, &keep);
             self.unsettled.insert(*id);
         }
     }

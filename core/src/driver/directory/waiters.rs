@@ -128,6 +128,26 @@ impl Waiters {
         std::mem::take(&mut self.all)
     }
 
+    /// Removes all but those in the queue that are to be kept; returns them.
+    pub(in crate::driver) fn turn_away(&mut self, keep: impl Fn(&AcquireAttempt) -> bool) -> Vec<Waiter> {
+        // At once, and not one by one from lines that may be long.
+        let lines = std::mem::take(&mut self.lines);
+        let in_queue = |attempt: &AcquireAttempt| {
+            let line = lines.get(&key((attempt.claim.owner, attempt.claim.kind)));
+            attempt.intent.only_tries() || line.is_some_and(|turns| turns.first == attempt.join)
+        };
+        let mut gone = Vec::new();
+        for (join, waiter) in self.remove_all() {
+            if keep(&waiter.attempt) && in_queue(&waiter.attempt) {
+                self.all.insert(join, waiter);
+                self.line_up(join);
+            } else {
+                gone.push(waiter);
+            }
+        }
+        gone
+    }
+
     /// Removes one from its line. Returns whose turn it is now to enter the queue, if that changed.
     pub(in crate::driver) fn leave_line(&mut self, line: OwnerWaiters, join: JoinId) -> Option<JoinId> {
         let Turns { first, others } = self.lines.get_mut(&key(line))?;

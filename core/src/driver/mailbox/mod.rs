@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Hold { path: Arc<str>, notice: Notice },
     /// Ask the server something that no queue needs to know.
     Ask(Query),
+    /// Take no new attempts; end the session and the driver when nothing is held any more, or when this time is up.
+    Drain { until: Deadline, done: oneshot::Sender<()> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -78,8 +80,6 @@ pub(crate) enum Query {
     First { place: LockPath, watch: bool, reply: Reply<First> },
     /// The number of contenders.
     Count { place: LockPath, reply: Reply<usize> },
-    /// The names of the children of this node; none if there is no node.
-    Children { node: Arc<str>, reply: Reply<Vec<String>> },
     /// This node's children, and how many there have been; nothing if there is no node.
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
     /// This node's data, and whose it is; nothing if there is no node.
@@ -118,6 +118,8 @@ pub(crate) enum Input {
     Revoked {
         directory: DirectoryId,
         node: NodeName,
+        /// The version of the data that asks for it.
+        version: i32,
     },
 }
 
@@ -210,6 +212,12 @@ impl Mailbox {
     /// The driver's answer. There is none once the session is over, because what it asked then has no answer.
     pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         answer.await.unwrap_or_else(|_| Err(self.no_answer()))
+    }
+
+    /// Tells the driver to close when nothing is held any more, or at this time; `None` if it has ended.
+    pub(crate) fn drain(&self, until: Deadline) -> Option<oneshot::Receiver<()>> {
+        let (done, closed) = oneshot::channel();
+        self.sender.send(Input::Command(Command::Drain { until, done })).ok().map(|()| closed)
     }
 
     /// Tells the driver to close; `None` if it has ended.

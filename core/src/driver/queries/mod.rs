@@ -58,12 +58,6 @@ pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inqu
             };
             ask(connection, options, &path, no_answer, reply, question);
         }
-        Query::Children { node, reply } => {
-            let question = |directory_client: DirectoryClient| async move {
-                directory_client.read(directory_client.shown(), directory_client.children().await)
-            };
-            ask(connection, options, &node, no_answer, reply, question);
-        }
         Query::List { node, reply } => {
             let question = |directory_client: DirectoryClient| async move {
                 directory_client.read(directory_client.shown(), directory_client.all_children().await)
@@ -314,26 +308,29 @@ impl DirectoryClient {
         if over {
             self.report_end();
         }
-        let (kind, message) = match committed {
+        match committed {
             // An operation tells it, so nothing was written. If the whole request does, no one knows.
             Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
                 let message = "the session is over, and the lock lost; nothing was written";
-                return Some(Err(Error::lost(LossReason::SessionExpired, message)));
+                Some(Err(Error::lost(LossReason::SessionExpired, message)))
             }
-            Ok(_) => return Some(Ok(())),
+            Ok(_) => Some(Ok(())),
             Err(zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode }) => {
                 let message =
                     format!("the lock's node {shown:?} is gone, so the lock is lost; nothing was written");
-                return Some(Err(Error::lost(LossReason::NodeDeleted, message)));
+                Some(Err(Error::lost(LossReason::NodeDeleted, message)))
             }
             Err(zk::MultiWriteError::OperationFailed { index, source }) => {
-                let what = index.checked_sub(1).and_then(|index| operations.get(index));
-                let what = what.map_or_else(|| format!("check {shown:?}"), ToString::to_string);
-                (ErrorKind::TransactionFailed, format!("nothing was written, because of {what}: {source}"))
+                let failed = index.checked_sub(1).and_then(|index| Some((index, operations.get(index)?)));
+                let what = failed.map_or_else(|| format!("check {shown:?}"), |(_, what)| what.to_string());
+                let message = format!("nothing was written, because of {what}: {source}");
+                Some(Err(match failed {
+                    Some((index, what)) => Error::operation_failed(index, what.path(), message),
+                    None => Error::new(ErrorKind::TransactionFailed, message),
+                }))
             }
-            Err(zk::MultiWriteError::RequestFailed { .. }) => return None,
-        };
-        Some(Err(Error::new(kind, message)))
+            Err(zk::MultiWriteError::RequestFailed { .. }) => None,
+        }
     }
 }
 

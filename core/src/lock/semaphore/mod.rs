@@ -16,6 +16,7 @@ use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
+use crate::lease::owner::Owner;
 use crate::lock::options::{LockOptions, LockSettings};
 use crate::lock::{Lock, Resolved, busy_is_none};
 use crate::metrics::recorder::WaitTimer;
@@ -210,7 +211,11 @@ impl Semaphore {
     /// [`acquire_within`](Self::acquire_within); with [`Timeout::Try`] too few are a
     /// [`LockTimeout`](ErrorKind::LockTimeout).
     pub async fn acquire_many(&self, count: u32, timeout: impl Into<Timeout>) -> Result<Leases> {
-        let timeout = timeout.into();
+        self.acquire_for(Owner::new(), count, timeout.into()).await
+    }
+
+    /// The same, for a caller that reports name. Permits have no owner.
+    pub(crate) async fn acquire_for(&self, caller: Owner, count: u32, timeout: Timeout) -> Result<Leases> {
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
             Permits::Fixed(permits) if count > permits => {
@@ -222,7 +227,7 @@ impl Semaphore {
         let Resolved { client, holds } = &*self.leases.resolve()?;
         let timeout = timeout.bounded(client.options().connect_timeout);
         let wait = WaitTimer::begin();
-        self.acquire_all(count, timeout, wait).await.map_err(|error| {
+        self.acquire_all(caller, count, timeout, wait).await.map_err(|error| {
             let error = client.explain(error, wait.since, timeout);
             // One attempt, however many contenders the queues had for it.
             if error.kind() == ErrorKind::LockTimeout {
@@ -232,7 +237,13 @@ impl Semaphore {
         })
     }
 
-    async fn acquire_all(&self, count: u32, timeout: Timeout, mut wait: WaitTimer) -> Result<Leases> {
+    async fn acquire_all(
+        &self,
+        caller: Owner,
+        count: u32,
+        timeout: Timeout,
+        mut wait: WaitTimer,
+    ) -> Result<Leases> {
         let deadline = Deadline::after(timeout);
         if timeout.is_try() {
             self.expect_free(count, deadline).await?;
@@ -245,8 +256,8 @@ impl Semaphore {
                 Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
             };
-            let turn =
-                self.turns.request_as(Kind::Exclusive, time, WaitTimer { counts: false, ..wait })?.await;
+            let uncounted = WaitTimer { counts: false, ..wait };
+            let turn = self.turns.request_as(caller, Kind::Exclusive, time, uncounted)?.await;
             let turn = match turn {
                 // Nothing is known of the turn without an answer: a try asks again until its bound.
                 Err(error) if timeout.is_try() && error.is_unanswered() => {
@@ -262,7 +273,7 @@ impl Semaphore {
             // keep a part of what both need.
             let leases = tokio::select! {
                 biased;
-                leases = self.take(count, deadline, wait) => leases?,
+                leases = self.take(caller, count, deadline, wait) => leases?,
                 _ = turn.lost() => continue,
             };
             turn.release_in_background()?;
@@ -271,7 +282,7 @@ impl Semaphore {
     }
 
     /// Takes permits, in its turn. On leaving they go before the turn does.
-    async fn take(&self, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
+    async fn take(&self, caller: Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let news = resolved.holds.permit_news();
         let mut permits = self.number(deadline).await?;
@@ -294,7 +305,7 @@ impl Semaphore {
                 continue;
             }
             let waiting = news.waiting.notified();
-            let mut leases = pin!(self.request(count, permits, deadline, wait));
+            let mut leases = pin!(self.request(caller, (count, permits), deadline, wait));
             tokio::select! {
                 biased;
                 leases = &mut leases => return leases,
@@ -313,12 +324,18 @@ impl Semaphore {
     }
 
     /// Asks for permits, all in one flight.
-    async fn request(&self, count: u32, permits: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
+    async fn request(
+        &self,
+        caller: Owner,
+        (count, permits): (u32, u32),
+        deadline: Deadline,
+        wait: WaitTimer,
+    ) -> Result<Leases> {
         loop {
             let mut requests = Vec::new();
             for _ in 0..count {
                 let kind = Kind::Permit(permits);
-                requests.push(self.leases.request_as(kind, deadline.left(), wait)?);
+                requests.push(self.leases.request_as(caller, kind, deadline.left(), wait)?);
             }
             let mut leases = Leases::default();
             for request in requests {

@@ -6,7 +6,7 @@ use super::entry::{Entry, EntryStage, QueuePlace};
 use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{JoinId, Outcome, Refusal, Ticket};
-use crate::queue::node_name::NodeName;
+use crate::queue::node_name::{Kind, NodeName, is_kazoos};
 use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
@@ -121,12 +121,32 @@ impl Queue {
         if others.iter().any(NodeName::is_at_the_end) {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
+        self.refuse_candidates_beside_kazoo(&others);
         self.place_joins(ticket, look, &found);
         self.view = Some(RemoteView::new(others));
         self.old_view = None;
         self.watches.look_at_all();
         self.answer_lookers(ticket);
         self.refuse_blocked_tries();
+    }
+
+    /// A candidate waits for contenders on kazoo, but they do not wait for it: no option makes them see its node, as the
+    /// election of kazoo has none (rule 2).
+    fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
+        let campaigns = |join: &Entry| join.kind == Kind::Lead && !join.is_held();
+        let candidates: Vec<_> =
+            self.entries.iter().filter(|(_, join)| campaigns(join)).map(|(id, _)| *id).collect();
+        if candidates.is_empty() {
+            return;
+        }
+        // One of ours, whose create is under way, is a lock of this library under kazoo's names.
+        let minted = |name: &str| self.namer.as_ref().is_some_and(|namer| namer.minted(name).is_some());
+        let foreign = |other: &&NodeName| is_kazoos(other.as_str()) && !minted(other.as_str());
+        if let Some(kazoos) = others.iter().find(foreign) {
+            for id in candidates {
+                self.refuse(id, Refusal::BesideKazoo(kazoos.clone()));
+            }
+        }
     }
 
     /// Whose each child is. Children that do not count are ignored, with one warning (rule 2).
