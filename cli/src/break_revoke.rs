@@ -8,7 +8,7 @@ use zklock::internal::Escaped;
 
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::queue::{self, Place, age};
+use crate::queue::{self, Place, Role, age};
 use crate::session::with_client;
 use crate::terminal_output::{ask, print};
 
@@ -17,7 +17,9 @@ use crate::terminal_output::{ask, print};
 /// The next in line is granted the lock at once, and the holder learns of its loss at the same time at best. So end the
 /// holder first, if it can be reached. `zklock ls PATH` shows the nodes. Asks before it does anything.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  zklock break /locks/nightly _c_2f7c…-lock-0000000007")]
+#[command(
+    after_help = "Examples:\n  zklock break /locks/nightly _c_2f7c…-lock-0000000007\n  zklock break /locks/nightly --holder backup"
+)]
 pub(crate) struct Break {
     #[command(flatten)]
     which: Which,
@@ -32,7 +34,9 @@ pub(crate) struct Break {
 ///
 /// It may ignore that. Programs that listen decide themselves what they do.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  zklock revoke /locks/nightly _c_2f7c…-lock-0000000007")]
+#[command(
+    after_help = "Examples:\n  zklock revoke /locks/nightly _c_2f7c…-lock-0000000007\n  zklock revoke /locks/nightly --holder backup"
+)]
 pub(crate) struct Revoke {
     #[command(flatten)]
     which: Which,
@@ -45,23 +49,42 @@ struct Which {
     /// The lock's path
     path: String,
     /// The contender's node, as `zklock ls` shows it: its name, or its full path
-    node: String,
+    #[arg(required_unless_present = "holder", conflicts_with = "holder")]
+    node: Option<String>,
+    /// The holder with this label, instead of a node: it must be the only one
+    #[arg(long, value_name = "LABEL")]
+    holder: Option<String>,
 }
 
 impl Which {
-    fn full(&self) -> String {
-        if self.node.starts_with('/') { self.node.clone() } else { format!("{}/{}", self.path, self.node) }
-    }
-
     /// The contender, if it is in the queue of this lock.
     async fn find(&self, client: &Client) -> Result<Place, Failure> {
-        let full = self.full();
-        let found =
-            queue::read(client, &self.path).await?.into_iter().find(|place| place.contender.node == full);
-        found.ok_or_else(|| {
-            let (path, node) = (Escaped(&self.path), Escaped(&full));
-            Failure::new(1, format!("{path} has no contender {node}; `zklock ls {path}` shows who there is"))
-        })
+        let (mut places, shown) = (queue::read(client, &self.path).await?, Escaped(&self.path));
+        if let Some(label) = &self.holder {
+            places.retain(|place| place.role == Role::Holds && place.label() == Some(label));
+        } else {
+            let node = self.node.as_deref().unwrap_or_default();
+            let full = if node.starts_with('/') { node.to_owned() } else { format!("{}/{node}", self.path) };
+            places.retain(|place| place.contender.node == full);
+        }
+        match places.len() {
+            1 => Ok(places.remove(0)),
+            0 => {
+                let what = match (&self.holder, &self.node) {
+                    (Some(label), _) => format!("holder with the label {}", Escaped(label)),
+                    (None, node) => format!("contender {}", Escaped(node.as_deref().unwrap_or_default())),
+                };
+                Err(Failure::new(1, format!("{shown} has no {what}; `zklock ls {shown}` shows who there is")))
+            }
+            many => {
+                let nodes = places.iter().map(|place| Escaped(&place.contender.node).to_string());
+                let nodes = nodes.collect::<Vec<_>>().join("\n  ");
+                Err(Failure::new(
+                    1,
+                    format!("{many} holders of {shown} have this label; name a node:\n  {nodes}"),
+                ))
+            }
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 //! read a command line.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,6 +85,11 @@ impl Connection {
         matches!(self.acl(), Ok(Some(acl)) if acl != "open")
     }
 
+    /// Whether connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self.tls(), Ok(Some(_)))
+    }
+
     fn acl(&self) -> Result<Option<String>, Failure> {
         list(self.acl.as_ref(), "ZKLOCK_ACL")
     }
@@ -106,9 +113,28 @@ impl Connection {
     }
 }
 
+/// Reads a file of credentials, unless others can read it too.
 fn read(file: &Path) -> Result<String, Failure> {
-    fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))
+    let problem = |error: &io::Error| Failure::usage(format!("cannot read {}: {error}", file.display()));
+    let mut opened = File::open(file).map_err(|error| problem(&error))?;
+    let about = opened.metadata().map_err(|error| problem(&error))?;
+    // Of the file that is open: the name may be another file's a moment later.
+    if let Some(mode) = too_open(about.mode(), about.uid()) {
+        let file = file.display();
+        return Err(Failure::usage(format!(
+            "{file} has credentials, and others than its owner can use it (mode {mode:04o}): run `chmod 600 {file}`"
+        )));
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text).map_err(|error| problem(&error))?;
+    Ok(text)
+}
+
+/// The permissions of a file, if they are too many for a secret. A group may read what belongs to root, because that is
+/// how a secret comes into a container whose user is another one.
+fn too_open(mode: u32, owner: u32) -> Option<u32> {
+    let too_many = if owner == 0 { 0o037 } else { 0o077 };
+    (mode & too_many != 0).then_some(mode & 0o7777)
 }
 
 /// Adds what the lines of a file say. Their text is in no message: it is secret.
@@ -134,12 +160,32 @@ fn credentials(mut options: ClientOptions, file: &Path) -> Result<ClientOptions,
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_secret_is_for_its_owner_alone() {
+        let (root, user) = (0, 1000);
+        for mode in [0o600, 0o400, 0o100_600] {
+            assert_eq!(too_open(mode, user), None, "{mode:o}");
+        }
+        for mode in [0o644, 0o640, 0o604, 0o660, 0o601] {
+            assert_eq!(too_open(0o100_000 | mode, user), Some(mode), "{mode:o}");
+        }
+        // As Kubernetes mounts a secret for the group of a pod.
+        assert_eq!(too_open(0o440, root), None);
+        for mode in [0o444, 0o660, 0o644] {
+            assert_eq!(too_open(mode, root), Some(mode), "{mode:o}");
+        }
+    }
 
     #[test]
     fn a_line_that_is_wrong_is_named_by_its_number_alone() {
         let file = std::env::temp_dir().join(format!("zklock-auth-{}", std::process::id()));
         fs::write(&file, "# ours\n\ndigest:app:pass:word\ndigest:secret\n").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         let refused = credentials(ClientOptions::new(None).unwrap(), &file).unwrap_err().message.unwrap();
         fs::remove_file(&file).unwrap();
         assert!(refused.contains("line 4") && !refused.contains("secret"), "{refused}");

@@ -6,12 +6,14 @@
 mod break_revoke;
 mod completions;
 mod connection;
+mod contender;
 mod demo;
 mod dev;
 mod doctor;
 mod duration;
 mod failure;
 mod ls;
+mod missing;
 mod options;
 mod queue;
 mod run;
@@ -37,8 +39,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => finish(carry_out(cli.command, &program)),
         Err(told) => {
-            // Help goes to the standard output, problems to the standard error; nobody may be left to read them.
-            told.print().unwrap_or_default();
+            let text = told.render().to_string();
+            match text.strip_prefix("error: ") {
+                // With the prefix of all other problems.
+                Some(problem) => terminal_output::complain(problem.trim_end()),
+                // Help; nobody may be left to read it.
+                None => told.print().unwrap_or_default(),
+            }
             ExitCode::from(if told.use_stderr() { USAGE } else { 0 })
         }
     }

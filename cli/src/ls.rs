@@ -3,13 +3,15 @@
 use clap::Args;
 use serde_json::Value;
 use zklock::Client;
-use zklock::internal::{Escaped, children};
+use zklock::internal::{Escaped, list};
 
 use crate::connection::Connection;
+use crate::contender::Child;
 use crate::failure::Failure;
+use crate::missing::missing;
 use crate::queue::{self, Place, age};
 use crate::session::with_client;
-use crate::terminal_output::print;
+use crate::terminal_output::{complain, print};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,17 +36,32 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
-    let locks = with_client(&options.connection, async |client| {
-        if options.recursive { below(client, &options.path).await } else { one(client, &options.path).await }
+    if options.path == "/" && !options.recursive {
+        return Err(Failure::usage("/ is no lock: say `zklock ls --recursive /` for all locks below it"));
+    }
+    let (locks, missing) = with_client(&options.connection, async |client| {
+        let path = &options.path;
+        let locks = if options.recursive { below(client, path).await? } else { one(client, path).await? };
+        let missing = if locks.is_empty() { missing(client, path).await } else { None };
+        Ok((locks, missing))
     })?;
     if options.json {
         let all = locks.iter().flat_map(|(path, places)| places.iter().map(|place| place.to_json(path)));
         print(format_args!("{:#}\n", Value::Array(all.collect())))?;
-    } else {
-        let empty = format!("nobody holds or waits for {}\n", Escaped(&options.path));
-        let text: String = locks.iter().map(|(path, places)| table(path, places)).collect();
-        print(if text.is_empty() { empty } else { text })?;
+        // Programs read the standard output.
+        if let Some(missing) = missing {
+            complain(format_args!("{}: {missing}", Escaped(&options.path)));
+        }
+        return Ok(0);
     }
+    let text: String = locks.iter().map(|(path, places)| table(path, places)).collect();
+    if !text.is_empty() {
+        print(text)?;
+        return Ok(0);
+    }
+    let why = missing.map_or_else(String::new, |missing| format!(": {missing}"));
+    let below = if options.recursive { ", or for locks below it" } else { "" };
+    print(format_args!("nobody holds or waits for {}{below}{why}\n", Escaped(&options.path)))?;
     Ok(0)
 }
 
@@ -60,29 +77,35 @@ pub(crate) async fn below(client: &Client, path: &str) -> Result<Locks, Failure>
     let mut found = Locks::new();
     let mut pending = vec![path.to_owned()];
     while let Some(path) = pending.pop() {
-        let names = match children(client, &path).await {
+        let listing = match list(client, &path).await {
             // What may not be read is no reason to show nothing.
             Err(error) if error.code() == "AUTH_FAILED" && !found.is_empty() => continue,
-            names => names?,
+            listing => listing?.unwrap_or_default(),
         };
         // `locks` alone is what people call the directory of all their locks.
-        let semaphore = names.iter().any(|name| name == "leases");
-        if semaphore || names.iter().any(|name| is_contender(name)) {
-            found.extend(one(client, &path).await?);
-        }
+        let semaphore = listing.names.iter().any(|name| name == "leases");
         let parent = if path == "/" { "" } else { &path };
-        let inner = |name: &&String| {
-            !(is_contender(name) || semaphore && matches!(name.as_str(), "leases" | "locks"))
-        };
-        pending.extend(names.iter().filter(inner).map(|name| format!("{parent}/{name}")));
+        let mut inner: Vec<_> = listing
+            .names
+            .iter()
+            .filter(|name| Child::of(name, &listing) == Child::Directory)
+            .filter(|name| !(semaphore && matches!(name.as_str(), "leases" | "locks")))
+            .filter(|name| path != "/" || *name != "zookeeper")
+            .map(|name| format!("{parent}/{name}"))
+            .collect();
+        // The root is no lock: it has a child in any case, and so can be neither created nor deleted.
+        let some = listing.names.iter().any(|name| Child::of(name, &listing) != Child::Directory);
+        if path != "/" && (semaphore || some) {
+            let (places, directories) = queue::read_directory(client, &path).await?;
+            inner.extend(directories);
+            if !places.is_empty() {
+                found.push((path.clone(), places));
+            }
+        }
+        pending.append(&mut inner);
     }
     found.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(found)
-}
-
-/// Whether a child's name ends in the ten digits of a contender's.
-fn is_contender(name: &str) -> bool {
-    name.len() >= 10 && name.bytes().rev().take(10).all(|byte| byte.is_ascii_digit())
 }
 
 fn table(path: &str, places: &[Place]) -> String {
@@ -92,7 +115,11 @@ fn table(path: &str, places: &[Place]) -> String {
     let (who_width, age_width) = (widest(|row| row.1.chars().count()), widest(|row| row.2.len()));
     for (place, who, age) in &rows {
         let node = Escaped(&place.contender.node).to_string();
-        let kind = if place.contender.reader { "  reader" } else { "" };
+        let kind = match place {
+            place if !place.is_ephemeral() => "  persistent",
+            place if place.contender.reader => "  reader",
+            _ => "",
+        };
         let (role, token) = (place.role.as_str(), place.contender.fencing_token);
         let line = format!("  {role}  {who:who_width$}  for {age:age_width$}  token {token}  {node}{kind}\n");
         text.push_str(&line);

@@ -31,13 +31,35 @@ pub(crate) struct Place {
 }
 
 /// Everybody in the queue of a lock, in its order; empty if it is free. A semaphore has its nodes one level deeper.
+/// Persistent nodes that are named like contenders are here too: they keep everybody out.
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Vec<Place>, Failure> {
+    Ok(find(client, path).await?.0)
+}
+
+/// The queue of a lock that may be a directory of other locks as well; and the persistent children that are named like
+/// contenders, such as a lock directory that is named by an id. Empty unless an ephemeral node contends.
+pub(crate) async fn read_directory(
+    client: &Client,
+    path: &str,
+) -> Result<(Vec<Place>, Vec<String>), Failure> {
+    let (mut places, directories) = find(client, path).await?;
+    // They keep out only those behind them.
+    while places.last().is_some_and(|place| !place.is_ephemeral()) {
+        places.pop();
+    }
+    Ok((places, directories))
+}
+
+async fn find(client: &Client, path: &str) -> Result<(Vec<Place>, Vec<String>), Failure> {
     let contenders = Mutex::new(client, path)?.contenders().await?;
-    if !contenders.is_empty() {
-        return Ok(of_lock(contenders));
+    let persistent = contenders.iter().filter(|contender| contender.session_id == 0);
+    let directories: Vec<_> = persistent.map(|contender| contender.node.clone()).collect();
+    if directories.len() < contenders.len() {
+        return Ok((of_lock(contenders), directories));
     }
     // It asks nothing that depends on the number.
-    Ok(of_semaphore(path, Semaphore::new(client, path, 1)?.contenders().await?))
+    let places = of_semaphore(path, Semaphore::new(client, path, 1)?.contenders().await?);
+    Ok((if places.is_empty() { of_lock(contenders) } else { places }, directories))
 }
 
 /// The first one holds, and so do the readers behind it that no writer separates from it.
@@ -65,10 +87,20 @@ fn of_semaphore(path: &str, contenders: Vec<Contender>) -> Vec<Place> {
 }
 
 impl Place {
+    /// Whether it goes with its session, as contenders do.
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        self.contender.session_id != 0
+    }
+
     /// Since when it contends, if it says so.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         let since = Duration::from_millis(self.contender.about.as_ref()?.since);
         UNIX_EPOCH.checked_add(since)
+    }
+
+    /// Its label, if it says one.
+    pub(crate) fn label(&self) -> Option<&String> {
+        self.contender.about.as_ref()?.label.as_ref()
     }
 
     /// Who it is: label, process and host, as far as it says.

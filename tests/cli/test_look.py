@@ -10,13 +10,19 @@ import subprocess
 import pytest
 
 from harness.command import Command, run
+from harness.embedded import NewServer
 from harness.observer import Observer
 from harness.paths import COMMAND
 from harness.ports import free_port
 from harness.server import Standalone
+from harness.steps import eventually
 
 
 def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: str) -> None:
+    free = run(server.hosts, "ls", path)
+    assert free.status == 0
+    assert free.out.startswith(f"nobody holds or waits for {path}: there is no such path; ")
+    observer.create(path)
     free = run(server.hosts, "ls", path)
     assert (free.status, free.out) == (0, f"nobody holds or waits for {path}\n")
     with (
@@ -56,6 +62,82 @@ def test_s565_a_directory_that_is_called_locks(server: Standalone, observer: Obs
         assert run(server.hosts, "top", "--once", path).out.startswith(f"{path}/locks/a ")
 
 
+def test_s742_a_lock_directory_that_is_named_by_an_id(
+    server: Standalone, observer: Observer, path: str
+) -> None:
+    orders = f"{path}/orders"
+    # So many children that the number could be one of the server's.
+    for _ in range(50):
+        observer.client.delete(observer.client.create(f"{orders}/x-", b"", sequence=True, makepath=True))
+    named = f"{orders}/10000000042"
+    with Command(server.hosts, "run", "--label", "ship", named, "--", "sleep", "60"):
+        observer.wait_queue(named, 1)
+        for hosts, below in ((server.hosts, path), (server.hosts, named), (f"{server.hosts}{path}", "/")):
+            shown = run(hosts, "ls", "--recursive", below)
+            assert shown.status == 0, shown.err
+            lines = shown.out.splitlines()
+            assert lines[0] == named.removeprefix(path if below == "/" else "")
+            assert len(lines) == 2, "no other lock is here"
+            assert "ship" in lines[1]
+            (row,) = run(hosts, "top", "--once", below).out.splitlines()
+            assert row.split()[:3] == [lines[0], "held", "mutex"]
+            assert " 0 waiting " in row
+        # Somebody locks all orders as well, which the persistent node does not prevent if it is behind.
+        with Command(server.hosts, "run", "--label", "all", orders, "--", "sleep", "60"):
+            observer.wait(orders, lambda queue: len(queue) == 2, "the directory and the contender")
+            lines = run(server.hosts, "ls", "--recursive", path).out.splitlines()
+            assert [line for line in lines if line.startswith("/")] == [orders, named]
+            rows = run(server.hosts, "top", "--once", "--sort", "path", path).out.splitlines()
+            assert [row.split()[0] for row in rows] == [orders, named]
+        # The lock at the directory's own path: the node is in its queue, whatever it was made for.
+        assert run(server.hosts, "ls", orders).out.splitlines()[1].endswith(f"{named}  persistent")
+
+
+def test_s742_contenders_of_others_are_found(server: Standalone, observer: Observer, path: str) -> None:
+    """By their nodes, where their names do not tell."""
+    for _ in range(3):
+        observer.client.create(f"{path}/mine-", b"host", ephemeral=True, sequence=True, makepath=True)
+    shown = run(server.hosts, "ls", "--recursive", path).out.splitlines()
+    assert [line.split()[0] for line in shown] == [path, "holds", "waits", "waits"]
+    (row,) = run(server.hosts, "top", "--once", path).out.splitlines()
+    assert " 2 waiting " in row
+    assert "host" in row
+
+
+def test_s743_all_locks_of_the_servers(new_server: NewServer) -> None:
+    with new_server() as own, Observer(own.hosts) as watcher:
+        assert run(own.hosts, "top", "--once", "/").out == "no locks below /\n"
+        nobody = "nobody holds or waits for /, or for locks below it\n"
+        assert run(own.hosts, "ls", "-r", "/").out == nobody
+        with Command(own.hosts, "run", "/a/b", "--", "sleep", "60"):
+            watcher.wait_queue("/a/b", 1)
+            assert run(own.hosts, "ls", "-r", "/").out.splitlines()[0] == "/a/b"
+            assert run(own.hosts, "top", "--once", "/").out.startswith("/a/b ")
+        alone = run(own.hosts, "ls", "/")
+        assert (alone.status, alone.out) == (64, "")
+        assert "zklock ls --recursive /" in alone.err
+
+
+def test_s744_a_path_that_is_not_there(server: Standalone, observer: Observer, path: str) -> None:
+    observer.create(f"{path}/nightly")
+    meant = f"there is no such path; the nearest that exists is {path}; did you mean {path}/nightly?"
+    far = f"there is no such path; the nearest that exists is {path}"
+    for typed, told in ((f"{path}/nigthly", meant), (f"{path}/other/deeper", far)):
+        shown = run(server.hosts, "ls", typed)
+        assert (shown.status, shown.out) == (0, f"nobody holds or waits for {typed}: {told}\n")
+        shown = run(server.hosts, "ls", "-r", typed)
+        assert shown.out == f"nobody holds or waits for {typed}, or for locks below it: {told}\n"
+        shown = run(server.hosts, "top", "--once", typed)
+        assert (shown.status, shown.out) == (0, f"no locks below {typed}: {told}\n")
+        shown = run(server.hosts, "ls", "--json", typed)
+        assert (shown.status, json.loads(shown.out)) == (0, [])
+        assert shown.err == f"zklock: {typed}: {told}\n"
+    there = run(server.hosts, "ls", "--json", f"{path}/nightly")
+    assert (json.loads(there.out), there.err) == ([], "")
+    nowhere = run(f"{server.hosts}{path}/none", "ls", "/a")
+    assert (nowhere.status, nowhere.out) == (0, "nobody holds or waits for /a\n"), "not even a root"
+
+
 def test_s565_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(path)
     observer.client.create(f"{path}/x-lock-", b"\x1b[2Jhost", ephemeral=True, sequence=True)
@@ -74,8 +156,8 @@ def test_s566_break_and_revoke(server: Standalone, observer: Observer, path: str
         assert "x-lock-0000000099" in missing.err
         assert observer.queue(path) == [node]
         assert run(server.hosts, "revoke", path, f"{path}/{node}").status == 0
-        assert observer.client.get(f"{path}/{node}")[0] == b"__REVOKE__"
-        assert holder.process.poll() is None, "it does not listen"
+        eventually(lambda: "asks for the lock" in holder.errors(), "it is asked")
+        assert holder.process.poll() is None, "it does not do what it is asked"
         broken = run(server.hosts, "break", "--yes", path, node)
         assert broken.status == 0
         assert holder.wait().status == 79

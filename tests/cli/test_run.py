@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from harness.command import Command, Log, is_alive, run
+from harness.command import Command, Log, is_alive, run, write_credentials
 from harness.observer import Observer
 from harness.ports import free_port
 from harness.server import Standalone
@@ -30,6 +32,21 @@ def test_s540_the_commands_status(server: Standalone, observer: Observer, path: 
     observer.assert_free(path)
 
 
+@pytest.mark.parametrize(
+    ("asked", "granted", "words"), [("1ms", "400ms", "stays taken"), ("1h", "1m", "sooner"), ("2s", "", "")]
+)
+def test_s690_a_session_time_out_that_the_servers_changed(
+    server: Standalone, path: str, asked: str, granted: str, words: str
+) -> None:
+    ended = run(server.hosts, "run", "--session-timeout", asked, path, "--", "true")
+    assert ended.status == 0
+    if granted:
+        assert f"granted a session time-out of {granted}, not {asked}" in ended.err
+        assert words in ended.err
+    else:
+        assert ended.err == ""
+
+
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
 def test_s541_a_command_that_a_signal_ends(server: Standalone, path: str, name: str) -> None:
     number = getattr(signal, name)
@@ -42,7 +59,11 @@ def test_s542_a_taken_lock(server: Standalone, observer: Observer, path: str) ->
         observer.wait_queue(path, 1)
         at_once = run(server.hosts, "run", "-n", path, "--", "echo", "ran")
         assert (at_once.status, at_once.out) == (75, "")
-        assert "taken" in at_once.err
+        assert re.search(r"is taken by sleep \(.+, process \d+\), for \d+", at_once.err), at_once.err
+        told = run(server.hosts, "run", "-n", "--log", "json", path, "--", "true")
+        event = json.loads(told.err)
+        assert (event["event"], set(event)) == ("failed", {"time", "event", "message"})
+        assert "is taken by sleep" in event["message"]
         # Long enough to connect on a busy machine: before that, nobody knows that it is taken.
         in_time = run(server.hosts, "run", "-w", "2.5", path, "--", "echo", "ran")
         assert (in_time.status, in_time.out) == (75, "")
@@ -68,8 +89,8 @@ def test_s543_no_server(path: str) -> None:
 
 def test_s544_credentials(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
     right, wrong = tmp_path / "right", tmp_path / "wrong"
-    right.write_text("# of the batch jobs\ndigest:app:secret\n")
-    wrong.write_text("digest:app:guess\n")
+    write_credentials(right, "# of the batch jobs\ndigest:app:secret\n")
+    write_credentials(wrong, "digest:app:guess\n")
     # An exclusive directory: others can neither look nor queue.
     made = run(server.hosts, "run", "--auth-file", str(right), "--acl", "creator", path, "--", "true")
     assert made.status == 0, made.err
@@ -100,7 +121,9 @@ def test_s544_credentials(server: Standalone, observer: Observer, path: str, tmp
 def test_s545_wrong_usage(server: Standalone, words: list[str]) -> None:
     refused = run(server.hosts, *words)
     assert (refused.status, refused.out) == (64, "")
-    assert refused.err != ""
+    # Without any word it shows what there is.
+    assert refused.err.startswith("zklock: " if words else "Distributed locks")
+    assert "error:" not in refused.err
 
 
 def test_s546_a_command_that_cannot_be_run(

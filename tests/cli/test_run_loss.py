@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -58,7 +60,9 @@ def test_s551_a_black_hole(
         cut = now()
         ended = command.wait()
         assert ended.status == 79
-        assert "lost" in ended.err
+        # Its connection may have been given up by then.
+        silent = rf"\({proxy.hosts}(: no answer| answered at first, and not any more)\)"
+        assert re.search(rf"no server confirmed the session for \d\.\d s {silent}", ended.err)
         last = max(event.time for event in log.events("tick"))
         # It is killed 0.2 s before; a machine that does not run anything for so long cannot kill either.
         assert last <= cut + TERM + max(0, lag.late - MARGIN), "no tick after the end of the term"
@@ -135,6 +139,26 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
     observer.assert_free(path)
 
 
+def test_s555_a_late_heartbeat_stops_it(proxy: Proxy, path: str, log: Log) -> None:
+    """A connection that seems well, through which nothing comes.
+
+    Between two heartbeats a third of the session time-out is left of the term at least. A sixth is the
+    point at which the library itself calls the lease suspended.
+    """
+    flags = ["-v", "--log", "json", "--on-suspend", "stop"]
+    with held(proxy, path, log, flags, "60", session=20) as command, Lag() as lag:
+        (started,) = log.wait("start")
+        proxy.black_hole()
+        eventually(lambda: state(started.pid) == "T", "it is stopped", 12)
+        proxy.heal()
+        command.signal(signal.SIGTERM)
+        ended = command.wait()
+    said = next(message for event, message in events(ended.err) if event == "stopped")
+    left = re.search(r"(\d+\.\d{3}) s of the lock's term are left", said)
+    assert left is not None
+    assert float(left[1]) > 20 / 4 - lag.late / 1e9
+
+
 def test_s556_a_suspended_command_is_ended(proxy: Proxy, path: str, log: Log) -> None:
     with held(proxy, path, log, ["--on-suspend", "term"]) as command, Lag() as lag:
         proxy.refuse()
@@ -164,6 +188,55 @@ def test_s557_what_a_loss_does(proxy: Proxy, observer: Observer, path: str, log:
         assert len(log.events("end")) == 1
 
 
+def events(err: str) -> list[tuple[str, str]]:
+    """What was reported as JSON: each event with its message."""
+    reports = [json.loads(line) for line in err.splitlines()]
+    assert all(set(report) == {"time", "event", "message"} for report in reports)
+    return [(report["event"], report["message"]) for report in reports]
+
+
+def test_s690_a_loss_is_reported_when_it_happens(
+    proxy: Proxy, observer: Observer, path: str, log: Log
+) -> None:
+    with held(proxy, path, log, ["--on-lost", "ignore", "--log", "json"], "2") as command:
+        (node,) = observer.queue(path)[-1:]
+        observer.delete(f"{path}/{node}")
+        ended = command.wait()
+    assert ended.status == 0
+    (lost, message), (last, _) = events(ended.err)
+    assert (lost, last) == ("lost", "ended")
+    assert re.search(r"is lost \(node deleted, token \d+\); the command runs on without it", message)
+    times = [json.loads(line)["time"] for line in ended.err.splitlines()]
+    assert times == sorted(times)
+    assert times[0] < times[1], "not at the end of the command"
+
+
+def test_s690_connections_and_stops_are_reported_on_request(
+    proxy: Proxy, observer: Observer, path: str, log: Log
+) -> None:
+    flags = ["-v", "--log", "json", "--on-suspend", "stop"]
+    with held(proxy, path, log, flags, "60", session=20) as command:
+        (started,) = log.wait("start")
+        proxy.refuse()
+        eventually(lambda: state(started.pid) == "T", "it is stopped", 8)
+        during = len(log.events("tick"))
+        proxy.accept()
+        log.wait("tick", during + 10)
+        command.signal(signal.SIGTERM)
+        ended = command.wait()
+    told = events(ended.err)
+    names = [name for name, _ in told]
+    # The connection and the lease are looked at by different ways.
+    assert sorted(names) == ["connected", "continued", "stopped", "suspended"], told
+    assert names.index("stopped") < names.index("continued")
+    assert names.index("suspended") < names.index("connected")
+    said = dict(told)
+    assert re.search(r"certain for another \d\.\d{3} s", said["suspended"])
+    assert said["connected"] == f"connected again to {proxy.hosts}"
+    assert "is stopped" in said["stopped"]
+    observer.assert_free(path)
+
+
 def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
     with held(proxy, path, log, ["--kill-after", "0.9"], "-SIGTERM") as command, Lag() as lag:
         proxy.black_hole()
@@ -190,6 +263,73 @@ def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str,
         last = max(event.time for event in log.events("tick"))
         assert last < woken + TERM / 4 + lag.late
     assert run(server.hosts, "run", "-n", path, "--", "true").status == 0
+
+
+def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
+    server: Standalone, observer: Observer, path: str, log: Log
+) -> None:
+    """After a pause of `zklock` so little of the term is left that the command would be told to end."""
+    flags = ["run", "--session-timeout", "20", "--kill-after", "5", "-v", "--log", "json"]
+    with Command(server.hosts, *flags, path, "--", *log.job("tick", "60")) as command:
+        log.wait("tick")
+        command.signal(signal.SIGSTOP)
+        time.sleep(5.2)  # the pause
+        command.signal(signal.SIGCONT)
+        log.wait("tick", len(log.events("tick")) + 10)
+        assert log.events("SIGTERM") == []
+        command.signal(signal.SIGTERM)
+        ended = command.wait()
+        assert ended.status == 3
+    assert [event for event, _ in events(ended.err)] == ["stopped", "continued"]
+    observer.assert_free(path)
+
+
+def test_s692_somebody_asks_for_the_lock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+    ours = ["run", "--label", "ours", "--log", "json", path, "--", *log.job("tick")]
+    for flags, status, then in (
+        (["--on-revoke", "term"], 3, "the command gets SIGTERM"),
+        ([], 0, "the command runs on (--on-revoke term ends it)"),
+    ):
+        with Command(server.hosts, ours[0], *flags, *ours[1:]) as command:
+            log.wait("tick")
+            # A node, or the label.
+            which = [observer.queue(path)[0]] if flags else ["--holder", "ours"]
+            assert run(server.hosts, "revoke", path, *which).status == 0
+            if flags:
+                log.wait("SIGTERM")
+            else:
+                eventually(lambda: "asks" in command.errors(), "it is reported")
+                assert log.events("SIGTERM") == []
+                shown = run(server.hosts, "ls", path).out
+                assert "ours (" in shown, "it still says who it is"
+                command.signal(signal.SIGKILL)
+                command.process.wait()
+                break
+            ended = command.wait()
+        assert ended.status == status
+        assert events(ended.err) == [("revoked", f'somebody asks for the lock "{path}"; {then}')]
+        log.path.unlink()
+
+
+def test_s693_the_holder_is_named_by_its_label(
+    server: Standalone, observer: Observer, path: str, log: Log
+) -> None:
+    words = ["run", "--label", "ours", "-s", path, "--", *log.job("tick")]
+    with Command(server.hosts, *words) as one, Command(server.hosts, *words) as other:
+        observer.wait_queue(path, 2)
+        several = run(server.hosts, "break", "--yes", path, "--holder", "ours")
+        assert several.status == 1
+        assert "2 holders" in several.err
+        assert all(f"{path}/{node}" in several.err for node in observer.queue(path))
+        other.signal(signal.SIGTERM)
+        other.wait()
+        nobody = run(server.hosts, "break", "--yes", path, "--holder", "theirs")
+        assert nobody.status == 1
+        assert "no holder with the label theirs" in nobody.err
+        assert run(server.hosts, "break", "--yes", path, "--holder", "ours").status == 0
+        assert one.wait().status == 79
+    both = run(server.hosts, "break", path, "a-0000000001", "--holder", "ours")
+    assert both.status == 64
 
 
 def held_by(server: Standalone, path: str, log: Log) -> Command:

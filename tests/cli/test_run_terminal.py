@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
-from cli.shell import CTRL_C, CTRL_Z, shell
+from cli.lag import Lag
+from cli.shell import CTRL_C, CTRL_Z, Shell, shell
 from harness.built import require
 from harness.command import Log, state
 from harness.observer import Observer
@@ -19,9 +21,10 @@ from harness.steps import eventually
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
 
-def line(path: str, words: list[str]) -> bytes:
+def line(path: str, words: list[str], *options: str) -> bytes:
     """What to type."""
-    return shlex.join([str(COMMAND), "run", path, "--", *words]).encode() + b"; echo status $((100+$?))\n"
+    words = [str(COMMAND), "run", *options, path, "--", *words]
+    return shlex.join(words).encode() + b"; echo status $((100+$?))\n"
 
 
 @pytest.fixture
@@ -45,6 +48,48 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
         (hit,) = log.wait("SIGINT")
         assert hit.pid == started.pid
     observer.wait_queue(path, 0)
+
+
+PROVEN = ("--session-timeout", "20", "--kill-after", "5")
+"""With these so little of the term is left after five seconds that the command would be told to end."""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "options"), [(5.2, PROVEN), (3, ()), (10, ()), (30, ())], ids=["proven", "3", "10", "30"]
+)
+def test_s691_ctrl_z_for_a_while(
+    server: Standalone, observer: Observer, path: str, log: Log, seconds: float, options: tuple[str, ...]
+) -> None:
+    """`fg` continues a command whose lock can be proven, and kills one whose term is over."""
+    with shell(server.hosts) as user, Lag() as lag:
+        user.type(line(path, log.job("tick"), *options))
+        (started,) = log.wait("start")
+        user.type(CTRL_Z)
+        user.wait("Stopped")
+        eventually(lambda: state(started.pid) == "T", "the command is stopped")
+        before = len(log.events("tick"))
+        time.sleep(seconds)  # the pause
+        user.type(b"fg\n")
+        if seconds < 10:
+            wait_for_more(user, log, before, lag)
+            user.type(CTRL_C)
+        else:
+            user.wait("AFTER the term: another may have run meanwhile; check its work")
+            assert b"this process was stopped, or the machine asleep, for " in user.shown
+            assert len(log.events("tick")) == before, "not even for a moment"
+            user.type(b"echo status $((100+$?))\n")
+            user.wait("status 179")
+    assert log.events("SIGTERM") == []
+    observer.wait_queue(path, 0)
+
+
+def wait_for_more(user: Shell, log: Log, before: int, lag: Lag) -> None:
+    """Wait until the command has gone on, unless the machine was so late that its term was over."""
+
+    def goes_on_or_is_late() -> bool:
+        return len(log.events("tick")) >= before + 5 or (lag.late > 0.2e9 and b"AFTER the term" in user.shown)
+
+    eventually(goes_on_or_is_late, "the command goes on")
 
 
 def test_s560_ctrl_c_reaches_the_command_alone(

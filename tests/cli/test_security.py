@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import NoAuthError
 
-from harness.command import Command, run
+from harness.command import Command, run, write_credentials
 from harness.observer import Observer
 from harness.security import PASSWORD, USER, Secured, secured_server
 from harness.server import Standalone
@@ -92,7 +92,7 @@ def test_s578_what_is_no_certificate(secured: Secured, path: str, tmp_path: Path
 @pytest.mark.parametrize("how", ["option", "environment"])
 def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_path: Path, how: str) -> None:
     login = tmp_path / "login"
-    login.write_text(f"sasl:{USER}:{PASSWORD}\n")
+    write_credentials(login, f"sasl:{USER}:{PASSWORD}\n")
     words = ["--auth-file", str(login), "--acl", "creator"] if how == "option" else []
     env = {} if words else {"ZKLOCK_AUTH_FILE": str(login), "ZKLOCK_ACL": "creator"}
     with Command(
@@ -113,10 +113,32 @@ def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_pa
 @pytest.mark.parametrize("login", [(USER, "guess"), ("nobody", PASSWORD)], ids=["password", "user"])
 def test_s578_a_wrong_password(secured: Secured, path: str, tmp_path: Path, login: tuple[str, str]) -> None:
     file = tmp_path / "login"
-    file.write_text(f"sasl:{login[0]}:{login[1]}\n")
+    write_credentials(file, f"sasl:{login[0]}:{login[1]}\n")
     refused = run(secured.server.hosts, "run", "--auth-file", str(file), path, "--", "echo", "ran")
     assert (refused.status, refused.out) == (77, "")
     assert login[1] not in refused.err
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
+def test_s578_a_file_that_others_can_use(
+    server: Standalone, observer: Observer, path: str, tmp_path: Path, mode: int, how: str
+) -> None:
+    login = tmp_path / "login"
+    write_credentials(login, "digest:app:secret\n")
+    login.chmod(mode)
+    words = ["--auth-file", str(login)] if how == "option" else []
+    env = {} if words else {"ZKLOCK_AUTH_FILE": str(login)}
+    for command in (["run", *words, path, "--", "echo", "ran"], ["ls", *words, path]):
+        refused = run(server.hosts, *command, env=env)
+        assert (refused.status, refused.out) == (64, "")
+        assert refused.err == (
+            f"zklock: {login} has credentials, and others than its owner can use it (mode {mode:04o}): "
+            f"run `chmod 600 {login}`\n"
+        )
+    assert observer.client.exists(path) is None
+    login.chmod(0o600)
+    assert run(server.hosts, "run", *words, path, "--", "true", env=env).status == 0
 
 
 def test_s578_no_secret_is_an_option() -> None:
@@ -132,7 +154,7 @@ def test_s578_rights_above_the_lock(
 ) -> None:
     """Whose they are above the lock directory is said by a list of its own, by option or environment."""
     login = tmp_path / "login"
-    login.write_text("digest:app:secret\n")
+    write_credentials(login, "digest:app:secret\n")
     words = ("--auth-file", str(login), "--acl", "creator")
 
     def is_open(parent: str) -> bool:

@@ -74,6 +74,10 @@ class Command:
             time.sleep(POLL)
         return shown
 
+    def errors(self) -> str:
+        """What it has written on the standard error so far."""
+        return os.pread(self.err.fileno(), 1 << 20, 0).decode(errors="replace")
+
     def wait(self, limit: float = LIMIT) -> Outcome:
         """Wait until it has ended."""
         status = self.process.wait(limit)
@@ -86,6 +90,13 @@ def run(hosts: str, *words: str, env: Mapping[str, str] | None = None) -> Outcom
     """Run a command to its end."""
     with Command(hosts, *words, env=env) as command:
         return command.wait()
+
+
+def write_credentials(file: Path, text: str) -> str:
+    """Write a file that only its owner can read, as `--auth-file` has to be; returns its path."""
+    file.touch(0o600)
+    file.write_text(text)
+    return str(file)
 
 
 @dataclass(frozen=True)

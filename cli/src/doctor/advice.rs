@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use zklock::internal::Escaped;
+
+use super::four_letter_words::Answer;
 
 /// One line of the diagnosis.
 #[derive(Debug)]
@@ -40,6 +43,11 @@ impl Finding {
     pub(crate) fn is_a_problem(&self) -> bool {
         self.mark == "CHANGE"
     }
+
+    /// The same for programs.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({ "verdict": self.mark.to_lowercase(), "finding": self.what, "next": self.next })
+    }
 }
 
 /// The session time-out that was asked for, and the one that was granted.
@@ -47,11 +55,20 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
     if asked == granted {
         return Finding::good(format!("the session time-out is {granted:?}, as asked for"));
     }
-    let bound = if granted > asked { "minSessionTimeout" } else { "maxSessionTimeout" };
-    Finding::change(
-        format!("the session time-out is {granted:?}, not {asked:?} as asked for: the servers' {bound}"),
-        &format!("ask for {granted:?}, or change {bound} on every server (by default 2 and 20 ticks)"),
-    )
+    let changed = |bound: &str, next: &str| {
+        let what =
+            format!("the session time-out is {granted:?}, not {asked:?} as asked for: the servers' {bound}");
+        Finding::change(what, next)
+    };
+    if granted > asked {
+        // The least that is granted is two ticks, unless it is configured, and a lock needs four.
+        let next =
+            format!("ask for {:?}, or set a shorter tickTime on every server", granted.saturating_mul(2));
+        changed("minSessionTimeout (2 ticks by default)", &next)
+    } else {
+        let next = format!("ask for {granted:?}, or raise maxSessionTimeout on every server");
+        changed("maxSessionTimeout (20 ticks by default)", &next)
+    }
 }
 
 /// Heartbeats come every sixth of the session time-out, and two may go unanswered.
@@ -168,12 +185,100 @@ pub(crate) fn advise_tick(server: &str, conf: &str, session_timeout: Duration) -
     if session_timeout >= tick.saturating_mul(4) {
         return Some(Finding::good(what));
     }
-    Some(Finding::change(
+    Some(too_few_ticks(&what, session_timeout, tick))
+}
+
+fn too_few_ticks(what: &str, session_timeout: Duration, tick: Duration) -> Finding {
+    Finding::change(
         format!(
             "{what}: the session time-out of {session_timeout:?} is less than four of them, so two may hold"
         ),
-        "ask for four ticks at least, or set a shorter tickTime on every server",
+        &format!("ask for {:?} at least, or set a shorter tickTime on every server", tick.saturating_mul(4)),
+    )
+}
+
+/// The tick of servers that do not tell it, inferred from the shortest session time-out that they grant, if that is known.
+pub(crate) fn advise_unknown_tick(
+    servers: &str,
+    shortest: Option<Duration>,
+    session_timeout: Duration,
+) -> Finding {
+    const NEXT: &str = "allow `conf` to be sure: 4lw.commands.whitelist=srvr,conf";
+    let unknown = format!("the tick of {servers} is unknown: it does not answer `conf`");
+    let Some(tick) = shortest.map(|shortest| shortest / 2) else {
+        return Finding::note(&unknown, NEXT);
+    };
+    let what = format!(
+        "{unknown}; inferred: {tick:?}, half of the shortest session time-out that is granted (unless \
+         minSessionTimeout is set)"
+    );
+    if session_timeout >= tick.saturating_mul(4) {
+        return Finding::note(&what, NEXT);
+    }
+    too_few_ticks(&what, session_timeout, tick)
+}
+
+/// Without a session nothing else can be measured.
+pub(crate) fn advise_no_session(error: &zklock::Error) -> Finding {
+    let next = match error.kind() {
+        zklock::ErrorKind::AuthFailed => {
+            "give the right credentials with --auth-file, or have the server accept them"
+        }
+        _ if error.to_string().contains("certificate") => {
+            "give another --tls-ca, or --tls-cert and --tls-key; see the servers below"
+        }
+        _ => "see the servers below",
+    };
+    Finding::change(format!("no session: {error}"), next)
+}
+
+/// A server that runs, and grants no lock, because it has no majority.
+pub(crate) fn advise_no_service(server: &str, srvr: &str) -> Option<Finding> {
+    let what = if srvr.contains("not currently serving requests") {
+        "serves no requests"
+    } else if srvr.lines().any(|line| line == "Mode: read-only") {
+        "is read-only, and grants no locks"
+    } else {
+        return None;
+    };
+    Some(Finding::change(
+        format!("{server} {what}: it does not reach more than half of its ensemble's servers"),
+        "start the other servers, or open the way to them",
     ))
+}
+
+/// A server that does not say what it is.
+pub(crate) fn advise_no_answer(server: &str, answer: &Answer, encrypted: bool) -> Finding {
+    match answer {
+        Answer::NotAllowed | Answer::Text(_) => Finding::note(
+            &format!("{server} does not allow `srvr`: its version is unknown"),
+            "allow it with 4lw.commands.whitelist=srvr,conf",
+        ),
+        Answer::Closed => {
+            let what =
+                format!("{server} closes the connection when it is asked `srvr`: its version is unknown");
+            if encrypted {
+                Finding::note(&what, "see the server's log; perhaps it speaks no TLS on this port")
+            } else {
+                Finding::note(
+                    &what,
+                    "give --tls-ca, if it speaks TLS on this port; else see the server's log",
+                )
+            }
+        }
+        Answer::None => Finding::change(
+            format!("{server} does not answer: it hangs, or the way to it swallows what is sent"),
+            "see the server's log and its load, and restart it if it hangs",
+        ),
+        Answer::Refused => Finding::change(
+            format!("{server} refuses connections: nothing listens there"),
+            "start it, or leave it out of --hosts",
+        ),
+        Answer::Unreachable(why) => Finding::change(
+            format!("{server} cannot be reached: {why}"),
+            "open the way to it, or leave it out of --hosts",
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -208,6 +313,61 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_tick_is_inferred_and_said_to_be() {
+        let seconds = Duration::from_secs;
+        let told = |session| advise_unknown_tick("a", Some(seconds(4)), seconds(session));
+        for (session, mark) in [(4, "CHANGE"), (7, "CHANGE"), (8, "note"), (20, "note")] {
+            let found = told(session);
+            assert_eq!(found.mark, mark, "{found}");
+            assert!(found.to_string().contains("unknown"), "{found}");
+            assert!(found.to_string().contains("inferred: 2s"), "{found}");
+        }
+        assert!(told(4).to_string().contains("ask for 8s at least"));
+        let nothing = advise_unknown_tick("a", None, seconds(4));
+        assert_eq!(nothing.mark, "note", "{nothing}");
+        assert!(!nothing.to_string().contains("inferred"), "{nothing}");
+    }
+
+    #[test]
+    fn servers_that_do_not_answer_are_told_apart() {
+        let told = |answer: &Answer| advise_no_answer("a:1", answer, false);
+        let reset = Answer::Unreachable("no route to host".to_owned());
+        for (answer, mark, words) in [
+            (Answer::NotAllowed, "note", "whitelist"),
+            (Answer::Closed, "note", "--tls-ca"),
+            (Answer::None, "CHANGE", "hangs"),
+            (Answer::Refused, "CHANGE", "nothing listens"),
+            (reset, "CHANGE", "no route to host"),
+        ] {
+            let found = told(&answer);
+            assert_eq!(found.mark, mark, "{found}");
+            assert!(found.to_string().contains(words), "{found}");
+        }
+        assert!(!advise_no_answer("a:1", &Answer::Closed, true).to_string().contains("--tls-ca"));
+    }
+
+    #[test]
+    fn a_finding_for_programs_has_the_same_words() {
+        let found = Finding::change("a is gone".to_owned(), "start it");
+        let wanted = json!({ "verdict": "change", "finding": "a is gone", "next": "start it" });
+        assert_eq!(found.to_json(), wanted);
+        assert_eq!(Finding::good("a".to_owned()).to_json()["next"], Value::Null);
+    }
+
+    #[test]
+    fn a_server_without_a_majority_is_named() {
+        for (srvr, words) in [
+            ("This ZooKeeper instance is not currently serving requests", "serves no requests"),
+            ("Zookeeper version: 3.9.4\nMode: read-only\n", "is read-only"),
+        ] {
+            let found = advise_no_service("a", srvr).expect("a finding");
+            assert!(found.is_a_problem() && found.to_string().contains(words), "{found}");
+            assert!(found.next.is_some_and(|next| next.contains("start the other servers")));
+        }
+        assert!(advise_no_service("a", "Zookeeper version: 3.9.4\nMode: follower\n").is_none());
+    }
+
+    #[test]
     fn one_server_is_no_ensemble() {
         let mark = |srvr, others| advise_mode("a", srvr, others).map(|found| found.mark);
         assert_eq!(mark("Mode: standalone", 0), Some("note"));
@@ -231,7 +391,8 @@ mod tests {
     #[test]
     fn what_the_servers_changed_is_named() {
         let second = Duration::from_secs(1);
-        assert!(advise_session(second, 4 * second).to_string().contains("minSessionTimeout"));
+        let raised = advise_session(second, 4 * second).to_string();
+        assert!(raised.contains("minSessionTimeout") && raised.contains("ask for 8s"), "{raised}");
         assert!(advise_session(90 * second, 40 * second).to_string().contains("maxSessionTimeout"));
         assert!(!advise_session(second, second).is_a_problem());
         assert!(advise_latency(second, 10 * second).is_a_problem());

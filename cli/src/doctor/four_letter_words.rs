@@ -1,45 +1,52 @@
 //! The four-letter words: what a server says of itself to anyone, on its client port.
 
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::ErrorKind;
 use std::time::Duration;
 
-/// For each step of an answer.
+use zklock::ClientOptions;
+use zklock::internal::four_letter_word;
+
+/// For an answer.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// More than any server has to say.
-const MOST: u64 = 64 << 10;
-
-/// What became of a question.
-pub(crate) enum Answer {
+/// The answer of a server to a four-letter word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
     Text(String),
-    /// It says nothing, or does not tell this to anyone.
-    Silence,
+    /// The server's whitelist does not have the word.
+    NotAllowed,
+    /// The server closed the connection without an answer.
+    Closed,
+    /// The server accepted a connection, or may have, and said nothing in time.
+    None,
+    /// Nothing listens there.
+    Refused,
     /// No connection, and why.
     Unreachable(String),
 }
 
-/// Asks a server.
-pub(crate) fn ask(server: &str, word: &str) -> Answer {
-    let address = match server.to_socket_addrs().map(|mut all| all.next()) {
-        Ok(Some(address)) => address,
-        Ok(None) => return Answer::Unreachable("its name has no address".to_owned()),
-        Err(error) => return Answer::Unreachable(error.to_string()),
-    };
-    let connection = match TcpStream::connect_timeout(&address, LIMIT) {
-        Ok(connection) => connection,
-        Err(error) => return Answer::Unreachable(error.to_string()),
-    };
-    match read(connection, word) {
-        Some(text) if !text.is_empty() && !text.contains("not in the whitelist") => Answer::Text(text),
-        _ => Answer::Silence,
+/// Asks a server. A port for TLS waits for a fifth byte before it finds that this is no TLS, so a server that does not
+/// answer is asked once more.
+pub(super) async fn ask(options: &ClientOptions, server: &str, word: &str) -> Answer {
+    match ask_once(options, server, word).await {
+        Answer::None => match ask_once(options, server, &format!("{word}\n")).await {
+            Answer::Closed => Answer::Closed,
+            _ => Answer::None,
+        },
+        answer => answer,
     }
 }
 
-fn read(mut connection: TcpStream, word: &str) -> Option<String> {
-    connection.set_read_timeout(Some(LIMIT)).ok()?;
-    connection.write_all(word.as_bytes()).ok()?;
-    let mut answer = Vec::new();
-    connection.take(MOST).read_to_end(&mut answer).ok()?;
-    Some(String::from_utf8_lossy(&answer).into_owned())
+async fn ask_once(options: &ClientOptions, server: &str, word: &str) -> Answer {
+    match four_letter_word(options, server, word, LIMIT).await {
+        Ok(text) if text.contains("not in the whitelist") => Answer::NotAllowed,
+        Ok(text) if text.is_empty() => Answer::Closed,
+        Ok(text) => Answer::Text(text),
+        Err(error) => match error.kind() {
+            ErrorKind::TimedOut => Answer::None,
+            ErrorKind::ConnectionRefused => Answer::Refused,
+            ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe => Answer::Closed,
+            _ => Answer::Unreachable(error.to_string()),
+        },
+    }
 }

@@ -12,14 +12,15 @@ use zklock::{Client, Mutex, Owner};
 
 use crate::connection::Connection;
 use crate::doctor::advice::{
-    Finding, advise_build, advise_connections, advise_latency, advise_mode, advise_refusal, advise_session,
-    advise_tick, advise_version,
+    Finding, advise_build, advise_connections, advise_latency, advise_mode, advise_no_answer,
+    advise_no_service, advise_no_session, advise_refusal, advise_session, advise_tick, advise_unknown_tick,
+    advise_version,
 };
 use crate::doctor::clock::Offset;
-use crate::doctor::four_letter_words::Answer;
+use crate::doctor::four_letter_words::{Answer, ask};
 use crate::duration;
-use crate::failure::Failure;
-use crate::session::with_session;
+use crate::failure::{Failure, USAGE};
+use crate::session::{client_options, runtime};
 use crate::terminal_output::print;
 
 /// Reads, for the latency.
@@ -29,10 +30,10 @@ const READS: u32 = 5;
 ///
 /// Connects, and measures; asks each server for its version and settings. With a PATH it also takes and releases a lock
 /// there, which shows whether access control lists allow that, and whether the clocks agree. Exits with 1 if something
-/// should be changed.
+/// should be changed, and with 69 or 77 if there is no session: then it says of each server why.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  zklock doctor -z zk1,zk2,zk3\n  zklock doctor --session-timeout 4s /locks/doctor"
+    after_help = "Examples:\n  zklock doctor -z zk1,zk2,zk3\n  zklock doctor --session-timeout 4s /locks/doctor\n  zklock doctor --json | jq '.[] | select(.verdict == \"change\")'"
 )]
 pub(crate) struct Options {
     /// Take a lock here, and release it
@@ -40,40 +41,86 @@ pub(crate) struct Options {
     /// The session time-out that your programs ask for
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     session_timeout: Duration,
+    /// Print the findings as JSON: a list of objects with `verdict` (ok, note or change), `finding` and `next`
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     connection: Connection,
 }
 
 pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
-    let began = Instant::now();
-    let findings = with_session(&options.connection, Some(options.session_timeout), async |client| {
-        let connected = format!("connected to {} in {}", client.hosts(), shown(began.elapsed()));
-        let mut findings = vec![Finding::good(connected)];
-        let transport = client.stats().transport;
-        findings.push(advise_build(env!("CARGO_PKG_VERSION"), transport.map(zklock::Transport::as_str)));
-        findings.push(advise_session(options.session_timeout, client.session_timeout()));
-        findings.push(advise_latency(read_latency(client).await?, client.session_timeout()));
-        findings.extend(servers(client));
-        if !options.connection.restricts_access() {
-            findings.push(Finding::note(
-                "nodes are created open to everyone: who reaches the servers can break locks",
-                "give --auth-file and --acl creator, unless the network keeps others out",
-            ));
-        }
-        if let Some(path) = &options.path {
-            findings.extend(lock(client, path).await?);
-        } else {
-            findings.push(Finding::note(
-                "access control lists and clocks were not looked at",
-                "give the path of a lock that may be taken, such as /locks/doctor",
-            ));
-        }
-        Ok(findings)
-    })?;
-    for finding in &findings {
-        print(format_args!("{finding}\n"))?;
+    let client_options = client_options(&options.connection)?.session_timeout(options.session_timeout)?;
+    let mut findings = Vec::new();
+    let failure = runtime()?.block_on(async {
+        let client = Client::new(client_options);
+        let failure = examine(&client, options, &mut findings).await.err();
+        client.close().await.ok();
+        failure
+    });
+    if let Some(failure) = &failure
+        && failure.code == USAGE
+    {
+        return Err(Failure::new(USAGE, failure.message.clone().unwrap_or_default()));
     }
-    Ok(u8::from(findings.iter().any(Finding::is_a_problem)))
+    if options.json {
+        let all: Vec<_> = findings.iter().map(Finding::to_json).collect();
+        print(format_args!("{:#}\n", serde_json::Value::from(all)))?;
+    } else {
+        for finding in &findings {
+            print(format_args!("{finding}\n"))?;
+        }
+    }
+    let problem = u8::from(findings.iter().any(Finding::is_a_problem));
+    Ok(failure.map_or(problem, |failure| failure.code))
+}
+
+/// Adds all that can be found. An error ends it, and is among the findings.
+async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>) -> Result<(), Failure> {
+    let began = Instant::now();
+    if let Err(error) = client.ready().await {
+        findings.push(advise_no_session(&error));
+        // They say why.
+        findings.extend(servers(client, &options.connection, None).await?);
+        return Err(error.into());
+    }
+    let connected = format!("connected to {} in {}", client.hosts(), shown(began.elapsed()));
+    findings.push(Finding::good(connected));
+    let examined = examine_session(client, options, findings).await;
+    if let Err(failure) = &examined
+        && let Some(message) = &failure.message
+    {
+        let next = "see the servers' logs, and ask again";
+        findings.push(Finding::change(format!("the connection failed: {message}"), next));
+    }
+    examined
+}
+
+async fn examine_session(
+    client: &Client,
+    options: &Options,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Failure> {
+    let granted = client.session_timeout();
+    let transport = client.stats().transport;
+    findings.push(advise_build(env!("CARGO_PKG_VERSION"), transport.map(zklock::Transport::as_str)));
+    findings.push(advise_session(options.session_timeout, granted));
+    findings.push(advise_latency(read_latency(client).await?, granted));
+    findings.extend(servers(client, &options.connection, Some(granted)).await?);
+    if !options.connection.restricts_access() {
+        findings.push(Finding::note(
+            "nodes are created open to everyone: who reaches the servers can break locks",
+            "give --auth-file and --acl creator, unless the network keeps others out",
+        ));
+    }
+    if let Some(path) = &options.path {
+        findings.extend(lock(client, path).await?);
+    } else {
+        findings.push(Finding::note(
+            "access control lists and clocks were not looked at",
+            "give the path of a lock that may be taken, such as /locks/doctor",
+        ));
+    }
+    Ok(())
 }
 
 async fn read_latency(client: &Client) -> Result<Duration, Failure> {
@@ -85,38 +132,57 @@ async fn read_latency(client: &Client) -> Result<Duration, Failure> {
     Ok(began.elapsed() / READS)
 }
 
-/// What the servers say of themselves, each of them.
-fn servers(client: &Client) -> Vec<Finding> {
-    let hosts = client.hosts();
+/// What the servers say of themselves, each of them; the session time-out is known if there is a session.
+async fn servers(
+    client: &Client,
+    connection: &Connection,
+    session_timeout: Option<Duration>,
+) -> Result<Vec<Finding>, Failure> {
+    let (options, hosts) = (connection.options(None)?, client.hosts());
     let servers: Vec<_> = hosts.split('/').next().unwrap_or_default().split(',').collect();
-    let timeout = client.session_timeout();
-    let all = servers.iter().flat_map(|server| server_alone(server, servers.len() - 1, timeout));
-    all.collect()
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
+    for server in &servers {
+        let srvr = match ask(&options, server, "srvr").await {
+            Answer::Text(text) => text,
+            answer => {
+                found.push(advise_no_answer(server, &answer, connection.is_encrypted()));
+                if matches!(answer, Answer::NotAllowed | Answer::Closed) {
+                    silent.push(*server);
+                }
+                continue;
+            }
+        };
+        if let Some(finding) = advise_no_service(server, &srvr) {
+            found.push(finding);
+            continue;
+        }
+        found.push(advise_version(server, &srvr));
+        found.extend(advise_mode(server, &srvr, servers.len() - 1));
+        match ask(&options, server, "conf").await {
+            Answer::Text(conf) => {
+                found.extend(session_timeout.and_then(|granted| advise_tick(server, &conf, granted)));
+                found.extend(advise_connections(server, &conf));
+            }
+            _ => silent.push(*server),
+        }
+    }
+    if let Some(granted) = session_timeout
+        && !silent.is_empty()
+    {
+        let shortest = shortest_session(connection).await?;
+        found.push(advise_unknown_tick(&silent.join(", "), shortest, granted));
+    }
+    Ok(found)
 }
 
-fn server_alone(server: &str, others: usize, timeout: Duration) -> Vec<Finding> {
-    let srvr = match four_letter_words::ask(server, "srvr") {
-        Answer::Text(text) => text,
-        Answer::Silence => {
-            return vec![Finding::note(
-                &format!("{server} does not answer `srvr`: its version is unknown"),
-                "allow it with 4lw.commands.whitelist=srvr,conf, if it speaks without TLS there",
-            )];
-        }
-        Answer::Unreachable(why) => {
-            return vec![Finding::change(
-                format!("{server} cannot be reached: {why}"),
-                "start it, open the way to it, or leave it out of --hosts",
-            )];
-        }
-    };
-    let mut found = vec![advise_version(server, &srvr)];
-    found.extend(advise_mode(server, &srvr, others));
-    if let Answer::Text(conf) = four_letter_words::ask(server, "conf") {
-        found.extend(advise_tick(server, &conf, timeout));
-        found.extend(advise_connections(server, &conf));
-    }
-    found
+/// The shortest session time-out that the servers grant, which is two ticks unless it is configured.
+async fn shortest_session(connection: &Connection) -> Result<Option<Duration>, Failure> {
+    let options = connection.options(None)?.session_timeout(Duration::from_millis(1))?;
+    let client = Client::new(options);
+    let connected = client.ready().await;
+    let granted = client.session_timeout();
+    client.close().await.ok();
+    Ok(connected.ok().map(|()| granted))
 }
 
 /// Takes and releases a lock. Its node has a time by the servers' clock.

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{AnyLock, Client, ErrorKind, Lease, Mutex, Owner, ReadWriteLock, Semaphore, Timeout};
+use zklock::{AnyLock, Client, Contender, ErrorKind, Lease, Mutex, Owner, ReadWriteLock, Semaphore, Timeout};
 
 use crate::failure::{CONFLICT, Failure};
+use crate::queue::{self, Place, Role, age};
 use crate::run::options::Options;
 
 /// The lock that the options ask for.
@@ -24,6 +25,7 @@ pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease,
     let began = Instant::now();
     let lock = wanted(client, options)?;
     client.ready().await?;
+    options.reporter.session_timeout(options.session_timeout, client.session_timeout());
     check_kill_after(options.kill_after, client.session_timeout())?;
     let timeout = match options.wait {
         _ if options.nonblock => Timeout::Try,
@@ -31,16 +33,49 @@ pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease,
         Some(time) => Timeout::For(time.saturating_sub(began.elapsed())),
         None => Timeout::Forever,
     };
-    lock.acquire_as(Owner::new(), timeout).await.map_err(|error| {
-        let timed_out = error.kind() == ErrorKind::LockTimeout;
-        let failure = Failure::from(error);
-        if timed_out && failure.code == CONFLICT {
-            let code = options.conflict_exit_code;
-            // No failure, and cron would send what is said of it by mail.
-            return if code == 0 { Failure { code, message: None } } else { Failure { code, ..failure } };
+    match lock.acquire_as(Owner::new(), timeout).await {
+        Ok(lease) => Ok(lease),
+        Err(error) => Err(failure(client, options, error).await),
+    }
+}
+
+/// The end of a run that did not get the lock.
+async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Failure {
+    let timed_out = error.kind() == ErrorKind::LockTimeout;
+    let blockers = error.blockers().to_vec();
+    let failure = Failure::from(error);
+    if !timed_out || failure.code != CONFLICT {
+        return failure;
+    }
+    match options.conflict_exit_code {
+        // No failure, and cron would send what is said of it by mail.
+        0 => Failure { code: 0, message: None },
+        code => {
+            let by = taken_by(client, &options.path, blockers).await;
+            Failure { code, message: by.or(failure.message) }
         }
-        failure
-    })
+    }
+}
+
+/// How long it may take to find out who has a lock.
+const WHO: Duration = Duration::from_secs(2);
+
+/// Who has the lock, if that is known: the first, and how many more.
+async fn taken_by(client: &Client, path: &str, blockers: Vec<Contender>) -> Option<String> {
+    let mut holders: Vec<_> =
+        blockers.into_iter().map(|contender| Place { role: Role::Holds, contender }).collect();
+    if holders.is_empty() {
+        // One that only tries sees nodes and does not read them.
+        holders = tokio::time::timeout(WHO, queue::read(client, path)).await.ok()?.ok()?;
+        holders.retain(|place| place.role == Role::Holds);
+    }
+    let first = holders.first()?;
+    let held = first.since().map_or_else(String::new, |since| format!(", for {}", age(Some(since))));
+    let more = match holders.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    Some(format!("{path:?} is taken by {}{held}{more}", first.who()))
 }
 
 /// Between two heartbeats the term shrinks from a half of the session time-out to a third. A command that is ended with

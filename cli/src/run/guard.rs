@@ -16,6 +16,8 @@ pub(crate) struct Policy {
     kill_after: Duration,
     /// With so much left it is killed: the time in which the kernel has to end it.
     margin: Duration,
+    /// With less than so much left a heartbeat is late.
+    late: Duration,
     /// The longest time without a look at the lease: its clock runs on while the machine sleeps, timers do not.
     look: Duration,
 }
@@ -26,6 +28,9 @@ const MARGIN: Duration = Duration::from_millis(200);
 /// The longest time without a look at the lease.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// The same while the command stands still and the next heartbeat is awaited.
+const LOOK_FOR_PROOF: Duration = Duration::from_millis(20);
+
 impl Policy {
     pub(crate) fn new(options: &Options, session_timeout: Duration) -> Self {
         let margin = MARGIN.min(session_timeout / 16);
@@ -34,19 +39,45 @@ impl Policy {
             on_lost: options.on_lost,
             kill_after: options.kill_after.unwrap_or(session_timeout / 8).max(margin),
             margin,
+            // A term is half of the time-out. A heartbeat is sent when a sixth has passed, and has a quarter of that to
+            // be answered.
+            late: session_timeout * 7 / 24,
             look: LOOK.min(session_timeout / 20),
         }
     }
 }
 
 /// What has been done to the command.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and they come in any combination"
+)]
 pub(crate) struct Guard {
     policy: Policy,
+    /// Whether the command is to stand still until a server answers.
+    still: bool,
+    /// Whether it was stopped for that.
     stopped: bool,
+    /// Whether it stands still because this process was paused: that so little of the term is left then says nothing of
+    /// the servers, and a heartbeat is about to be answered.
+    paused: bool,
     told: bool,
     killed: bool,
     /// When a loss was seen, and told of.
     lost: Option<Instant>,
+}
+
+/// What is seen of the lease and of the command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) state: LeaseState,
+    /// What is left of the lease's term.
+    pub(crate) remaining: Duration,
+    pub(crate) now: Instant,
+    /// How late this look is: by more than a moment, if this process was paused.
+    pub(crate) late: Duration,
+    /// Whether somebody else has stopped the command.
+    pub(crate) idle: bool,
 }
 
 /// What to do now.
@@ -60,7 +91,8 @@ pub(crate) struct Step {
 
 impl Guard {
     pub(crate) fn new(policy: Policy) -> Self {
-        Self { policy, stopped: false, told: false, killed: false, lost: None }
+        let (still, stopped, paused, told, killed) = (false, false, false, false, false);
+        Self { policy, still, stopped, paused, told, killed, lost: None }
     }
 
     /// Whether the command was ended for the sake of the lock.
@@ -68,53 +100,66 @@ impl Guard {
         self.told || self.killed
     }
 
-    /// Whether the command is stopped until a server answers.
+    /// Whether the command runs on without the lock.
+    pub(crate) fn ignores_loss(&self) -> bool {
+        self.policy.on_lost == OnLost::Ignore
+    }
+
+    /// Whether the command is to stand still until a server answers.
+    pub(crate) fn is_still(&self) -> bool {
+        self.still
+    }
+
+    /// Whether the command was stopped for that.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }
 
     /// What follows from the state of the lease, and what is left of its term.
-    pub(crate) fn step(&mut self, state: LeaseState, remaining: Duration, now: Instant) -> Step {
+    pub(crate) fn step(&mut self, look: Look) -> Step {
         let mut signals = Vec::new();
-        let next = match state {
-            LeaseState::Lost(reason) => self.lost(reason, now, &mut signals),
-            LeaseState::Suspended => {
-                match self.policy.on_suspend {
-                    OnSuspend::Continue => {}
-                    OnSuspend::Stop if self.stopped || self.told() => {}
-                    OnSuspend::Stop => {
-                        self.stopped = true;
-                        signals.push(Signal::SIGSTOP);
-                    }
-                    OnSuspend::Term => self.tell(&mut signals),
-                }
-                self.certain(remaining, &mut signals)
-            }
-            _ => {
-                self.proceed(&mut signals);
-                self.certain(remaining, &mut signals)
-            }
+        let next = match look.state {
+            LeaseState::Lost(reason) => self.lost(reason, look.now, &mut signals),
+            _ => self.certain(look, &mut signals),
         };
         Step { signals, look_again: next.min(self.policy.look).max(Duration::from_millis(1)) }
     }
 
     /// The lock is still certain for a while.
-    fn certain(&mut self, remaining: Duration, signals: &mut Vec<Signal>) -> Duration {
-        let Policy { on_lost, kill_after, margin, .. } = self.policy;
-        if on_lost == OnLost::Ignore {
-            return remaining;
-        }
-        if remaining <= margin {
+    fn certain(&mut self, look: Look, signals: &mut Vec<Signal>) -> Duration {
+        let Policy { on_suspend, on_lost, kill_after, margin, late, look: pause } = self.policy;
+        let (remaining, suspended) = (look.remaining, look.state == LeaseState::Suspended);
+        if on_lost != OnLost::Ignore && remaining <= margin {
             self.kill(signals);
             return remaining;
         }
-        if on_lost == OnLost::Term && remaining <= kill_after {
+        let is_due = on_lost == OnLost::Term && remaining <= kill_after;
+        if is_due && look.late > pause + margin {
+            self.paused = true;
+        } else if !is_due && !suspended {
+            self.paused = false;
+        }
+        let unproven = on_suspend == OnSuspend::Stop && (suspended || remaining < late);
+        if on_suspend == OnSuspend::Term && suspended || is_due && !self.paused {
             self.tell(signals);
         }
-        if self.told || on_lost == OnLost::Kill {
-            remaining.saturating_sub(margin)
-        } else {
-            remaining.saturating_sub(kill_after)
+        self.still = (unproven || self.paused) && !self.told();
+        if !self.still {
+            self.proceed(signals);
+        } else if !self.stopped && !look.idle {
+            self.stopped = true;
+            signals.push(Signal::SIGSTOP);
+        }
+        let until = |left: Duration| remaining.saturating_sub(left);
+        let next = match on_lost {
+            OnLost::Ignore => remaining,
+            OnLost::Term if !self.told && !self.paused => until(kill_after),
+            _ => until(margin),
+        };
+        match on_suspend {
+            _ if self.still => next.min(LOOK_FOR_PROOF),
+            OnSuspend::Stop if !self.told() => next.min(until(late)),
+            _ => next,
         }
     }
 
@@ -124,6 +169,7 @@ impl Guard {
         let Policy { on_lost, kill_after, look, .. } = self.policy;
         match on_lost {
             OnLost::Ignore => {
+                self.still = false;
                 self.proceed(signals);
                 return look;
             }
@@ -150,6 +196,7 @@ impl Guard {
     fn tell(&mut self, signals: &mut Vec<Signal>) {
         if !self.told {
             self.told = true;
+            self.still = false;
             signals.push(Signal::SIGTERM);
             // It sees the signal when it goes on.
             self.proceed(signals);
@@ -170,12 +217,19 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// Of a session time-out of eight seconds, so that a heartbeat is late with less than seven thirds left.
     fn guard(on_suspend: OnSuspend, on_lost: OnLost) -> Guard {
-        Guard::new(Policy { on_suspend, on_lost, kill_after: SECOND, margin: MARGIN, look: LOOK })
+        let late = SECOND * 7 / 3;
+        Guard::new(Policy { on_suspend, on_lost, kill_after: SECOND, margin: MARGIN, late, look: LOOK })
+    }
+
+    fn look(state: LeaseState, millis: u64) -> Look {
+        let (remaining, now) = (Duration::from_millis(millis), Instant::now());
+        Look { state, remaining, now, late: Duration::ZERO, idle: false }
     }
 
     fn signals(guard: &mut Guard, state: LeaseState, millis: u64) -> Vec<Signal> {
-        guard.step(state, Duration::from_millis(millis), Instant::now()).signals
+        guard.step(look(state, millis)).signals
     }
 
     #[test]
@@ -191,9 +245,7 @@ mod tests {
     #[test]
     fn it_is_looked_at_again_before_the_next_signal_is_due() {
         let mut guard = guard(OnSuspend::Continue, OnLost::Term);
-        let mut again = |millis| {
-            guard.step(LeaseState::Suspended, Duration::from_millis(millis), Instant::now()).look_again
-        };
+        let mut again = |millis| guard.step(look(LeaseState::Suspended, millis)).look_again;
         assert_eq!(again(9000), LOOK);
         assert_eq!(again(1100), Duration::from_millis(100));
         assert_eq!(again(300), Duration::from_millis(100));
@@ -204,10 +256,10 @@ mod tests {
         let mut guard = guard(OnSuspend::Continue, OnLost::Term);
         let broken = LeaseState::Lost(LossReason::NodeDeleted);
         let now = Instant::now();
-        let step = guard.step(broken, Duration::ZERO, now);
-        assert_eq!(step.signals, [Signal::SIGTERM]);
-        assert_eq!(guard.step(broken, Duration::ZERO, now + SECOND / 2).signals, []);
-        assert_eq!(guard.step(broken, Duration::ZERO, now + SECOND).signals, [Signal::SIGKILL]);
+        let mut step = |now| guard.step(Look { now, ..look(broken, 0) }).signals;
+        assert_eq!(step(now), [Signal::SIGTERM]);
+        assert_eq!(step(now + SECOND / 2), []);
+        assert_eq!(step(now + SECOND), [Signal::SIGKILL]);
     }
 
     #[test]
@@ -230,12 +282,55 @@ mod tests {
     #[test]
     fn a_stopped_command_goes_on_when_a_server_answers_or_when_it_has_to_end() {
         let mut answered = guard(OnSuspend::Stop, OnLost::Term);
-        assert_eq!(signals(&mut answered, LeaseState::Suspended, 3000), [Signal::SIGSTOP]);
+        assert_eq!(signals(&mut answered, LeaseState::Suspended, 3900), [Signal::SIGSTOP]);
         assert_eq!(signals(&mut answered, LeaseState::Suspended, 2500), []);
-        assert_eq!(signals(&mut answered, LeaseState::Held, 5000), [Signal::SIGCONT]);
+        assert_eq!(signals(&mut answered, LeaseState::Held, 3900), [Signal::SIGCONT]);
         assert_eq!(signals(&mut answered, LeaseState::Suspended, 3000), [Signal::SIGSTOP]);
         assert_eq!(signals(&mut answered, LeaseState::Suspended, 900), [Signal::SIGTERM, Signal::SIGCONT]);
         let mut ends = guard(OnSuspend::Term, OnLost::Term);
         assert_eq!(signals(&mut ends, LeaseState::Suspended, 3000), [Signal::SIGTERM]);
+    }
+
+    #[test]
+    fn a_late_heartbeat_stops_it_although_the_connection_seems_well() {
+        let mut guard = guard(OnSuspend::Stop, OnLost::Term);
+        // It is looked at again when the heartbeat is late.
+        assert_eq!(signals(&mut guard, LeaseState::Held, 2340), []);
+        assert!(guard.step(look(LeaseState::Held, 2340)).look_again < Duration::from_millis(10));
+        assert_eq!(signals(&mut guard, LeaseState::Held, 2330), [Signal::SIGSTOP]);
+        assert!(guard.is_still() && guard.is_stopped());
+        assert_eq!(signals(&mut guard, LeaseState::Held, 3990), [Signal::SIGCONT]);
+        assert!(!guard.is_still() && !guard.is_stopped());
+    }
+
+    /// `zklock` was stopped for three seconds, and the command ran.
+    #[test]
+    fn after_a_pause_it_stands_still_until_a_heartbeat_is_answered_or_the_term_is_over() {
+        let paused = Look { late: 3 * SECOND, ..look(LeaseState::Suspended, 600) };
+        let mut proven = guard(OnSuspend::Continue, OnLost::Term);
+        assert_eq!(proven.step(paused).signals, [Signal::SIGSTOP]);
+        assert_eq!(signals(&mut proven, LeaseState::Suspended, 590), []);
+        assert!(proven.step(look(LeaseState::Suspended, 580)).look_again <= LOOK_FOR_PROOF);
+        assert_eq!(signals(&mut proven, LeaseState::Held, 3990), [Signal::SIGCONT]);
+        assert!(!proven.told());
+        let mut unproven = guard(OnSuspend::Continue, OnLost::Term);
+        assert_eq!(unproven.step(paused).signals, [Signal::SIGSTOP]);
+        assert_eq!(signals(&mut unproven, LeaseState::Suspended, 200), [Signal::SIGKILL]);
+        // A look that is late by a moment is no pause: the servers had their time.
+        let late = Look { late: LOOK, ..paused };
+        assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(late).signals, [Signal::SIGTERM]);
+        // With enough left nothing has to be proven.
+        let early = Look { late: SECOND, ..look(LeaseState::Held, 1100) };
+        assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(early).signals, []);
+    }
+
+    #[test]
+    fn a_command_that_others_have_stopped_is_not_continued_for_them() {
+        let mut guard = guard(OnSuspend::Stop, OnLost::Term);
+        let idle = |state, millis| Look { idle: true, ..look(state, millis) };
+        assert_eq!(guard.step(idle(LeaseState::Suspended, 3000)).signals, []);
+        assert!(guard.is_still() && !guard.is_stopped());
+        assert_eq!(guard.step(idle(LeaseState::Held, 3900)).signals, []);
+        assert!(!guard.is_still());
     }
 }

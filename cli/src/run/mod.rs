@@ -3,7 +3,11 @@
 mod acquire;
 mod child;
 mod guard;
+mod layout;
+mod metrics;
 mod options;
+mod reaper;
+mod report;
 mod supervise;
 mod terminal;
 
@@ -15,11 +19,12 @@ use zklock::{Client, Lease, LossReason};
 use crate::failure::{Failure, LOST, after_signal};
 use crate::run::child::{End, Launch};
 use crate::run::guard::{Guard, Policy};
+use crate::run::metrics::Metrics;
 pub(crate) use crate::run::options::Options;
-use crate::run::supervise::Supervision;
+use crate::run::reaper::reap_during;
+use crate::run::supervise::{Ended, Supervision};
 use crate::session::runtime;
 use crate::signals::Signals;
-use crate::terminal_output::complain;
 
 /// Those that end a wait.
 const ENDING: [Signal; 6] =
@@ -27,20 +32,35 @@ const ENDING: [Signal; 6] =
 
 /// Runs the program under the lock; returns the exit status.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+    let metrics = match Metrics::begin(options.metrics.as_deref(), &options.path, options.reporter) {
+        Ok(metrics) => metrics,
+        Err(failure) => return Err(report(options, failure)),
+    };
     // On this thread: the kernel ends the child with the thread that started it.
-    runtime()?.block_on(under_lock(options))
+    let outcome = runtime()?.block_on(under_lock(options, &metrics));
+    metrics.ended(outcome.as_ref().map_or_else(|failure| failure.code, |status| *status));
+    outcome.map_err(|failure| report(options, failure))
 }
 
-async fn under_lock(options: &Options) -> Result<u8, Failure> {
+/// Reports a failure; returns what is left to say of it, its status.
+fn report(options: &Options, failure: Failure) -> Failure {
+    let Failure { code, message } = failure;
+    if let Some(message) = message {
+        options.reporter.report("failed", message);
+    }
+    Failure { code, message: None }
+}
+
+async fn under_lock(options: &Options, metrics: &Metrics) -> Result<u8, Failure> {
     let mut signals = Signals::listen(&ENDING)?;
     let client = Client::new(options.client()?);
     let acquired = tokio::select! {
         biased;
         signal = signals.next() => Err(Failure::signal(signal as i32)),
-        acquired = acquire::acquire(&client, options) => acquired,
+        acquired = reap_during(acquire::acquire(&client, options)) => acquired,
     };
     let outcome = match acquired {
-        Ok(lease) => supervised(&client, lease, options, signals).await,
+        Ok(lease) => supervised(&client, lease, options, metrics, signals).await,
         Err(failure) => Err(failure),
     };
     // Whatever is left in the queue goes with the session.
@@ -52,35 +72,64 @@ async fn supervised(
     client: &Client,
     lease: Lease,
     options: &Options,
+    metrics: &Metrics,
     signals: Signals,
 ) -> Result<u8, Failure> {
+    metrics.granted();
+    layout::warn_of_other_kind(client, &lease, options).await;
     let policy = Policy::new(options, lease.session_timeout());
     let launch = Launch::new(&options.command, &lease);
-    let mut supervision = Supervision::start(launch, Guard::new(policy), signals)?;
-    let (end, left) = supervision.watch(client, &lease).await?;
+    let guard = Guard::new(policy);
+    let mut supervision = Supervision::start(launch, guard, signals, options.reporter)?;
+    let ended = supervision.watch(client, &lease, options.on_revoke).await?;
     let told = supervision.told();
     // The child is reaped: nothing of it works under the lock any more.
     lease.release().await.ok();
     let lost = lease.loss_reason();
     if lost.is_none() && !told {
-        return Ok(status(end));
+        return Ok(status(ended.end));
     }
-    let why = lost.map_or("no server proved it in time", |reason| reason.as_str());
-    let when = in_time(lost, left);
+    metrics.lost();
     let path = lease.path();
-    complain(format_args!(
-        "the lock {path:?} was lost while the command ran ({why}); the command {end}{when}"
-    ));
+    let (end, why, when) =
+        (ended.end, why_lost(lost, &ended), in_time(lost, &ended, lease.session_timeout()));
+    options.reporter.report(
+        "ended",
+        format_args!("the lock {path:?} was lost while the command ran: {why}; the command {end}{when}"),
+    );
     if options.ignores_loss() { Ok(status(end)) } else { Err(Failure { code: LOST, message: None }) }
 }
 
+/// The cause of a loss, in words.
+fn why_lost(lost: Option<LossReason>, ended: &Ended) -> String {
+    match lost {
+        None | Some(LossReason::TermEnded) => {
+            let Ended { unproven, paused, servers, .. } = ended;
+            let time = unproven.as_secs_f64();
+            if *paused >= *unproven / 2 {
+                let paused = paused.as_secs_f64();
+                return format!(
+                    "this process was stopped, or the machine asleep, for {paused:.1} s, and the session was not \
+                     confirmed for {time:.1} s"
+                );
+            }
+            format!("no server confirmed the session for {time:.1} s ({servers})")
+        }
+        Some(reason) => reason.to_string(),
+    }
+}
+
 /// Whether the command had ended when another contender could get the lock: the question, if two of them overlapped.
-fn in_time(lost: Option<LossReason>, left: Duration) -> String {
+fn in_time(lost: Option<LossReason>, ended: &Ended, session_timeout: Duration) -> String {
     match lost {
         // Another contender may have had it before the term's end.
         Some(reason) if reason != LossReason::TermEnded => String::new(),
-        _ if left.is_zero() => ", after the lock's term".to_owned(),
-        _ => format!(", with {:.3} s of the lock's term left", left.as_secs_f64()),
+        _ if ended.left.is_zero() => {
+            // The term is half of the session time-out.
+            let late = ended.unproven.saturating_sub(session_timeout / 2).as_secs_f64();
+            format!(", {late:.1} s AFTER the term: another may have run meanwhile; check its work")
+        }
+        _ => format!(", with {:.3} s of the lock's term left", ended.left.as_secs_f64()),
     }
 }
 
@@ -95,14 +144,35 @@ fn status(end: End) -> u8 {
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn ended(left: Duration, unproven: Duration) -> Ended {
+        let (end, servers, paused) = (End::Exited(0), "10.0.0.1:2181: no answer".to_owned(), Duration::ZERO);
+        Ended { end, left, unproven, servers, paused }
+    }
+
     #[test]
     fn only_a_term_that_ran_out_tells_whether_the_command_was_in_time() {
         let left = Duration::from_millis(150);
-        assert_eq!(in_time(None, left), ", with 0.150 s of the lock's term left");
+        let said = |lost, left, unproven| in_time(lost, &ended(left, unproven), 10 * SECOND);
+        assert_eq!(said(None, left, 5 * SECOND), ", with 0.150 s of the lock's term left");
+        let late = ", 12.0 s AFTER the term: another may have run meanwhile; check its work";
         for lost in [None, Some(LossReason::TermEnded)] {
-            assert_eq!(in_time(lost, Duration::ZERO), ", after the lock's term");
+            assert_eq!(said(lost, Duration::ZERO, 17 * SECOND), late);
         }
-        assert_eq!(in_time(Some(LossReason::NodeDeleted), Duration::ZERO), "");
-        assert_eq!(in_time(Some(LossReason::SessionExpired), left), "");
+        assert_eq!(said(Some(LossReason::NodeDeleted), Duration::ZERO, SECOND), "");
+        assert_eq!(said(Some(LossReason::SessionExpired), left, SECOND), "");
+    }
+
+    #[test]
+    fn a_loss_names_its_cause() {
+        let silent = ended(Duration::ZERO, Duration::from_millis(3_800));
+        let said = "no server confirmed the session for 3.8 s (10.0.0.1:2181: no answer)";
+        assert_eq!([None, Some(LossReason::TermEnded)].map(|lost| why_lost(lost, &silent)), [said, said]);
+        assert_eq!(why_lost(Some(LossReason::NodeDeleted), &silent), "node deleted");
+        let paused = Ended { paused: 30 * SECOND, ..ended(Duration::ZERO, 31 * SECOND) };
+        let said = "this process was stopped, or the machine asleep, for 30.0 s, and the session was not confirmed for \
+                    31.0 s";
+        assert_eq!(why_lost(Some(LossReason::TermEnded), &paused), said);
     }
 }

@@ -1,7 +1,7 @@
 //! The options of `zklock run`.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -10,6 +10,7 @@ use zklock::ClientOptions;
 use crate::connection::Connection;
 use crate::duration;
 use crate::failure::{CONFLICT, Failure};
+use crate::run::report::Reporter;
 
 const EXAMPLES: &str = "\
 Exit status:
@@ -67,17 +68,26 @@ pub(crate) struct Options {
 
     /// The session time-out to ask for: so long a lock stays taken if this machine is lost
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    session_timeout: Duration,
+    pub(crate) session_timeout: Duration,
     /// What to do with the command while no server answers but the lock is still certain
     #[arg(long, value_enum, default_value_t = OnSuspend::Continue)]
     pub(crate) on_suspend: OnSuspend,
     /// How to end the command when the lock is about to be lost
     #[arg(long, value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
+    /// What to do with the command when somebody asks for the lock, as `zklock revoke` does
+    #[arg(long, value_enum, default_value_t = OnRevoke::Ignore)]
+    pub(crate) on_revoke: OnRevoke,
     /// How long before the lock ceases to be certain the command gets SIGTERM; SIGKILL comes 0.2 s before
     /// [default: an eighth of the session time-out]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) reporter: Reporter,
+    /// Write when the run began and ended, how long it waited and held, its exit status and the number of losses into
+    /// this file, in the format of Prometheus: for `node_exporter`'s textfile collector, a file *.prom for each job
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Option<PathBuf>,
     /// A name for this contender, which `zklock ls` shows [default: the command's name]
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -90,7 +100,7 @@ pub(crate) struct Options {
 pub(crate) enum OnSuspend {
     /// Let it run
     Continue,
-    /// Stop it (SIGSTOP), and let it continue when a server answers in time
+    /// Stop it (SIGSTOP) when the connection is lost or a heartbeat is late, and let it continue when the lock is proven
     Stop,
     /// End it (SIGTERM)
     Term,
@@ -104,6 +114,14 @@ pub(crate) enum OnLost {
     Kill,
     /// Let it run on without the lock: for commands that check a fencing token themselves
     Ignore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnRevoke {
+    /// Let it run, and report that
+    Ignore,
+    /// End it (SIGTERM); it may take its time
+    Term,
 }
 
 impl Options {

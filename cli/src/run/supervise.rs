@@ -5,11 +5,15 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zklock::{Client, Lease};
+use zklock::internal::{last_proof, why_unproven};
+use zklock::{Client, ClientState, Lease};
 
 use crate::failure::Failure;
 use crate::run::child::{Change, Child, End, Launch};
-use crate::run::guard::Guard;
+use crate::run::guard::{Guard, Look};
+use crate::run::options::OnRevoke;
+use crate::run::reaper::reap_orphans;
+use crate::run::report::Reporter;
 use crate::run::terminal::Terminal;
 use crate::signals::{Signals, has_job_control, is_ignored, stop_ourselves};
 
@@ -23,13 +27,38 @@ pub(crate) struct Supervision {
     signals: Signals,
     children: Signals,
     terminal: Option<Terminal>,
+    reporter: Reporter,
     /// Whether somebody has stopped the command.
     stopped: bool,
+    /// Whether somebody continues it, as soon as the lock allows it.
+    resuming: bool,
+    /// When the lease was to be looked at again.
+    next_look: Instant,
+    /// By how much a look was late at most.
+    paused: Duration,
+}
+
+/// The end of the command, and the state of its lock then.
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    /// What was left of the lock's term.
+    pub(crate) left: Duration,
+    /// For how long no server had confirmed the session.
+    pub(crate) unproven: Duration,
+    /// The servers, and what is known of them.
+    pub(crate) servers: String,
+    /// The longest time for which this process was stopped, or the machine asleep.
+    pub(crate) paused: Duration,
 }
 
 impl Supervision {
     /// Starts the command.
-    pub(crate) fn start(launch: Launch, guard: Guard, mut signals: Signals) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        launch: Launch,
+        guard: Guard,
+        mut signals: Signals,
+        reporter: Reporter,
+    ) -> Result<Self, Failure> {
         signals.add(PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)))?;
         signals.add([Signal::SIGCONT])?;
         let mut children = Signals::listen(&[])?;
@@ -42,7 +71,18 @@ impl Supervision {
                 terminal.hand_to(nix::unistd::getpgrp());
             }
         })?;
-        Ok(Self { child, guard, signals, children, terminal, stopped: false })
+        Ok(Self {
+            child,
+            guard,
+            signals,
+            children,
+            terminal,
+            reporter,
+            stopped: false,
+            resuming: false,
+            next_look: Instant::now(),
+            paused: Duration::ZERO,
+        })
     }
 
     /// Whether the command was ended for the sake of the lock.
@@ -50,21 +90,41 @@ impl Supervision {
         self.guard.told()
     }
 
-    /// Returns when the command has ended, and is reaped: how it ended, and how much of the lock's term was left then. If
-    /// it was ended for the sake of the lock, all of its group has been sent SIGKILL.
-    pub(crate) async fn watch(&mut self, client: &Client, lease: &Lease) -> Result<(End, Duration), Failure> {
+    /// Returns when the command has ended, and is reaped. If it was ended for the sake of the lock, all of its group has
+    /// been sent SIGKILL.
+    pub(crate) async fn watch(
+        &mut self,
+        client: &Client,
+        lease: &Lease,
+        on_revoke: OnRevoke,
+    ) -> Result<Ended, Failure> {
         let mut states = client.states();
-        let mut lost = pin!(lease.lost());
-        let (mut is_lost, mut stateless) = (false, false);
+        let (mut lost, mut revoked) = (pin!(lease.lost()), pin!(lease.revoked()));
+        let mut is_revoked = false;
+        let (mut is_lost, mut stateless, mut suspended) = (false, false, false);
         let end = loop {
             let look_again = self.obey(lease);
             tokio::select! {
                 biased;
                 _ = self.children.next() => if let Some(end) = self.changed()? { break end },
                 signal = self.signals.next() => self.pass_on(signal, lease),
-                _ = &mut lost, if !is_lost => is_lost = true,
+                _ = &mut lost, if !is_lost => {
+                    is_lost = true;
+                    self.reporter.lost(lease, self.guard.ignores_loss());
+                }
+                () = &mut revoked, if !is_revoked => {
+                    is_revoked = true;
+                    self.reporter.revoked(lease, on_revoke);
+                    if on_revoke == OnRevoke::Term {
+                        self.pass_on(Signal::SIGTERM, lease);
+                    }
+                }
                 state = async { if stateless { pending().await } else { states.next().await } } => {
                     stateless = state.is_none();
+                    if let Some(state) = state {
+                        self.reporter.state(client, lease, state, suspended);
+                        suspended = state == ClientState::Suspended;
+                    }
                 }
                 () = tokio::time::sleep(look_again) => {}
             }
@@ -73,40 +133,62 @@ impl Supervision {
             // What it has started and left behind.
             self.child.signal(Signal::SIGKILL);
         }
-        let left = lease.remaining();
+        let ended = Ended {
+            end,
+            left: lease.remaining(),
+            unproven: last_proof(lease).unwrap_or_default(),
+            servers: why_unproven(client),
+            paused: self.paused,
+        };
         if let Some(terminal) = &self.terminal {
             terminal.take_back(self.child.group());
         }
-        Ok((end, left))
+        Ok(ended)
     }
 
     /// Does what the state of the lease asks for; returns when to look again.
     fn obey(&mut self, lease: &Lease) -> Duration {
-        let step = self.guard.step(lease.state(), lease.remaining(), Instant::now());
+        let now = Instant::now();
+        let late = now.saturating_duration_since(self.next_look);
+        self.paused = self.paused.max(late);
+        let step = self.guard.step(Look {
+            state: lease.state(),
+            remaining: lease.remaining(),
+            now,
+            late,
+            idle: self.stopped,
+        });
         for signal in step.signals {
+            self.reporter.signal(signal, lease.remaining());
             self.child.signal(signal);
             if signal == Signal::SIGTERM && self.stopped {
                 self.child.signal(Signal::SIGCONT);
             }
         }
+        if self.resuming && !self.guard.is_still() && !self.guard.told() {
+            self.go_on();
+        }
+        self.next_look = now + step.look_again;
         step.look_again
     }
 
     /// A signal for us is one for the command.
     fn pass_on(&mut self, signal: Signal, lease: &Lease) {
-        if signal != Signal::SIGCONT {
-            self.child.signal(signal);
-            return;
-        }
-        // After a pause the lock may be lost: then the command does not go on, not even for a moment.
-        self.obey(lease);
-        if self.guard.is_stopped() {
-            return;
-        }
-        if self.stopped {
-            self.go_on();
-        } else {
-            self.child.signal(Signal::SIGCONT);
+        match signal {
+            // After a pause the lock may be lost: then the command does not go on, not even for a moment.
+            Signal::SIGCONT if self.stopped => {
+                self.resuming = true;
+                self.obey(lease);
+            }
+            Signal::SIGCONT => {
+                self.obey(lease);
+                if !self.guard.is_stopped() {
+                    self.child.signal(Signal::SIGCONT);
+                }
+            }
+            // Ctrl-Z again, while it waits for a proof of the lock.
+            Signal::SIGTSTP if self.resuming => self.suspended(signal),
+            _ => self.child.signal(signal),
         }
     }
 
@@ -115,7 +197,7 @@ impl Supervision {
         if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours()) {
             terminal.hand_to(self.child.group());
         }
-        self.stopped = false;
+        (self.stopped, self.resuming) = (false, false);
         self.child.signal(Signal::SIGCONT);
     }
 
@@ -128,14 +210,18 @@ impl Supervision {
                 Change::Stopped(signal) => self.suspended(signal),
             }
         }
+        reap_orphans(Some(self.child.group()));
         Ok(None)
     }
 
     /// The command has stopped. If the shell is to see that, we stop too; our heartbeats stop with us, and when we go on,
     /// the lease is looked at before the command.
     fn suspended(&mut self, by: Signal) {
-        self.stopped = true;
-        let Some(terminal) = self.terminal.as_ref().filter(|_| !self.guard.is_stopped()) else { return };
+        if self.guard.is_stopped() {
+            return;
+        }
+        (self.stopped, self.resuming) = (true, false);
+        let Some(terminal) = &self.terminal else { return };
         let wants_the_terminal = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
         if wants_the_terminal && terminal.is_ours() {
             self.go_on();

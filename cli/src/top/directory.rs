@@ -3,6 +3,8 @@
 use zklock::internal::Listing;
 use zklock::queue::{Kind, NodeName};
 
+use crate::contender::Child;
+
 /// A directory's children, counted. Their names are not kept: there may be very many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
@@ -55,7 +57,8 @@ impl Mode {
 
 impl Look {
     /// What a listing shows; and the names of the children that are no contenders, which may have locks below them.
-    pub(crate) fn of(listing: &Listing) -> (Self, Vec<String>) {
+    /// `contends` tells it of names that are ambiguous.
+    pub(crate) fn of(listing: &Listing, contends: impl Fn(&str) -> Option<bool>) -> (Self, Vec<String>) {
         let mut look = Self {
             gone: listing.gone(),
             created: listing.created,
@@ -66,9 +69,15 @@ impl Look {
         };
         let (mut names, mut inner) = (Vec::new(), Vec::new());
         for name in &listing.names {
-            match NodeName::parse(name) {
-                Some(name) => names.push(name),
-                None => inner.push(name.clone()),
+            match Child::of(name, listing) {
+                Child::Contender(node) => names.push(node),
+                Child::Directory => inner.push(name.clone()),
+                Child::Ambiguous(node) => match contends(name) {
+                    Some(true) => names.push(node),
+                    Some(false) => inner.push(name.clone()),
+                    // It has gone since.
+                    None => {}
+                },
             }
         }
         look.contenders = names.len();
@@ -87,24 +96,24 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contender::tests::named;
 
-    fn look(names: &[&str]) -> Look {
+    fn look<T: ToString>(names: &[T]) -> Look {
         let names = names.iter().map(ToString::to_string).collect();
-        Look::of(&Listing { names, czxid: 1, created: 9 }).0
+        Look::of(&Listing { names, czxid: 1, created: 9 }, |_| None).0
     }
 
     #[test]
     fn the_lowest_number_holds_whatever_the_order_of_the_names() {
-        let seen = look(&["b-lock-0000000002", "z-lock-0000000001", "config"]);
+        let seen = look(&[named("lock-", 2), named("lock-", 1), "config".to_owned()]);
         assert_eq!((seen.contenders, seen.holding, seen.mode), (2, 1, Mode::Mutex));
-        assert_eq!(seen.head.as_deref(), Some("z-lock-0000000001"));
+        assert_eq!(seen.head, Some(named("lock-", 1)));
         assert_eq!((seen.gone, seen.has_inner), (6, true));
     }
 
     #[test]
     fn readers_hold_together_up_to_the_first_writer() {
-        let names =
-            ["a-__READ__0000000001", "b-__READ__0000000002", "c-__WRIT__0000000003", "d-__READ__0000000004"];
+        let names = [named("__READ__", 1), named("__READ__", 2), named("__WRIT__", 3), named("__READ__", 4)];
         let seen = look(&names);
         assert_eq!((seen.contenders, seen.holding, seen.mode), (4, 2, Mode::Read));
         assert_eq!(look(&names[2..]).holding, 1);
@@ -113,8 +122,23 @@ mod tests {
 
     #[test]
     fn nobody_holds_what_is_free() {
-        assert_eq!((look(&[]).holding, look(&[]).head), (0, None));
+        let free = look::<&str>(&[]);
+        assert_eq!((free.holding, free.head), (0, None));
         assert!(look(&["leases", "locks"]).semaphore);
         assert!(!look(&["locks"]).semaphore);
+    }
+
+    #[test]
+    fn a_directory_that_is_named_by_an_id_is_no_contender() {
+        let names = ["10000000005", "10000000006", "10000000007", "4711004711"].map(str::to_owned).to_vec();
+        let listing = Listing { names, czxid: 1, created: 9 };
+        let contends = |name: &str| match name {
+            "10000000005" => Some(false),
+            "10000000006" => Some(true),
+            _ => None,
+        };
+        let (seen, inner) = Look::of(&listing, contends);
+        assert_eq!((seen.contenders, seen.head.as_deref()), (1, Some("10000000006")));
+        assert_eq!(inner, ["10000000005", "4711004711"]);
     }
 }

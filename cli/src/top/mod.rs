@@ -23,6 +23,7 @@ use zklock::internal::Escaped;
 use crate::connection::Connection;
 use crate::duration;
 use crate::failure::{Failure, UNREACHABLE};
+use crate::missing::missing;
 use crate::session::with_client;
 use crate::signals::{Signals, has_job_control, stop_ourselves};
 use crate::terminal_output::print;
@@ -47,7 +48,7 @@ Keys:
 Columns:
   MODE       mutex, write, read, leader; for a semaphore, how many permits are taken
   GRANTS/S   how many got through the queue a second, in 10 s; who gave up waiting counts as well
-  HELD FOR   since the hold was seen to begin; '<=' where it is older than the view, since it queued
+  HELD FOR   since the hold was seen to begin; '<=' and the most that it can be where nobody saw that
 
 Examples:
   zklock top /locks
@@ -100,7 +101,8 @@ pub(crate) fn top(options: &Options) -> Result<u8, Failure> {
     }
     with_client(&options.connection, async |client| {
         // Only now: the first connection may fail, and what is said of that is to be read.
-        let survey = Survey::new(client.clone(), &options.path, options.interval, options.requests);
+        let survey =
+            Survey::new(client.clone(), &options.path, options.interval, options.requests, options.once);
         if options.once || options.json {
             print_all(options, client, survey).await
         } else {
@@ -164,8 +166,11 @@ async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Re
                 "locks": locks,
             });
             print(format_args!("{line}\n"))?;
+        } else if rows.is_empty() {
+            let why = missing(client, &options.path).await.map_or_else(String::new, |why| format!(": {why}"));
+            print(format_args!("no locks below {}{why}\n", Escaped(&options.path)))?;
         } else {
-            print(table(&options.path, &rows))?;
+            print(table(&rows))?;
         }
         if options.once {
             return Ok(0);
@@ -175,10 +180,7 @@ async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Re
 }
 
 /// A table without a screen.
-fn table(path: &str, rows: &[Row]) -> String {
-    if rows.is_empty() {
-        return format!("no locks below {}\n", Escaped(path));
-    }
+fn table(rows: &[Row]) -> String {
     let paths: Vec<_> = rows.iter().map(|row| Escaped(&row.path).to_string()).collect();
     let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or_default();
     let line = |(row, path): (&Row, &String)| {

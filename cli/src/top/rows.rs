@@ -47,18 +47,23 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Age {
     pub(crate) time: Duration,
-    /// It was held already when it was first seen: so long is the most that it can be.
+    /// Nobody saw it begin, as before the first look, or during an outage: so long is the most that it can be.
     pub(crate) at_most: bool,
 }
 
 impl Age {
-    /// `now_ms` is the wall clock, for what servers say; `now` for what was seen.
-    fn of(holder: &Holder, now: Instant, now_ms: i64) -> Self {
-        if let Some(granted) = holder.granted {
-            return Self { time: now.saturating_duration_since(granted), at_most: false };
-        }
+    /// `now_ms` is the wall clock, for what servers say; `now` for what was seen. Two looks that are further apart than
+    /// `close` have not seen what began between them.
+    fn of(holder: &Holder, now: Instant, now_ms: i64, close: Duration) -> Self {
         let age = u64::try_from(now_ms.saturating_sub(holder.since)).unwrap_or_default();
-        Self { time: Duration::from_millis(age), at_most: true }
+        let at_most = |time| Self { time, at_most: true };
+        match holder.granted {
+            None => at_most(Duration::from_millis(age)),
+            Some((before, seen)) if seen.saturating_duration_since(before) > close => {
+                at_most(now.saturating_duration_since(before).min(Duration::from_millis(age)))
+            }
+            Some((_, seen)) => Self { time: now.saturating_duration_since(seen), at_most: false },
+        }
     }
 
     pub(crate) fn shown(self) -> String {
@@ -66,6 +71,9 @@ impl Age {
         format!("{}{}", if self.at_most { "<=" } else { "" }, humantime::format_duration(time))
     }
 }
+
+/// How late a look may be on a busy machine.
+const LATE: Duration = Duration::from_millis(500);
 
 /// In what order rows are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -168,6 +176,7 @@ impl Row {
 
 /// A row for each lock, by path. Free ones are those that somebody has used before.
 pub(crate) fn rows(board: &Board, now: Instant, now_ms: i64) -> Vec<Row> {
+    let close = (2 * board.interval).max(board.interval + LATE);
     let row = |(path, entry): (&str, &Entry)| {
         if board.is_part(path) {
             return None;
@@ -175,7 +184,7 @@ pub(crate) fn rows(board: &Board, now: Instant, now_ms: i64) -> Vec<Row> {
         let mut row = if entry.look.semaphore { semaphore(board, path) } else { lock(entry) }?;
         path.clone_into(&mut row.path);
         row.seen = entry.seen.map(|seen| now.saturating_duration_since(seen)).unwrap_or_default();
-        row.age = row.holder.as_ref().map(|holder| Age::of(holder, now, now_ms));
+        row.age = row.holder.as_ref().map(|holder| Age::of(holder, now, now_ms, close));
         Some(row)
     };
     board.entries().filter_map(row).collect()
@@ -235,6 +244,8 @@ pub(crate) mod tests {
 
     use super::*;
 
+    use crate::contender::tests::named;
+
     pub(crate) const NOW_MS: i64 = 1_700_000_100_000;
 
     fn sight(permits: &str, since: i64) -> NodeContent {
@@ -246,8 +257,16 @@ pub(crate) mod tests {
     /// A mutex with two that wait, a semaphore with one that waits for its second permit, a free lock, one that may not
     /// be read, and directories that are none.
     pub(crate) fn example(now: Instant) -> Board {
-        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let listing = |all: &[&str], created| Listing { names: names(all), czxid: 1, created };
+        let listing = |all: &[&str], created| Listing {
+            names: all.iter().map(ToString::to_string).collect(),
+            czxid: 1,
+            created,
+        };
+        let queue = |what: &str, numbers: &[u32], created| Listing {
+            names: numbers.iter().map(|number| named(what, *number)).collect(),
+            czxid: 1,
+            created,
+        };
         let mut board = Board::default();
         for path in [
             "/locks",
@@ -263,22 +282,16 @@ pub(crate) mod tests {
         let began = now.checked_sub(Duration::from_secs(2)).unwrap_or(now);
         for (at, created) in [(began, 10), (now, 13)] {
             board.update("/locks", &listing(&["gpu", "nightly", "old", "secret"], 4), None, at);
-            let queue = ["a-lock-0000000007", "b-lock-0000000008", "c-lock-0000000009"];
-            board.update("/locks/nightly", &listing(&queue, created), Some(sight("", NOW_MS - 65_000)), at);
+            let nightly = queue("lock-", &[7, 8, 9], created);
+            board.update("/locks/nightly", &nightly, Some(sight("", NOW_MS - 65_000)), at);
             board.update("/locks/gpu", &listing(&["leases", "locks"], 2), None, at);
-            let leases = ["a-lease-0000000001", "b-lease-0000000002", "c-lease-0000000003"];
             board.update(
                 "/locks/gpu/leases",
-                &listing(&leases, 3),
+                &queue("lease-", &[1, 2, 3], 3),
                 Some(sight(r#","permits":2"#, NOW_MS - 9_000)),
                 at,
             );
-            board.update(
-                "/locks/gpu/locks",
-                &listing(&["c-lock-0000000003", "d-lock-0000000004"], 4),
-                None,
-                at,
-            );
+            board.update("/locks/gpu/locks", &queue("lock-", &[3, 4], 4), None, at);
             board.update("/locks/old", &listing(&[], 4), None, at);
             board.refuse("/locks/secret", "denied".to_owned(), at);
         }
@@ -307,6 +320,29 @@ pub(crate) mod tests {
         assert_eq!((nightly.rate, nightly.session().as_str()), (Some(1.5), "0x10"));
         assert_eq!(nightly.age.map(Age::shown).as_deref(), Some("<=1m 5s"));
         assert_eq!(nightly.to_json()["holder"]["token"], "7");
+    }
+
+    #[test]
+    fn only_a_hold_that_was_seen_to_begin_has_an_exact_age() {
+        let second = Duration::from_secs(1);
+        let start = Instant::now();
+        // The second look comes in time, or after an outage.
+        for (pause, at_most, shown) in [(second, false, "3s"), (60 * second, true, "<=1m 3s")] {
+            let mut board = Board::new(second);
+            board.discover("/a");
+            let listing = |number| Listing { names: vec![named("lock-", number)], czxid: 1, created: 9 };
+            board.update("/a", &listing(1), Some(sight("", NOW_MS - 500_000)), start);
+            board.update("/a", &listing(2), Some(sight("", NOW_MS - 400_000)), start + pause);
+            let age = rows(&board, start + pause + 3 * second, NOW_MS)[0].age.unwrap();
+            assert_eq!((age.at_most, age.shown().as_str()), (at_most, shown));
+        }
+        // Its node is younger than the outage.
+        let mut board = Board::new(second);
+        board.discover("/a");
+        board.update("/a", &Listing::default(), None, start);
+        let listing = Listing { names: vec![named("lock-", 2)], czxid: 1, created: 9 };
+        board.update("/a", &listing, Some(sight("", NOW_MS - 7_000)), start + 60 * second);
+        assert_eq!(rows(&board, start + 60 * second, NOW_MS)[0].age.unwrap().shown(), "<=7s");
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! Looks at the directories below a path one after the other, within a budget.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use zklock::internal::{Listing, NodeContent, list, look};
-use zklock::queue::NodeName;
-use zklock::{Client, ClientState, ErrorKind};
+use zklock::{Client, ClientState, Error, ErrorKind};
 
 use crate::failure::Failure;
 use crate::top::board::{Board, within};
@@ -27,51 +26,54 @@ pub(crate) struct Survey {
     rotation: Rotation,
     budget: Budget,
     visits: JoinSet<Visit>,
-    /// When how many requests were sent.
-    sent: VecDeque<(Instant, u32)>,
+    /// Whether each directory is looked at once only.
+    once: bool,
+    /// Children to read, because their names are ambiguous.
+    questions: VecDeque<(String, String)>,
+    /// Whether the last request was for one of them.
+    asks: bool,
+    unclear: HashMap<String, Unclear>,
+    /// When requests were sent.
+    sent: VecDeque<Instant>,
     /// Since when no server has answered.
     silent: Option<Instant>,
 }
 
-/// One look at a directory.
+/// A request, and its answer.
 struct Visit {
     path: String,
-    outcome: zklock::Result<Option<(Listing, Option<NodeContent>)>>,
-    requests: u32,
+    answer: Answer,
 }
 
-/// Lists a directory, and reads who is first in it, unless that is known.
-async fn visit(client: Client, path: String, known: Option<String>) -> Visit {
-    let mut requests = 1;
-    let outcome = async {
-        let Some(listing) = list(&client, &path).await? else { return Ok(None) };
-        let head = listing.names.iter().filter_map(|name| NodeName::parse(name)).min();
-        let Some(head) = head.filter(|head| known.as_deref() != Some(head.as_str())) else {
-            return Ok(Some((listing, None)));
-        };
-        requests += 1;
-        let sight = match look(&client, &within(&path, head.as_str())).await {
-            // Who may not be read holds all the same.
-            Err(error) if error.kind() == ErrorKind::AuthFailed => None,
-            sight => sight?,
-        };
-        Ok(Some((listing, sight)))
-    }
-    .await;
-    Visit { path, outcome, requests }
+enum Answer {
+    Listed(zklock::Result<Option<Listing>>),
+    /// A child whose name is ambiguous.
+    Asked(String, zklock::Result<Option<NodeContent>>),
+    /// The first in the queue of a directory with this listing.
+    Read(Listing, zklock::Result<Option<NodeContent>>),
+}
+
+/// A listing with names that are ambiguous: how many of them were not read yet.
+struct Unclear {
+    listing: Listing,
+    left: usize,
 }
 
 impl Survey {
-    pub(crate) fn new(client: Client, root: &str, interval: Duration, per_second: u32) -> Self {
+    pub(crate) fn new(client: Client, root: &str, interval: Duration, per_second: u32, once: bool) -> Self {
         let now = Instant::now();
         let mut survey = Self {
             client,
             root: root.to_owned(),
             interval,
-            board: Board::default(),
+            board: Board::new(interval),
             rotation: Rotation::default(),
             budget: Budget::new(per_second, now),
             visits: JoinSet::new(),
+            once,
+            questions: VecDeque::new(),
+            asks: false,
+            unclear: HashMap::new(),
             sent: VecDeque::new(),
             silent: None,
         };
@@ -88,7 +90,7 @@ impl Survey {
 
     /// Whether every directory that is known was looked at.
     pub(crate) fn is_complete(&self) -> bool {
-        !self.rotation.has_fresh() && self.visits.is_empty()
+        !self.rotation.has_fresh() && self.visits.is_empty() && self.questions.is_empty()
     }
 
     /// For how long no server has answered.
@@ -104,11 +106,10 @@ impl Survey {
     /// Requests a second, of late.
     pub(crate) fn requests(&mut self) -> f64 {
         let now = Instant::now();
-        while self.sent.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > RECENT) {
+        while self.sent.front().is_some_and(|at| now.saturating_duration_since(*at) > RECENT) {
             self.sent.pop_front();
         }
-        let all: u32 = self.sent.iter().map(|(_, requests)| requests).sum();
-        f64::from(all) / RECENT.as_secs_f64()
+        f64::from(u32::try_from(self.sent.len()).unwrap_or(u32::MAX)) / RECENT.as_secs_f64()
     }
 
     /// Looks at what is due, and returns when something new is known, or at `until`. Cancel safe.
@@ -139,52 +140,131 @@ impl Survey {
             if !wait.is_zero() {
                 return wait;
             }
-            let Some(path) = self.rotation.next(now, self.interval) else { break };
-            let known = self.board.get(&path).and_then(|entry| entry.holder.as_ref());
-            let known = known.map(|holder| holder.name.clone());
-            // What the answer brings is added when it is there.
-            self.budget.spend(1, 0);
-            self.visits.spawn(visit(self.client.clone(), path, known));
+            let client = self.client.clone();
+            // Directories have every other turn, however many children have to be read.
+            self.asks = !self.asks && !self.questions.is_empty();
+            let next = if self.asks { None } else { self.rotation.next(now, self.interval) };
+            if let Some(path) = next {
+                self.start(async move {
+                    let listed = list(&client, &path).await;
+                    Visit { path, answer: Answer::Listed(listed) }
+                });
+            } else if let Some((path, name)) = self.questions.pop_front() {
+                self.start(async move {
+                    let content = look(&client, &within(&path, &name)).await;
+                    Visit { path, answer: Answer::Asked(name, content) }
+                });
+            } else {
+                break;
+            }
         }
         self.interval.min(Duration::from_millis(100))
     }
 
+    /// Sends a request.
+    fn start(&mut self, request: impl Future<Output = Visit> + Send + 'static) {
+        self.budget.spend(1, 0);
+        self.sent.push_back(Instant::now());
+        self.visits.spawn(request);
+    }
+
     fn learn(&mut self, visit: Visit) -> Result<(), Failure> {
-        let Visit { path, outcome, requests } = visit;
-        let now = Instant::now();
-        self.sent.push_back((now, requests));
-        let names = match &outcome {
-            Ok(Some((listing, _))) => listing.names.len(),
-            _ => 0,
-        };
-        self.budget.spend(requests - 1, names);
-        match outcome {
-            Ok(Some((listing, sight))) => {
-                for name in self.board.update(&path, &listing, sight, now) {
-                    self.discover(&within(&path, &name));
+        let Visit { path, answer } = visit;
+        match answer {
+            Answer::Listed(Ok(Some(listing))) => {
+                self.budget.spend(0, listing.names.len());
+                let unknown = self.board.unknown(&path, &listing);
+                if unknown.is_empty() {
+                    self.listed(path, listing);
+                } else {
+                    let left = unknown.len();
+                    self.questions.extend(unknown.into_iter().map(|name| (path.clone(), name)));
+                    self.unclear.insert(path, Unclear { listing, left });
                 }
             }
             // The path itself may come, and come again.
-            Ok(None) if path == self.root => drop(self.board.update(&path, &Listing::default(), None, now)),
-            Ok(None) => {
-                self.board.forget(&path);
-                return Ok(());
-            }
-            Err(error) => match error.kind() {
-                // What was known stays; the next look will tell.
-                ErrorKind::ConnectionFailed => {
-                    if self.board.get(&path).is_some_and(|entry| entry.seen.is_none()) {
-                        self.rotation.discover(path);
-                        return Ok(());
+            Answer::Listed(Ok(None)) if path == self.root => self.complete(path, &Listing::default(), None),
+            Answer::Listed(Ok(None)) => self.board.forget(&path),
+            Answer::Asked(name, content) => match content {
+                Ok(content) => {
+                    if let Some(content) = content {
+                        self.board.answer(&path, name, content.session_id != 0);
                     }
+                    self.asked(path);
                 }
-                ErrorKind::ClientClosed | ErrorKind::Forked => return Err(error.into()),
-                _ if path == self.root => return Err(error.into()),
-                _ => self.board.refuse(&path, error.to_string(), now),
+                // A child that may not be read counts, as it does for those that wait.
+                Err(error) if error.kind() == ErrorKind::AuthFailed => {
+                    self.board.answer(&path, name, true);
+                    self.asked(path);
+                }
+                // The first failure ends the look; others may follow.
+                Err(error) if self.unclear.remove(&path).is_some() => return self.failed(path, error),
+                Err(_) => {}
             },
+            Answer::Read(listing, content) => match content {
+                Ok(content) => self.complete(path, &listing, content),
+                // Who may not be read holds all the same.
+                Err(error) if error.kind() == ErrorKind::AuthFailed => self.complete(path, &listing, None),
+                Err(error) => return self.failed(path, error),
+            },
+            Answer::Listed(Err(error)) => return self.failed(path, error),
+        }
+        Ok(())
+    }
+
+    /// A child of a directory was read. The last of them makes its listing clear.
+    fn asked(&mut self, path: String) {
+        let Some(unclear) = self.unclear.get_mut(&path) else { return };
+        unclear.left -= 1;
+        if unclear.left == 0
+            && let Some(Unclear { listing, .. }) = self.unclear.remove(&path)
+        {
+            self.listed(path, listing);
+        }
+    }
+
+    /// A directory was listed, and what its names mean is known. Reads who is first in it, unless that is known.
+    fn listed(&mut self, path: String, listing: Listing) {
+        let Some(head) = self.board.new_head(&path, &listing) else {
+            return self.complete(path, &listing, None);
+        };
+        let (client, node) = (self.client.clone(), within(&path, &head));
+        self.start(async move { Visit { path, answer: Answer::Read(listing, look(&client, &node).await) } });
+    }
+
+    /// All that a look at a directory shows is there.
+    fn complete(&mut self, path: String, listing: &Listing, content: Option<NodeContent>) {
+        let now = Instant::now();
+        for name in self.board.update(&path, listing, content, now) {
+            self.discover(&within(&path, &name));
+        }
+        self.put_back(path, now);
+    }
+
+    fn failed(&mut self, path: String, error: Error) -> Result<(), Failure> {
+        let now = Instant::now();
+        self.questions.retain(|(other, _)| *other != path);
+        match error.kind() {
+            // What was known stays; the next look will tell.
+            ErrorKind::ConnectionFailed => {
+                if self.board.get(&path).is_some_and(|entry| entry.seen.is_none()) {
+                    self.rotation.discover(path);
+                    return Ok(());
+                }
+            }
+            ErrorKind::ClientClosed | ErrorKind::Forked => return Err(error.into()),
+            _ if path == self.root => return Err(error.into()),
+            _ => self.board.refuse(&path, error.to_string(), now),
+        }
+        self.put_back(path, now);
+        Ok(())
+    }
+
+    fn put_back(&mut self, path: String, now: Instant) {
+        if self.once {
+            return;
         }
         let busy = self.board.get(&path).is_some_and(crate::top::board::Entry::is_busy);
         self.rotation.put_back(path, busy, now);
-        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row as Cells, Table};
 use zklock::internal::Escaped;
 
@@ -14,6 +14,12 @@ use crate::top::rows::{Age, Row, State};
 
 /// What is above and below the rows, their titles among it.
 const FRAME: u16 = 4;
+
+/// Between two columns.
+const SPACING: u16 = 1;
+
+/// So much of the path is in the title, however narrow the screen is.
+const LEAST: usize = 10;
 
 /// From this width on there is room for sessions.
 const WIDE: u16 = 110;
@@ -44,25 +50,51 @@ pub(crate) fn page(height: u16) -> usize {
 pub(crate) fn draw(frame: &mut Frame, header: &Header, choice: &mut Choice, rows: &[Row]) {
     let areas = Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
         .split(frame.area());
-    frame.render_widget(Paragraph::new(vec![title(header, rows), status(header)]), areas[0]);
+    let width = usize::from(frame.area().width);
+    frame.render_widget(Paragraph::new(vec![title(header, rows, width), status(header)]), areas[0]);
     let page = page(frame.area().height);
     choice.offset = choice.offset.min(rows.len().saturating_sub(page));
     let shown = rows.iter().skip(choice.offset).take(page);
     let columns = columns(frame.area().width);
-    let widths = columns.iter().map(|column| column.width);
+    let widths: Vec<_> = columns.iter().map(|column| column.width).collect();
+    // As the table divides them.
+    let room = Layout::horizontal(&widths).spacing(SPACING).split(areas[1]);
+    let path_width = room.first().map_or(0, |area| usize::from(area.width));
     let titles = columns.iter().map(|column| column.title);
     let stale = header.silent.is_some();
-    let table = Table::new(shown.map(|row| cells(row, &columns, header.interval, stale)), widths)
+    let table = Table::new(shown.map(|row| cells(row, &columns, path_width, header.interval, stale)), widths)
+        .column_spacing(SPACING)
         .header(Cells::new(titles).style(Style::new().add_modifier(Modifier::REVERSED)));
     frame.render_widget(table, areas[1]);
     frame.render_widget(Paragraph::new(footer(choice)), areas[2]);
 }
 
-fn title(header: &Header, rows: &[Row]) -> Line<'static> {
+/// Leaves the middle out of a text that is wider than that: the end of a path tells more than its middle.
+fn shortened(text: &str, width: usize) -> String {
+    let wide = |text: &str| Span::raw(text).width();
+    if wide(text) <= width {
+        return text.to_owned();
+    }
+    let letters: Vec<_> = text.chars().collect();
+    let mut kept = letters.len().min(width);
+    loop {
+        kept = kept.saturating_sub(1);
+        // The larger half is the end.
+        let (head, tail) = (kept / 2, letters.len() - kept.div_ceil(2));
+        let shown: String = letters[..head].iter().chain(&['…']).chain(&letters[tail..]).collect();
+        // Some letters are two columns wide.
+        if kept == 0 || wide(&shown) <= width {
+            return shown;
+        }
+    }
+}
+
+fn title(header: &Header, rows: &[Row], width: usize) -> Line<'static> {
     let held = rows.iter().filter(|row| row.state == State::Held).count();
     let waiting: usize = rows.iter().map(|row| row.waiting).sum();
-    let text =
-        format!("{} on {}: {held} held, {waiting} waiting", Escaped(header.path), Escaped(header.hosts));
+    let rest = format!(" on {}: {held} held, {waiting} waiting", Escaped(header.hosts));
+    let room = width.saturating_sub(Span::raw(&rest).width()).max(LEAST);
+    let text = format!("{}{rest}", shortened(&Escaped(header.path).to_string(), room));
     Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
 }
 
@@ -114,10 +146,19 @@ fn columns(width: u16) -> Vec<Column> {
     columns
 }
 
-fn cells(row: &Row, columns: &[Column], interval: Duration, stale: bool) -> Cells<'static> {
+fn cells(
+    row: &Row,
+    columns: &[Column],
+    path_width: usize,
+    interval: Duration,
+    stale: bool,
+) -> Cells<'static> {
     // Where there are very many, each has its turn less often than the screen is drawn.
     let late = row.seen > interval.saturating_mul(3) + Duration::from_secs(2);
-    let texts: Vec<_> = columns.iter().map(|column| (column.text)(row)).collect();
+    let mut texts: Vec<_> = columns.iter().map(|column| (column.text)(row)).collect();
+    if let Some(path) = texts.first_mut() {
+        *path = shortened(path, path_width);
+    }
     let plain = Style::new();
     Cells::new(texts).style(if stale || late || row.state == State::Free {
         plain.add_modifier(Modifier::DIM)
@@ -188,6 +229,30 @@ mod tests {
                 "by waiting | q quit  / filter  sort: w p a g o  r reverse  f free locks  arrows",
             ]
         );
+    }
+
+    #[test]
+    fn long_paths_are_shortened_in_the_middle() {
+        assert_eq!(shortened("/locks/a", 8), "/locks/a");
+        assert_eq!(shortened("/locks/nightly/report", 12), "/lock…report");
+        for (width, shown) in [(0, "…"), (1, "…"), (2, "…b"), (3, "a…b")] {
+            assert_eq!(shortened("a///b", width), shown);
+        }
+        // Letters that are two columns wide.
+        assert_eq!(shortened("/日本語日本語", 7), "/…本語");
+        let now = Instant::now();
+        let mut rows = rows(&example(now), now, NOW_MS);
+        rows[1].path = format!("/locks/{}/nightly", "tenant-".repeat(20));
+        let mut terminal = Terminal::new(TestBackend::new(60, 7)).unwrap();
+        let long = format!("/{}", "a".repeat(100));
+        let header = Header { path: &long, ..header(None) };
+        terminal.draw(|frame| draw(frame, &header, &mut Choice::default(), &rows)).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let line = |y| (0..60).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        assert!(line(4).starts_with("/locks/") && line(4).contains("…"), "{}", line(4));
+        assert!(line(4).contains("/nightly mutex"), "{}", line(4));
+        assert!(line(0).contains("… on zk1") || line(0).contains("a on zk1"), "{}", line(0));
+        assert!(line(0).contains("2 held, 4 waiting"), "{}", line(0));
     }
 
     #[test]

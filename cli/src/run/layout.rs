@@ -1,0 +1,65 @@
+//! Warns of two kinds of locks on one path, of which neither keeps the other out: a semaphore has its contenders one
+//! level deeper than a mutex.
+
+use zklock::internal::{Escaped, about, list, look};
+use zklock::{Client, ErrorKind, Lease};
+
+use crate::contender::Child;
+use crate::run::options::Options;
+
+/// How long the command waits for the answer, as a part of the session time-out.
+const PART: u32 = 10;
+
+/// How many nodes are read to find a contender among other children.
+const MOST: usize = 10;
+
+/// Reports contenders of the other kind. Costs one request if there are none.
+pub(crate) async fn warn_of_other_kind(client: &Client, lease: &Lease, options: &Options) {
+    let limit = lease.session_timeout() / PART;
+    let Ok(Ok(Some(other))) = tokio::time::timeout(limit, other_kind(client, options)).await else { return };
+    let path = lease.path();
+    let how = if options.slots.is_some() { "without --slots too" } else { "with --slots too" };
+    options.reporter.report(
+        "two_kinds",
+        format_args!(
+            "{path:?} is used {how}, by {other}: a semaphore and a mutex do not keep each other out; use --slots on \
+             all hosts, or on none"
+        ),
+    );
+}
+
+/// A contender of the other kind, if there is one.
+async fn other_kind(client: &Client, options: &Options) -> zklock::Result<Option<String>> {
+    let directory = match options.slots {
+        Some(_) => options.path.clone(),
+        None => format!("{}/leases", options.path),
+    };
+    let Some(listing) = list(client, &directory).await? else { return Ok(None) };
+    let (mut certain, mut others) = (Vec::new(), Vec::new());
+    for name in &listing.names {
+        match Child::of(name, &listing) {
+            Child::Contender(_) => certain.push(name),
+            Child::Ambiguous(_) => others.push(name),
+            Child::Directory => {}
+        }
+    }
+    for name in certain.into_iter().chain(others).take(MOST) {
+        let node = format!("{directory}/{name}");
+        match look(client, &node).await {
+            // A persistent node is a directory.
+            Ok(Some(found)) if found.session_id != 0 => {
+                let who = about(&found.data).map(|about| {
+                    let label = about.label.as_deref().unwrap_or(&about.language);
+                    format!("{label} ({}, process {})", about.host, about.pid)
+                });
+                return Ok(Some(Escaped(&who.unwrap_or(node)).to_string()));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AuthFailed => {
+                return Ok(Some(Escaped(&node).to_string()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,226 @@
+//! Writes the numbers of a run into a file, for the textfile collector of Prometheus' `node_exporter`.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::failure::Failure;
+use crate::run::report::Reporter;
+
+/// The metrics of one run, and of those before it that wrote to the same file.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Numbers {
+    waiting: bool,
+    holding: bool,
+    /// Moments are in seconds since 1970.
+    started: Option<f64>,
+    granted: Option<f64>,
+    ended: Option<f64>,
+    succeeded: Option<f64>,
+    waited: Option<f64>,
+    held: Option<f64>,
+    status: Option<f64>,
+    losses: f64,
+}
+
+const PREFIX: &str = "zklock_run_";
+
+impl Numbers {
+    /// Name, type, help and value of each metric.
+    fn all(&self) -> [(&'static str, &'static str, &'static str, Option<f64>); 10] {
+        let flag = |is: bool| Some(f64::from(u8::from(is)));
+        [
+            ("waiting", "gauge", "1 while it waits for the lock", flag(self.waiting)),
+            ("holding", "gauge", "1 while it holds the lock", flag(self.holding)),
+            ("start_timestamp_seconds", "gauge", "When the last run began to wait", self.started),
+            ("grant_timestamp_seconds", "gauge", "When the lock was last granted", self.granted),
+            ("end_timestamp_seconds", "gauge", "When the last run ended", self.ended),
+            (
+                "success_timestamp_seconds",
+                "gauge",
+                "When the command last ended with status 0, under its lock to the end",
+                self.succeeded,
+            ),
+            ("waited_seconds", "gauge", "How long the last wait for the lock took", self.waited),
+            ("held_seconds", "gauge", "How long the last hold took", self.held),
+            ("exit_status", "gauge", "The exit status of the last run", self.status),
+            ("losses_total", "counter", "Runs whose lock was lost", Some(self.losses)),
+        ]
+    }
+
+    /// In the text format of Prometheus.
+    fn text(&self, path: &str) -> String {
+        let path = escaped(path);
+        let mut text = String::new();
+        for (name, kind, help, value) in self.all() {
+            if let Some(value) = value {
+                let name = format!("{PREFIX}{name}");
+                writeln!(
+                    text,
+                    "# HELP {name} {help}.\n# TYPE {name} {kind}\n{name}{{path=\"{path}\"}} {value}"
+                )
+                .unwrap_or_default();
+            }
+        }
+        text
+    }
+
+    /// Reads the numbers that an earlier run of the same lock left in a file. Lines of another form count for nothing.
+    fn parse(text: &str, path: &str) -> Self {
+        let path = escaped(path);
+        let value = |name: &str| -> Option<f64> {
+            let head = format!("{PREFIX}{name}{{path=\"{path}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(head.as_str()))?.trim().parse().ok()
+        };
+        Self {
+            waiting: false,
+            holding: false,
+            started: value("start_timestamp_seconds"),
+            granted: value("grant_timestamp_seconds"),
+            ended: value("end_timestamp_seconds"),
+            succeeded: value("success_timestamp_seconds"),
+            waited: value("waited_seconds"),
+            held: value("held_seconds"),
+            status: value("exit_status"),
+            losses: value("losses_total").unwrap_or_default(),
+        }
+    }
+}
+
+/// The value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Writes the metrics of this run, if a file was asked for.
+pub(crate) struct Metrics {
+    file: Option<PathBuf>,
+    path: String,
+    reporter: Reporter,
+    progress: RefCell<Progress>,
+}
+
+struct Progress {
+    numbers: Numbers,
+    /// When the wait began, and then the hold.
+    since: Instant,
+    lost: bool,
+}
+
+impl Metrics {
+    /// The wait for the lock begins. A file that cannot be written is a mistake in the command line.
+    pub(crate) fn begin(file: Option<&Path>, path: &str, reporter: Reporter) -> Result<Self, Failure> {
+        let before = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        let numbers = Numbers { waiting: true, started: Some(now()), ..Numbers::parse(&before, path) };
+        let progress = RefCell::new(Progress { numbers, since: Instant::now(), lost: false });
+        let metrics = Self { file: file.map(Path::to_owned), path: path.to_owned(), reporter, progress };
+        metrics.write().map_err(|error| {
+            let file = file.unwrap_or(Path::new("")).display();
+            Failure::usage(format!(
+                "cannot write --metrics {file}: {error}; give a file in a directory that this user may write to"
+            ))
+        })?;
+        Ok(metrics)
+    }
+
+    /// The lock is granted.
+    pub(crate) fn granted(&self) {
+        self.update(|numbers, lasted| {
+            (numbers.waiting, numbers.holding) = (false, true);
+            (numbers.granted, numbers.waited) = (Some(now()), Some(lasted.as_secs_f64()));
+        });
+    }
+
+    /// The lock was lost, or the command was ended because the lock could not be proven any more.
+    pub(crate) fn lost(&self) {
+        // Written at the end of the run.
+        let mut progress = self.progress.borrow_mut();
+        progress.numbers.losses += 1.0;
+        progress.lost = true;
+    }
+
+    /// The run has ended.
+    pub(crate) fn ended(&self, status: u8) {
+        let lost = self.progress.borrow().lost;
+        self.update(|numbers, lasted| {
+            let lasted = Some(lasted.as_secs_f64());
+            if numbers.holding {
+                numbers.held = lasted;
+            } else {
+                numbers.waited = lasted;
+            }
+            (numbers.ended, numbers.status) = (Some(now()), Some(f64::from(status)));
+            if numbers.holding && !lost && status == 0 {
+                numbers.succeeded = numbers.ended;
+            }
+            (numbers.waiting, numbers.holding) = (false, false);
+        });
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Numbers, Duration)) {
+        let mut progress = self.progress.borrow_mut();
+        let lasted = progress.since.elapsed();
+        change(&mut progress.numbers, lasted);
+        progress.since = Instant::now();
+        drop(progress);
+        if let (Err(error), Some(file)) = (self.write(), &self.file) {
+            self.reporter.report("metrics", format_args!("cannot write {}: {error}", file.display()));
+        }
+    }
+
+    /// Replaces the file as a whole: a reader finds the old one or the new one.
+    fn write(&self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_string_lossy().into_owned();
+        // Its end is not `.prom`, so that no collector reads it.
+        let unfinished = file.with_file_name(format!(".{name}.{}", std::process::id()));
+        let text = self.progress.borrow().numbers.text(&self.path);
+        let written = File::create(&unfinished)
+            .and_then(|mut new| new.write_all(text.as_bytes()))
+            .and_then(|()| fs::rename(&unfinished, file));
+        written.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_again_by_the_next_run() {
+        let numbers = Numbers {
+            waiting: true,
+            holding: false,
+            started: Some(1_700_000_000.25),
+            granted: None,
+            ended: Some(5.0),
+            succeeded: Some(4.0),
+            waited: Some(0.125),
+            held: Some(3.5),
+            status: Some(79.0),
+            losses: 2.0,
+        };
+        let path = "/a \"b\"\\\nc";
+        let text = numbers.text(path);
+        assert_eq!(Numbers::parse(&text, path), Numbers { waiting: false, ..numbers });
+        assert_eq!(Numbers::parse(&text, "/other"), Numbers::default());
+        assert!(
+            text.lines().all(|line| line.starts_with('#') || line.contains(r#"{path="/a \"b\"\\\nc"} "#))
+        );
+    }
+
+    #[test]
+    fn events_that_did_not_happen_have_no_value() {
+        let text = Numbers::default().text("/a");
+        assert!(text.contains("zklock_run_losses_total{path=\"/a\"} 0\n"), "{text}");
+        assert!(!text.contains("exit_status"), "{text}");
+    }
+}

@@ -1,0 +1,153 @@
+//! What `run` reports while its command runs: on the standard error, as text or as JSON.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+use nix::sys::signal::Signal;
+use serde_json::json;
+use zklock::{Client, ClientState, Lease};
+
+use crate::run::options::OnRevoke;
+
+/// The form of the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A line of text for each event
+    Text,
+    /// A line of JSON for each event, with `time`, `event` and `message`
+    Json,
+}
+
+/// Reports events of a lock.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Reporter {
+    /// Report lost connections, and signals to the command for the sake of the lock, too
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// How to report a loss of the lock and the like on the standard error
+    #[arg(long = "log", value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Reporter {
+    /// Reports an event. Nobody may be left to read it.
+    pub(crate) fn report(self, event: &str, message: impl Display) {
+        let line = self.line(event, &message.to_string(), SystemTime::now());
+        writeln!(io::stderr().lock(), "{line}").unwrap_or_default();
+    }
+
+    fn line(self, event: &str, message: &str, now: SystemTime) -> String {
+        match self.format {
+            Format::Text => format!("zklock: {message}"),
+            Format::Json => {
+                let time = humantime::format_rfc3339_millis(now).to_string();
+                json!({ "time": time, "event": event, "message": message }).to_string()
+            }
+        }
+    }
+
+    fn detail(self, event: &str, message: impl Display) {
+        if self.verbose {
+            self.report(event, message);
+        }
+    }
+
+    /// The session time-out that the servers granted, if it is another one.
+    pub(crate) fn session_timeout(self, asked: Duration, granted: Duration) {
+        if let Some(message) = changed_timeout(asked, granted) {
+            self.report("session_timeout", message);
+        }
+    }
+
+    /// A loss of the lock.
+    pub(crate) fn lost(self, lease: &Lease, runs_on: bool) {
+        let (path, token) = (lease.path(), lease.fencing_token());
+        let reason = lease.loss_reason().map_or("unknown", |reason| reason.as_str());
+        let then = if runs_on { "the command runs on without it" } else { "the command is ended" };
+        self.report("lost", format_args!("the lock {path:?} is lost ({reason}, token {token}); {then}"));
+    }
+
+    /// Somebody asks for the lock.
+    pub(crate) fn revoked(self, lease: &Lease, then: OnRevoke) {
+        let path = lease.path();
+        let then = match then {
+            OnRevoke::Ignore => "the command runs on (--on-revoke term ends it)",
+            OnRevoke::Term => "the command gets SIGTERM",
+        };
+        self.report("revoked", format_args!("somebody asks for the lock {path:?}; {then}"));
+    }
+
+    /// A new state of the connection; `suspended`: the one before was without a connection.
+    pub(crate) fn state(self, client: &Client, lease: &Lease, state: ClientState, suspended: bool) {
+        match state {
+            ClientState::Suspended => {
+                let left = lease.remaining().as_secs_f64();
+                self.detail(
+                    "suspended",
+                    format_args!("the connection is lost; the lock is certain for another {left:.3} s"),
+                );
+            }
+            ClientState::Connected if suspended => {
+                let server = client.health().server.unwrap_or_else(|| "a server".to_owned());
+                self.detail("connected", format_args!("connected again to {server}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// A signal that the command gets for the sake of the lock.
+    pub(crate) fn signal(self, signal: Signal, left: Duration) {
+        let (event, what) = match signal {
+            Signal::SIGSTOP => ("stopped", "is stopped"),
+            Signal::SIGCONT => ("continued", "goes on"),
+            Signal::SIGTERM => ("terminated", "gets SIGTERM"),
+            Signal::SIGKILL => ("killed", "gets SIGKILL"),
+            _ => return,
+        };
+        let left = left.as_secs_f64();
+        self.detail(event, format_args!("the command {what}; {left:.3} s of the lock's term are left"));
+    }
+}
+
+fn changed_timeout(asked: Duration, granted: Duration) -> Option<String> {
+    let (granted_text, asked_text) =
+        (humantime::format_duration(granted).to_string(), humantime::format_duration(asked).to_string());
+    let consequence = match granted.cmp(&asked) {
+        std::cmp::Ordering::Equal => return None,
+        std::cmp::Ordering::Less => "the lock is free sooner, and lost sooner, than was asked for",
+        std::cmp::Ordering::Greater => {
+            "the lock stays taken for longer than was asked for if this machine is lost"
+        }
+    };
+    Some(format!(
+        "the servers granted a session time-out of {granted_text}, not {asked_text}: {consequence}; `zklock doctor` says more"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_time_out_that_was_changed_is_reported_with_the_consequence() {
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        assert_eq!(changed_timeout(second, second), None);
+        let raised = changed_timeout(second, 4 * second).expect("a report");
+        assert!(raised.contains("time-out of 4s, not 1s") && raised.contains("stays taken"), "{raised}");
+        let lowered = changed_timeout(hour, 40 * second).expect("a report");
+        assert!(lowered.contains("time-out of 40s, not 1h") && lowered.contains("sooner"), "{lowered}");
+    }
+
+    #[test]
+    fn reports_are_text_or_json() {
+        let reporter = |format| Reporter { format, verbose: false };
+        let moment = SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
+        let line = |format| reporter(format).line("lost", "\"/l\" is lost", moment);
+        assert_eq!(line(Format::Text), "zklock: \"/l\" is lost");
+        let wanted =
+            json!({ "time": "1970-01-01T00:00:01.500Z", "event": "lost", "message": "\"/l\" is lost" });
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line(Format::Json)).unwrap(), wanted);
+    }
+}

@@ -1,0 +1,170 @@
+"""`zklock run` beside others: orphans that become its children, and locks of another kind on its path."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.command import LIMIT, Command, run, state
+from harness.observer import Observer
+from harness.paths import COMMAND
+from harness.processes import spawn
+from harness.server import Standalone
+from harness.steps import eventually
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux a process gets orphans")
+
+# Starts a process whose parent ends at once, says which it is, waits for a line, and exits with 7.
+JOB = "sh -c 'sleep 1000 & echo $!'; read end; exit 7"
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Reaper(Command):
+    """A `zklock` that is the parent of orphans, as the first process of a container is."""
+
+    def __init__(self, hosts: str, *words: str, directory: Path) -> None:
+        # Kept by the program that takes this one's place.
+        start = (
+            "import ctypes, os, sys;"
+            f"ctypes.CDLL(None).prctl({PR_SET_CHILD_SUBREAPER}, 1, 0, 0, 0);"
+            "os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        self.out, self.err = (directory / "out").open("w+b"), (directory / "err").open("w+b")
+        self.process = spawn(
+            [sys.executable, "-c", start, str(COMMAND), *words],
+            stdin=subprocess.PIPE,
+            stdout=self.out,
+            stderr=self.err,
+            env={"ZKLOCK_HOSTS": hosts},
+        )
+
+
+def orphan_of(command: Command) -> int:
+    """The orphan of its job, once its parent is `zklock`."""
+    pid = int(command.read_until("\n"))
+    eventually(lambda: parent(pid) == command.process.pid, "it is an orphan of zklock's")
+    return pid
+
+
+def parent(pid: int) -> int:
+    """The parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_s740_orphans_are_reaped(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+    with Reaper(server.hosts, "run", path, "--", "sh", "-c", JOB, directory=tmp_path) as command:
+        orphan = orphan_of(command)
+        os.kill(orphan, signal.SIGKILL)
+        eventually(lambda: state(orphan) == "", "it is reaped")
+        assert len(observer.queue(path)) == 1, "the command goes on"
+        command.type("\n")
+        assert command.wait().status == 7, "the command's own status"
+    observer.assert_free(path)
+
+
+def test_s740_many_orphans_and_the_commands_status(server: Standalone, path: str, tmp_path: Path) -> None:
+    """They end at the same time as the command: its status is not lost among theirs."""
+    for _ in range(5):
+        job = "for i in 1 2 3 4 5 6 7 8; do sh -c '(exit 3) & (exit 4) &'; done; exit 9"
+        with Reaper(server.hosts, "run", path, "--", "sh", "-c", job, directory=tmp_path) as command:
+            assert command.wait().status == 9
+
+
+def test_s740_while_it_waits(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+    """A shell that `zklock` replaces has left it a child."""
+    start = f"sleep 1000 & echo $!; exec {COMMAND} run {path} -- true"
+    with Command(server.hosts, "run", path, "--", "sh", "-c", "read end") as holder:
+        observer.wait_queue(path, 1)
+        out = (tmp_path / "out").open("w+b")
+        waiting = spawn(["sh", "-c", start], stdout=out, env={"ZKLOCK_HOSTS": server.hosts})
+        observer.wait_queue(path, 2)
+        child = int((tmp_path / "out").read_text())
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda: state(child) == "", "it is reaped")
+        holder.type("\n")
+        assert waiting.wait(LIMIT) == 0
+
+
+def can_unshare() -> bool:
+    """Whether this user may make namespaces."""
+    if shutil.which("unshare") is None:
+        return False
+    return (
+        subprocess.run(
+            ["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL
+        ).returncode
+        == 0
+    )
+
+
+@pytest.mark.skipif(not can_unshare(), reason="needs the right to make a PID namespace")
+def test_s740_as_process_1(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+    """As in a container: signals are passed on, orphans are reaped, the status is the command's."""
+    out = (tmp_path / "out").open("w+b")
+    job = "trap 'exit 5' TERM; echo $PPID; (sleep 1000 & echo started); while :; do sleep 0.05; done"
+    process = spawn(
+        ["unshare", "--pid", "--fork", str(COMMAND), "run", path, "--", "sh", "-c", job],
+        stdout=out,
+        env={"ZKLOCK_HOSTS": server.hosts},
+    )
+    eventually(lambda: (tmp_path / "out").read_text() == "1\nstarted\n", "zklock is process 1 there")
+    (zklock,) = children(process.pid)
+    eventually(lambda: len(children(zklock)) == 2, "the command and the orphan are its children")
+    (orphan,) = [child for child in children(zklock) if command_line(child) == "sleep 1000"]
+    os.kill(orphan, signal.SIGKILL)
+    eventually(lambda: state(orphan) == "", "it is reaped")
+    os.kill(zklock, signal.SIGTERM)
+    assert process.wait(LIMIT) == 5
+    observer.assert_free(path)
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def command_line(pid: int) -> str:
+    """What a process runs."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ").strip()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((), ("--slots", "1")), (("--slots", "1"), ()), (("-s",), ("--slots", "2"))]
+)
+def test_s741_two_kinds_of_locks_on_one_path(
+    server: Standalone, observer: Observer, path: str, first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
+    with Command(server.hosts, "run", "--label", "backup", *first, path, "--", "sleep", "60") as holder:
+        below = "/leases" if "--slots" in first else ""
+        observer.wait_queue(f"{path}{below}", 1)
+        both = run(server.hosts, "run", *second, path, "--", "echo", "ran")
+        assert (both.status, both.out) == (0, "ran\n"), "they do not exclude each other"
+        how = "without --slots too" if "--slots" in second else "with --slots too"
+        assert f'zklock: "{path}" is used {how}, by backup (' in both.err
+        assert f"process {holder.process.pid})" in both.err
+        assert "use --slots on all hosts, or on none" in both.err
+        holder.signal(signal.SIGTERM)
+        holder.wait()
+    observer.assert_free(path)
+    # Directories that others have left behind are no reason.
+    for words in (first, second):
+        quiet = run(server.hosts, "run", *words, path, "--", "true")
+        assert (quiet.status, quiet.err) == (0, "")
+
+
+def test_s741_locks_below_a_semaphore_are_none_of_its_kind(
+    server: Standalone, observer: Observer, path: str
+) -> None:
+    """A lock directory that is named by an id, in a semaphore's."""
+    for _ in range(3):
+        observer.client.create(f"{path}/x", b"", sequence=True, makepath=True)
+    observer.create(f"{path}/10000000001")
+    quiet = run(server.hosts, "run", "--slots", "1", path, "--", "true")
+    assert (quiet.status, quiet.err) == (0, "")
