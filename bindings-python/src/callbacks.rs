@@ -98,6 +98,7 @@ pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     loop {
         let caller = py.detach(|| {
             let caller = queue.take();
+            exit::stay_out_of_a_signalled_process();
             exit::stay_out_of_a_dying_interpreter();
             caller
         })?;

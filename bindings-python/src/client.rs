@@ -1,16 +1,23 @@
 //! `zklock.Client`.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use zklock::ClientOptions;
 use zklock::internal::{ClientHandle, Identity, parse_count};
 
-use crate::args::arguments::PYTHON;
-use crate::args::credentials::{Secret, Tls};
-use crate::args::text::{Hosts, Label, Node, Path, Text};
+use crate::args::arguments::{PYTHON, drain_time};
+use crate::args::checked::{Auth, Flag, Integer, Number, Sasl, TlsFiles};
+use crate::args::credentials::Tls;
+use crate::args::names;
+use crate::args::names::{Acl, Hosts, Label, Node, ParentAcl, Path};
+use crate::args::text::Text;
 use crate::bridge::block_on::block_on;
 use crate::bridge::log;
 use crate::bridge::pending::Pending;
+use crate::bridge::trio;
 use crate::errors::Result;
 use crate::health::Health;
 use crate::node_data::NodeData;
@@ -70,23 +77,23 @@ impl Client {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=vec![], acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=true, max_frame=16_777_216, connect=true),
+        signature = (hosts=None, *, session_timeout=Number::of(10.0), connect_timeout=Number::of(10.0), auth=Auth::default(), acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=Flag::of(true), max_frame=Integer::of(16_777_216), connect=Flag::of(true)),
         text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=True, max_frame=16777216, connect=True)"
     )]
     fn new(
         py: Python<'_>,
         hosts: Option<Text<Hosts>>,
-        session_timeout: f64,
-        connect_timeout: f64,
-        auth: Vec<(String, Secret)>,
-        acl: Option<String>,
-        parent_acl: Option<String>,
-        sasl: Option<(String, String)>,
-        tls: Option<Tls>,
+        session_timeout: Number<names::SessionTimeout>,
+        connect_timeout: Number<names::ConnectTimeout>,
+        auth: Auth,
+        acl: Option<Text<Acl>>,
+        parent_acl: Option<Text<ParentAcl>>,
+        sasl: Option<Sasl>,
+        tls: Option<TlsFiles>,
         label: Option<Text<Label>>,
-        identify: bool,
-        max_frame: i64,
-        connect: bool,
+        identify: Flag<names::Identify>,
+        max_frame: Integer<names::MaxFrame>,
+        connect: Flag<names::Connect>,
     ) -> Result<Self> {
         let options = client_options(
             hosts,
@@ -101,7 +108,7 @@ impl Client {
             identify,
             max_frame,
         )?;
-        if !connect {
+        if !connect.0 {
             return Ok(Self { inner: ClientHandle::of_each_process(options) });
         }
         let client = Self { inner: ClientHandle::one(options) };
@@ -215,7 +222,8 @@ impl Client {
     /// >>> with lock as lease:
     /// ...     lease.transaction().create("/report", b"1").commit()
     /// ...     found = client.get("/report")
-    /// ...     lease.transaction().set_data("/report", found.data + b"2", found.version).commit()
+    /// ...     grown = found.data + b"2"
+    /// ...     lease.transaction().set_data("/report", grown, found.version).commit()
     ///
     /// Raises `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
     fn get(&self, py: Python<'_>, path: Text<Path>) -> Result<Option<NodeData>> {
@@ -225,14 +233,15 @@ impl Client {
     /// Set the number in the node at `path` that semaphores with this `shared_count` have as permits.
     ///
     /// >>> client.set_shared_count("/settings/upstream", 5)
-    /// >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count="/settings/upstream")
+    /// >>> shared = "/settings/upstream"
+    /// >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count=shared)
     ///
     /// Creates the node if there is none, in the form of Curator's `SharedCount`. Semaphores that wait learn
     /// of it; a smaller number takes no permit away from those that hold one. Raises `BadArgument` for a
     /// malformed path or a number out of range, `AuthFailed`, and `ConnectionFailed`: the number may or may
     /// not have been set then.
-    fn set_shared_count(&self, py: Python<'_>, path: Text<Path>, count: i64) -> Result<()> {
-        let count = parse_count("count", count)?;
+    fn set_shared_count(&self, py: Python<'_>, path: Text<Path>, count: Integer<names::Count>) -> Result<()> {
+        let count = parse_count("count", count.0)?;
         Ok(block_on(py, self.inner.set_shared_count(&path, count))??)
     }
 
@@ -241,8 +250,18 @@ impl Client {
     /// >>> client.close()
     ///
     /// Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
-    fn close(&self, py: Python<'_>) -> Result<()> {
-        Ok(block_on(py, self.inner.close())??)
+    ///
+    /// With `drain`, in seconds, it closes as soon as it holds nothing any more, or after that time:
+    ///
+    /// >>> client.close(drain=10)
+    ///
+    /// Until then leases stay valid, and their owners may enter again. Every other acquire raises
+    /// `ClientClosed` at once, also one that waits already, and one inside of a running scope. Interrupted
+    /// by Ctrl-C, it goes on draining. Called again, the earlier end counts: `close()` ends the draining.
+    #[pyo3(signature = (drain=None))]
+    fn close(&self, py: Python<'_>, drain: Option<Number<names::Drain>>) -> Result<()> {
+        let time = drain_time(drain)?;
+        Ok(block_on(py, close(&self.inner, time))??)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -267,6 +286,7 @@ impl Client {
 
 impl Client {
     fn wait_until_connected(&self, py: Python<'_>) -> Result<()> {
+        trio::refuse(py)?;
         log::ask(py)?;
         Ok(block_on(py, self.inner.ready())??)
     }
@@ -278,16 +298,16 @@ impl Client {
 #[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, parent_acl, sasl, tls, label, identify, max_frame))]
 pub(crate) fn lazy_client(
     hosts: Option<Text<Hosts>>,
-    session_timeout: f64,
-    connect_timeout: f64,
-    auth: Vec<(String, Secret)>,
-    acl: Option<String>,
-    parent_acl: Option<String>,
-    sasl: Option<(String, String)>,
-    tls: Option<Tls>,
+    session_timeout: Number<names::SessionTimeout>,
+    connect_timeout: Number<names::ConnectTimeout>,
+    auth: Auth,
+    acl: Option<Text<Acl>>,
+    parent_acl: Option<Text<ParentAcl>>,
+    sasl: Option<Sasl>,
+    tls: Option<TlsFiles>,
     label: Option<Text<Label>>,
-    identify: bool,
-    max_frame: i64,
+    identify: Flag<names::Identify>,
+    max_frame: Integer<names::MaxFrame>,
 ) -> Result<Client> {
     let options = client_options(
         hosts,
@@ -308,27 +328,32 @@ pub(crate) fn lazy_client(
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
 fn client_options(
     hosts: Option<Text<Hosts>>,
-    session_timeout: f64,
-    connect_timeout: f64,
-    auth: Vec<(String, Secret)>,
-    acl: Option<String>,
-    parent_acl: Option<String>,
-    sasl: Option<(String, String)>,
-    tls: Option<Tls>,
+    session_timeout: Number<names::SessionTimeout>,
+    connect_timeout: Number<names::ConnectTimeout>,
+    auth: Auth,
+    acl: Option<Text<Acl>>,
+    parent_acl: Option<Text<ParentAcl>>,
+    sasl: Option<Sasl>,
+    tls: Option<TlsFiles>,
     label: Option<Text<Label>>,
-    identify: bool,
-    max_frame: i64,
+    identify: Flag<names::Identify>,
+    max_frame: Integer<names::MaxFrame>,
 ) -> Result<ClientOptions> {
-    let auth = auth.into_iter().map(|(scheme, Secret(credential))| (scheme, credential)).collect();
-    let tls = tls.map(|Tls(files)| files.tls()).transpose()?;
-    let (session_timeout, connect_timeout) = (Some(session_timeout), Some(connect_timeout));
-    let who = Identity { auth, acl, parent_acl, sasl, tls, identify: Some(identify) };
+    let tls = tls.map(|TlsFiles(Tls(files))| files.tls()).transpose()?;
+    let who = Identity {
+        auth: auth.0,
+        acl: acl.map(String::from),
+        parent_acl: parent_acl.map(String::from),
+        sasl: sasl.map(|Sasl(pair)| pair),
+        tls,
+        identify: Some(identify.0),
+    };
     Ok(PYTHON.client_options(
         hosts.as_deref(),
-        session_timeout,
-        connect_timeout,
+        Some(session_timeout.0),
+        Some(connect_timeout.0),
         label.map(String::from),
-        Some(max_frame),
+        Some(max_frame.0),
         who,
     )?)
 }
@@ -355,16 +380,32 @@ pub(crate) fn start_break_lock(py: Python<'_>, client: &Client, node: Text<Node>
     Pending::start(py, async move { client.break_lock(&node).await })
 }
 
+/// Begins to close a client, at once or when it is drained.
+fn close(
+    client: &ClientHandle,
+    drain: Option<Duration>,
+) -> Pin<Box<dyn Future<Output = zklock::Result<()>> + Send>> {
+    match drain {
+        Some(time) => Box::pin(client.drain(time)),
+        None => Box::pin(client.close()),
+    }
+}
+
 /// Begin to close.
 #[pyfunction]
-pub(crate) fn start_close(py: Python<'_>, client: &Client) -> Result<Pending> {
-    let closed = client.inner.close();
+#[pyo3(signature = (client, drain))]
+pub(crate) fn start_close(
+    py: Python<'_>,
+    client: &Client,
+    drain: Option<Number<names::Drain>>,
+) -> Result<Pending> {
+    let closed = close(&client.inner, drain_time(drain)?);
     Pending::start(py, closed)
 }
 
 /// Begin to read a node.
 #[pyfunction]
-pub(crate) fn start_get(py: Python<'_>, client: &Client, path: String) -> Result<Pending> {
+pub(crate) fn start_get(py: Python<'_>, client: &Client, path: Text<Path>) -> Result<Pending> {
     let client = client.inner.clone();
     Pending::start(py, async move { client.get(&path).await })
 }
@@ -374,9 +415,9 @@ pub(crate) fn start_get(py: Python<'_>, client: &Client, path: String) -> Result
 pub(crate) fn start_set_shared_count(
     py: Python<'_>,
     client: &Client,
-    path: String,
-    count: i64,
+    path: Text<Path>,
+    count: Integer<names::Count>,
 ) -> Result<Pending> {
-    let (client, count) = (client.inner.clone(), parse_count("count", count)?);
+    let (client, count) = (client.inner.clone(), parse_count("count", count.0)?);
     Pending::start(py, async move { client.set_shared_count(&path, count).await })
 }

@@ -37,6 +37,8 @@ pub(crate) struct Contender {
     label: Option<String>,
     /// When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them.
     since: Option<f64>,
+    /// Whether it was asked to give up the lock while it held it, and has been told.
+    revoked: Option<bool>,
     /// The node's data, unchanged, whoever wrote it; empty if it was not read.
     ///
     /// What is longer than 4 KiB is not, nor what may not be read, nor anything once 16 MiB were read for one
@@ -63,6 +65,7 @@ impl From<zklock::Contender> for Contender {
             language: of(|about| &about.language),
             label: about.as_ref().and_then(|about| about.label.clone()),
             since,
+            revoked: about.as_ref().map(|about| about.revoked),
             data: contender.data.into(),
             data_length: contender.data_length,
         }
@@ -72,7 +75,7 @@ impl From<zklock::Contender> for Contender {
 /// Its parts, for pickles: errors have contenders, and cross from process to process.
 type Parts<'py> = (
     (usize, String, bool, i64, i64),
-    (Option<String>, Option<u32>, Option<String>, Option<String>, Option<f64>),
+    (Option<String>, Option<u32>, Option<String>, Option<String>, Option<f64>, Option<bool>),
     Bound<'py, PyBytes>,
     usize,
 );
@@ -83,7 +86,7 @@ impl Contender {
     fn _of(parts: Parts<'_>) -> Self {
         let (place, about, data, data_length) = parts;
         let (position, node, reader, session_id, fencing_token) = place;
-        let (host, pid, language, label, since) = about;
+        let (host, pid, language, label, since, revoked) = about;
         let data = data.as_bytes().to_vec().into();
         Self {
             position,
@@ -96,6 +99,7 @@ impl Contender {
             language,
             label,
             since,
+            revoked,
             data,
             data_length,
         }
@@ -103,7 +107,8 @@ impl Contender {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Parts<'py>,))> {
         let place = (self.position, self.node.clone(), self.reader, self.session_id, self.fencing_token);
-        let about = (self.host.clone(), self.pid, self.language.clone(), self.label.clone(), self.since);
+        let Self { host, pid, language, label, since, revoked, .. } = self;
+        let about = (host.clone(), *pid, language.clone(), label.clone(), *since, *revoked);
         let parts = (place, about, PyBytes::new(py, &self.data), self.data_length);
         Ok((py.get_type::<Self>().getattr("_of")?, (parts,)))
     }

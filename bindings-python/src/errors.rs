@@ -65,6 +65,10 @@ fn exception(py: Python<'_>, error: &zklock::Error) -> PyResult<PyErr> {
         let blockers = error.blockers().iter().cloned().map(Contender::from).collect::<Vec<_>>();
         exception.setattr("_blockers", PyTuple::new(py, blockers)?)?;
     }
+    if let Some(failed) = error.failed_operation() {
+        exception.setattr("_index", failed.index)?;
+        exception.setattr("_path", &failed.path)?;
+    }
     let lost = error.loss_reason().map(zklock::LossReason::as_str);
     if let Some(reason) = lost.or(error.timeout_reason().map(zklock::TimeoutReason::as_str)) {
         exception.setattr("_reason", reason)?;

@@ -1,6 +1,6 @@
 //! The end of the process, as far as the rest of the binding must respect it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -15,9 +15,29 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 
+/// The process that a signal ends; 0 for none.
+static SIGNALLED: AtomicU32 = AtomicU32::new(0);
+
 /// From here on the process ends.
 pub(crate) fn begin() {
     ENDING.store(true, Ordering::Release);
+}
+
+/// From here on a signal ends this process: its clients close, and then it ends by the signal. Called outside the
+/// interpreter.
+pub(crate) fn begin_by_signal() {
+    ENDING.store(true, Ordering::Release);
+    SIGNALLED.store(std::process::id(), Ordering::Release);
+}
+
+/// Does not return once a signal ends the process: the program is not told that its clients are closed, which nobody might
+/// catch, or it would end in another way than by the signal. May be called only while not attached.
+pub(crate) fn stay_out_of_a_signalled_process() {
+    let signalled = SIGNALLED.load(Ordering::Acquire);
+    // A child that was forked meanwhile goes on.
+    while signalled != 0 && signalled == std::process::id() {
+        std::thread::park();
+    }
 }
 
 /// Whether the process ends.
@@ -40,7 +60,11 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
 /// Holds daemon threads up while the process ends. Otherwise they would report that their client is closed, which
 /// is no one's mistake, or create new clients that nothing closes.
 pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
-    if is_ending() && !is_main_thread(py)? {
+    if !is_ending() {
+        return Ok(());
+    }
+    py.detach(stay_out_of_a_signalled_process);
+    if !is_main_thread(py)? {
         py.detach(|| {
             std::thread::sleep(PAUSE);
             stay_out_of_a_dying_interpreter();

@@ -5,9 +5,12 @@ use std::os::fd::BorrowedFd;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
-use zklock::internal::{Escaped, bad_argument};
+use zklock::internal::{Escaped, bad_argument, dump_with_callers};
 
-use crate::errors::Result;
+use crate::args::checked::{Integer, wrong_type};
+use crate::args::names;
+use crate::bridge::callers;
+use crate::errors::{Failure, Result};
 
 /// How a client is at this moment, with what in it waits and holds. Does not change.
 ///
@@ -178,10 +181,14 @@ impl HoldReport {
 /// >>> print(zklock.dump())
 /// zklock ..., process ...
 ///
+/// Each names the thread, task or greenlet that asked for the lock, and the line of the program where that
+/// is now: `by thread MainThread at app.py:12 in main`.
+///
 /// The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
 #[pyfunction]
 pub(crate) fn dump(py: Python<'_>) -> String {
-    py.detach(zklock::dump)
+    let callers = callers::all(py);
+    py.detach(|| dump_with_callers(&|owner| callers.get(&owner).cloned()))
 }
 
 /// Have a signal write what `dump()` returns to a file: like `faulthandler.register`, for locks.
@@ -191,27 +198,38 @@ pub(crate) fn dump(py: Python<'_>) -> String {
 ///
 /// `file` is an open file or the number of a file descriptor; by default `sys.stderr`. It may be closed
 /// afterwards. A thread of its own writes, without the interpreter, so it works while every thread of the
-/// program is blocked. A handler for the signal that is there already runs as well; one that is set later
-/// replaces this. In a forked child the signal does nothing until it is registered there too.
+/// program is blocked, and names neither threads nor lines: `faulthandler` does. A handler for the signal
+/// that is there already runs as well; one that is set later replaces this. In a forked child the signal
+/// does nothing until it is registered there too.
 ///
 /// Raises `BadArgument` for a signal that cannot be used, and `OSError` for a file that cannot.
 #[pyfunction]
 #[pyo3(signature = (signum, file=None), text_signature = "(signum, file=None)")]
-pub(crate) fn dump_on(py: Python<'_>, signum: i32, file: Option<Bound<'_, PyAny>>) -> Result<()> {
+pub(crate) fn dump_on(
+    py: Python<'_>,
+    signum: Integer<names::Signum>,
+    file: Option<Bound<'_, PyAny>>,
+) -> Result<()> {
     let file = match file {
         Some(file) => file,
         None => py.import("sys")?.getattr("stderr")?,
     };
     let number: i32 = if file.is_instance_of::<PyInt>() {
-        file.extract()?
+        file.extract()
+            .map_err(|_| Failure::from(bad_argument("file", "is the number of no file descriptor")))?
     } else {
-        file.call_method0("fileno")?.extract()?
+        let Some(fileno) = file.getattr_opt("fileno")? else {
+            return Err(wrong_type("file", "an open file or the number of a file descriptor", &file).into());
+        };
+        fileno.call0()?.extract()?
     };
     if number < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
     // SAFETY: only duplicated, at once; a number that stands for no open file is then an error.
     let file = unsafe { BorrowedFd::borrow_raw(number) };
+    // A number that is no signal is refused, however large.
+    let signum = i32::try_from(signum.0).unwrap_or(i32::MAX);
     zklock::dump_on(signum, &file).map_err(|error| {
         if error.kind() == std::io::ErrorKind::InvalidInput && error.raw_os_error().is_none() {
             bad_argument("signum", error).into()

@@ -52,6 +52,8 @@ mod _zklock {
     #[pymodule_export]
     use crate::args::credentials::Tls;
     #[pymodule_export]
+    use crate::bridge::asyncio_tasks::admit;
+    #[pymodule_export]
     use crate::bridge::log::next_events;
     #[pymodule_export]
     use crate::bridge::owner::Owner;
@@ -76,8 +78,8 @@ mod _zklock {
     use crate::locks::acquired::{Leaving, Level, start_release};
     #[pymodule_export]
     use crate::locks::election::{
-        Candidate, Election, Lead, Leaders, Leadership, keep, observe, start_campaign, start_candidates,
-        start_leader, start_next_leader,
+        Candidate, Election, Lead, Leaders, Leadership, Rounds, keep, observe, start_campaign,
+        start_candidates, start_leader, start_next_leader,
     };
     #[pymodule_export]
     use crate::locks::lease::{Lease, pin, start_wait_lost};
@@ -102,7 +104,7 @@ mod _zklock {
     #[pymodule_export]
     use crate::server_report::ServerReport;
     #[pymodule_export]
-    use crate::shutdown::shutdown;
+    use crate::shutdown::{close_on_signals, shutdown};
     #[pymodule_export]
     use crate::stats::{Histogram, Stats};
     #[pymodule_export]

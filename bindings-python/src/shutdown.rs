@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::bridge::delivery_thread;
@@ -31,6 +32,26 @@ pub(crate) fn shutdown(py: Python<'_>) {
             std::thread::sleep(GRACE);
         }
     });
+}
+
+/// Have SIGTERM close all clients of this process before it ends it, so that its locks are free at once.
+///
+/// >>> zklock.close_on_signals()
+///
+/// Waits for up to a second, and then lets the signal do what it does by default: as without this, neither
+/// `finally` blocks nor handlers of `atexit` run. What waits for a lock meanwhile waits on, and no callback
+/// is called. Without it, locks of a process that SIGTERM ends stay taken for a session time-out.
+///
+/// A signal for which there is a handler, or that is ignored, is left alone. So Ctrl-C raises
+/// `KeyboardInterrupt` as ever, or ends the process in the same way where SIGINT has its default action; and
+/// a handler that is set later, as servers and `loop.add_signal_handler` do, replaces this. May be called on
+/// any thread; calling it again does nothing. A forked child has to call it for itself.
+///
+/// Raises `OSError` if the operating system refuses a thread or a pipe.
+#[pyfunction]
+pub(crate) fn close_on_signals() -> PyResult<()> {
+    zklock::internal::close_on_signals_after(exit::begin_by_signal)
+        .map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string())))
 }
 
 /// Whether other Python threads run than ours. By the time that the handlers of `atexit` run, only daemon threads do.

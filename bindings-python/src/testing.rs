@@ -11,6 +11,8 @@ use zklock::internal::{ForkGuard, bad_argument, error};
 use zklock_embedded::{Settings, TestServer};
 
 use crate::args::arguments::PYTHON;
+use crate::args::checked::{Integer, Number};
+use crate::args::names;
 use crate::errors::{Failure, Result};
 use crate::modules::interned;
 
@@ -48,7 +50,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Session {
         } else {
             let given = object.get_type().fully_qualified_name()?;
             let wrong = move |_| {
-                PyTypeError::new_err(format!("must be a client, a lease or a session id, not {given}"))
+                PyTypeError::new_err(format!("client must be a client, a lease or a session id, not {given}"))
             };
             object.getattr(interned!(object.py(), "session_id")?).map_err(wrong)?.extract::<i64>()
         };
@@ -65,8 +67,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Session {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (port=0))]
-    fn new(py: Python<'_>, port: i64) -> Result<Self> {
+    #[pyo3(signature = (port=Integer::of(0)), text_signature = "(port=0)")]
+    fn new(py: Python<'_>, port: Integer<names::Port>) -> Result<Self> {
+        let port = port.0;
         let Ok(number) = u16::try_from(port) else {
             return Err(
                 bad_argument("port", format_args!("must be between 0 and 65535, but is {port}")).into()
@@ -156,8 +159,8 @@ impl Server {
     /// A round trip then takes at least that long. What is on its way already keeps its delay. A day is the
     /// longest. Raises `BadArgument` below zero.
     #[pyo3(signature = (seconds))]
-    fn latency(&self, py: Python<'_>, seconds: f64) -> Result<()> {
-        let delay = PYTHON.duration("seconds", seconds)?;
+    fn latency(&self, py: Python<'_>, seconds: Number<names::Seconds>) -> Result<()> {
+        let delay = PYTHON.duration("seconds", seconds.0)?;
         self.call(py, |server| server.latency(delay))
     }
 

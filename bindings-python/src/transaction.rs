@@ -3,7 +3,10 @@
 use pyo3::prelude::*;
 use zklock::internal::{TransactionBuilder, parse_version};
 
-use crate::args::text::{Path, Text};
+use crate::args::checked::{Data, Integer};
+use crate::args::names;
+use crate::args::names::Path;
+use crate::args::text::Text;
 use crate::bridge::block_on::block_on;
 use crate::bridge::pending::Pending;
 use crate::errors::Result;
@@ -11,7 +14,8 @@ use crate::errors::Result;
 /// Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
 ///
 /// >>> with lock as lease:
-/// ...     lease.transaction().set_data("/state", b"done", version=0).create("/report").commit()
+/// ...     writes = lease.transaction().set_data("/state", b"done", version=0)
+/// ...     writes.create("/report").commit()
 ///
 /// So they need no fencing token: a holder that was paused, and whose lock went to another client,
 /// changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
@@ -41,9 +45,9 @@ impl Transaction {
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().create("/report", b"draft").commit()
-    #[pyo3(signature = (path, data=&[] as &[u8]), text_signature = "($self, path, data=b'')")]
-    fn create<'py>(slf: PyRef<'py, Self>, path: Text<Path>, data: &[u8]) -> Result<PyRef<'py, Self>> {
-        Self::add(slf, |transaction| transaction.create(&path, data))
+    #[pyo3(signature = (path, data=Data(&[])), text_signature = "($self, path, data=b'')")]
+    fn create<'py>(slf: PyRef<'py, Self>, path: Text<Path>, data: Data<'_>) -> Result<PyRef<'py, Self>> {
+        Self::add(slf, |transaction| transaction.create(&path, data.0))
     }
 
     /// Write a node's data, if its version matches; None matches any.
@@ -54,11 +58,11 @@ impl Transaction {
     fn set_data<'py>(
         slf: PyRef<'py, Self>,
         path: Text<Path>,
-        data: &[u8],
-        version: Option<i64>,
+        data: Data<'_>,
+        version: Option<Integer<names::Version>>,
     ) -> Result<PyRef<'py, Self>> {
-        let version = version.map(parse_version).transpose()?;
-        Self::add(slf, |transaction| transaction.set_data(&path, data, version))
+        let version = version.map(|version| parse_version(version.0)).transpose()?;
+        Self::add(slf, |transaction| transaction.set_data(&path, data.0, version))
     }
 
     /// Delete a node, if its version matches; None matches any.
@@ -66,8 +70,12 @@ impl Transaction {
     /// >>> with lock as lease:
     /// ...     lease.transaction().delete("/state").commit()
     #[pyo3(signature = (path, version=None))]
-    fn delete(slf: PyRef<'_, Self>, path: Text<Path>, version: Option<i64>) -> Result<PyRef<'_, Self>> {
-        let version = version.map(parse_version).transpose()?;
+    fn delete(
+        slf: PyRef<'_, Self>,
+        path: Text<Path>,
+        version: Option<Integer<names::Version>>,
+    ) -> Result<PyRef<'_, Self>> {
+        let version = version.map(|version| parse_version(version.0)).transpose()?;
         Self::add(slf, |transaction| transaction.delete(&path, version))
     }
 
@@ -75,8 +83,12 @@ impl Transaction {
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().check("/state", 0).create("/report").commit()
-    fn check(slf: PyRef<'_, Self>, path: Text<Path>, version: i64) -> Result<PyRef<'_, Self>> {
-        let version = parse_version(version)?;
+    fn check(
+        slf: PyRef<'_, Self>,
+        path: Text<Path>,
+        version: Integer<names::Version>,
+    ) -> Result<PyRef<'_, Self>> {
+        let version = parse_version(version.0)?;
         Self::add(slf, |transaction| transaction.check(&path, version))
     }
 

@@ -104,6 +104,175 @@ def test_wrong_types(make: Make) -> None:
             client_class(NOWHERE, session_timeout="1")
 
 
+CLIENT = zklock.Client(NOWHERE, connect=False)
+AIO_CLIENT = aio.Client(NOWHERE)
+LOCK, AIO_LOCK = zklock.Mutex(CLIENT, "/a"), aio.Mutex(AIO_CLIENT, "/a")
+PAIR, AIO_PAIR = zklock.ReadWriteLock(CLIENT, "/b"), aio.ReadWriteLock(AIO_CLIENT, "/b")
+SLOTS, ELECTION = zklock.Semaphore(CLIENT, "/c", 2), zklock.Election(CLIENT, "/d")
+
+# Each with what the message says that it must be.
+WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
+    *((lambda wrong, make=make: make(wrong), 5, "hosts must be a str, not int") for make in CLIENTS),
+    *(
+        (lambda wrong, make=make, name=name: make(NOWHERE, **{name: wrong}), wrong, f"{name} must be {what}")
+        for make in CLIENTS
+        for name, wrong, what in [
+            ("session_timeout", "1", "a number, not str"),
+            ("connect_timeout", None, "a number, not NoneType"),
+            ("acl", 5, "a str, not int"),
+            ("parent_acl", b"x", "a str, not bytes"),
+            ("sasl", "ab", "a pair of user and password, not str"),
+            ("sasl", ("user",), "a pair of user and password, both str"),
+            ("tls", "ca.pem", "a zklock.Tls, not str"),
+            ("label", 5, "a str, not int"),
+            ("identify", 1, "True or False, not int"),
+            ("max_frame", 1.5, "a whole number, not float"),
+            *(
+                ("auth", wrong, 'a list of pairs of scheme and credential, such as [("digest", "user:pass')
+                for wrong in ("digest", b"digest", 5, None, [5], ["ab"], [("a", 5)], [(5, "a")], ("a", "b:c"))
+            ),
+        ]
+    ),
+    (lambda wrong: zklock.Client(NOWHERE, connect=wrong), 0, "connect must be True or False, not int"),
+    (zklock.Tls, 5, "ca must be a path: str or os.PathLike, not int"),
+    (
+        lambda wrong: zklock.Tls("a", cert="b", key=wrong),
+        5,
+        "key must be a path: str or os.PathLike, not int",
+    ),
+    (lambda wrong: zklock.Mutex(wrong, "/a"), 5, "client must be a zklock.Client or a hosts string, not int"),
+    *(
+        (
+            lambda wrong, kind=kind, name=name: kind(NOWHERE, "/a", **{name: wrong}),
+            wrong,
+            f"{name} must be {what}",
+        )
+        for kind in (zklock.Mutex, aio.Mutex)
+        for name, wrong, what in [
+            ("reentrant", 1, "True or False, not int"),
+            ("label", 5, "a str, not int"),
+            ("naming", None, "a str, not NoneType"),
+            ("max_hold", "1", "a number, not str"),
+        ]
+    ),
+    (lambda wrong: zklock.Mutex(CLIENT, wrong), 5, "path must be a str, not int"),
+    (lambda wrong: aio.Mutex(AIO_CLIENT, wrong), b"/a", "path must be a str, not bytes"),
+    (lambda wrong: zklock.ReadWriteLock(CLIENT, "/a", naming=wrong), 5, "naming must be a str, not int"),
+    (
+        lambda wrong: zklock.ReadWriteLock(CLIENT, "/a", max_hold=wrong),
+        [],
+        "max_hold must be a number, not list",
+    ),
+    (lambda wrong: zklock.Semaphore(CLIENT, "/a", wrong), "5", "permits must be a whole number, not str"),
+    (lambda wrong: aio.Semaphore(AIO_CLIENT, "/a", wrong), 1.5, "permits must be a whole number, not float"),
+    (
+        lambda wrong: zklock.Semaphore(CLIENT, "/a", shared_count=wrong),
+        5,
+        "shared_count must be a str, not int",
+    ),
+    (SLOTS.acquire_many, "1", "count must be a whole number, not str"),
+    (lambda wrong: SLOTS.acquire_many(1, timeout=wrong), "1", "timeout must be a number, not str"),
+    (
+        zklock.MultiLock,
+        5,
+        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+    ),
+    (
+        zklock.MultiLock,
+        [5],
+        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+    ),
+    (
+        zklock.MultiLock,
+        LOCK,
+        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+    ),
+    (zklock.MultiLock, [PAIR], "locks: a ReadWriteLock is two locks; name its read_lock or its write_lock"),
+    (aio.MultiLock, 5, "locks must be a list of locks of zklock.aio, not int"),
+    (aio.MultiLock, [LOCK], "locks must be locks of zklock.aio, not Mutex"),
+    (aio.MultiLock, [AIO_PAIR], "locks: a ReadWriteLock is two locks; name its read_lock or its write_lock"),
+    (lambda wrong: LOCK.acquire(timeout=wrong), "1", "timeout must be a number, not str"),
+    (lambda wrong: LOCK.acquire(connect_timeout=wrong), "1", "connect_timeout must be a number, not str"),
+    (LOCK.hold, [], "timeout must be a number, not list"),
+    (AIO_LOCK.hold, "1", "timeout must be a number, not str"),
+    (LOCK.release, 5, "wait must be True or False, not int"),
+    (lambda wrong: LOCK.release(timeout=wrong), "1", "timeout must be a number, not str"),
+    (CLIENT.get, 5, "path must be a str, not int"),
+    (AIO_CLIENT.get, 5, "path must be a str, not int"),
+    (CLIENT.revoke, 5, "node must be a str, not int"),
+    (AIO_CLIENT.break_lock, b"/a", "node must be a str, not bytes"),
+    (lambda wrong: CLIENT.set_shared_count("/a", wrong), "5", "count must be a whole number, not str"),
+    (lambda wrong: AIO_CLIENT.set_shared_count(wrong, 5), 5, "path must be a str, not int"),
+    (CLIENT.on_state, 5, "a callback must be callable, and 5 is not"),
+    (lambda wrong: zklock.Election(CLIENT, "/e", id=wrong), 5, "id must be a str, not int"),
+    (ELECTION.campaign, "1", "timeout must be a number, not str"),
+    (ELECTION.lead, [], "timeout must be a number, not list"),
+    (ELECTION.on_leader, None, "a callback must be callable, and None is not"),
+    (zklock.dump_on, "USR1", "signum must be a whole number, not str"),
+    (
+        lambda wrong: zklock.dump_on(10, wrong),
+        "log.txt",
+        "file must be an open file or the number of a file desc",
+    ),
+    (zklock.testing.Server, "1", "port must be a whole number, not str"),
+]
+
+
+@pytest.mark.parametrize(("call", "wrong", "message"), WRONG)
+def test_a_wrong_type_is_told_in_our_words(call: Callable[[Any], object], wrong: Any, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call(wrong)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_credential_of_a_wrong_type_is_not_shown() -> None:
+    for auth in ([("digest", ["user:secret"])], [("user:secret",)], "user:secret"):
+        with pytest.raises(TypeError) as caught:
+            zklock.Client(NOWHERE, auth=auth)  # type: ignore[arg-type]
+        assert "secret" not in str(caught.value)
+
+
+def test_wrong_types_where_the_lock_is_held(client: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, path) as lease:
+        new = lease.transaction
+        for call, wrong, message in [
+            (lease.release, None, "wait must be True or False, not NoneType"),
+            (lease.wait_lost, "1", "timeout must be a number, not str"),
+            (lease.on_lost, 5, "a callback must be callable, and 5 is not"),
+            (lease.on_revoke, None, "a callback must be callable, and None is not"),
+            (lambda wrong: new().create(wrong), 5, "path must be a str, not int"),
+            (lambda wrong: new().create("/a", wrong), "text", "data must be bytes, not str"),
+            (lambda wrong: new().set_data("/a", wrong), 5, "data must be bytes, not int"),
+            (lambda wrong: new().set_data("/a", b"", wrong), "1", "version must be a whole number, not str"),
+            (lambda wrong: new().delete("/a", wrong), 1.5, "version must be a whole number, not float"),
+            (lambda wrong: new().check("/a", wrong), None, "version must be a whole number, not NoneType"),
+        ]:
+            with pytest.raises(TypeError) as caught:
+                call(wrong)
+            assert str(caught.value).startswith(message)
+        lease.check()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_beyond_all_bounds_is_out_of_range(sign: int) -> None:
+    number = sign * 2**70
+    for call in (
+        lambda: zklock.Client(NOWHERE, max_frame=number),
+        lambda: zklock.Semaphore(NOWHERE, "/a", number),
+        lambda: SLOTS.acquire_many(number),
+        lambda: CLIENT.set_shared_count("/a", number),
+        lambda: zklock.dump_on(number),
+        lambda: zklock.dump_on(10, number),
+        lambda: zklock.testing.Server(number),
+    ):
+        with pytest.raises(zklock.BadArgument):
+            call()
+    # As a number of seconds it is as good as infinity.
+    zklock.Mutex(NOWHERE, "/a", max_hold=10**400)
+    with pytest.raises(zklock.BadArgument, match=r"^max_hold: "):
+        zklock.Mutex(NOWHERE, "/a", max_hold=-(10**400))
+
+
 def test_a_number_is_no_time_out(make: Make) -> None:
     """`acquire(5)` would be `blocking=5`."""
 

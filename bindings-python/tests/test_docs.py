@@ -125,7 +125,12 @@ def blocking_names(client: zklock.Client) -> dict[str, Any]:
     def write_report(token: int) -> None:
         assert token > 0
 
+    def schedule(leadership: zklock.Leadership) -> None:
+        leadership.check()
+        client.close()
+
     return {
+        "schedule": schedule,
         "election": zklock.Election(client, "/elections/scheduler", id="scheduler-1"),
         "run_scheduler": write_report,
         "lock": zklock.Mutex(client, "/locks/report"),
@@ -141,7 +146,12 @@ def awaited_names(client: aio.Client) -> dict[str, Any]:
     async def write_report(token: int) -> None:
         assert token > 0
 
+    async def schedule(leadership: aio.Leadership) -> None:
+        leadership.check()
+        await client.close()
+
     return {
+        "schedule": schedule,
         "election": aio.Election(client, "/elections/scheduler", id="scheduler-1"),
         "run_scheduler": write_report,
         "lock": aio.Mutex(client, "/locks/report"),

@@ -96,6 +96,21 @@ def test_a_loss_has_its_reason(client: zklock.Client, path: str) -> None:
     assert caught.value.reason == lease.loss_reason == "client closed"
 
 
+def test_a_transaction_says_which_operation_failed(client: zklock.Client, path: str) -> None:
+    with zklock.Mutex(client, path) as lease:
+        missing = f"{path}-missing"
+        begun = lease.transaction().create(f"{path}-a").create(f"{path}-b", b"x").set_data(missing, b"y")
+        with pytest.raises(zklock.TransactionFailed) as caught:
+            begun.delete(f"{path}-c").commit()
+        assert (caught.value.index, caught.value.path) == (2, missing)
+        assert missing in str(caught.value)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (again.index, again.path) == (2, missing)
+        assert client.get(f"{path}-a") is None
+    made = zklock.TransactionFailed("made")
+    assert (made.index, made.path) == (None, None)
+
+
 def test_errors_that_programs_make_have_nothing() -> None:
     assert zklock.LockTimeout("late").blockers == ()
     assert zklock.LockTimeout("late").servers == ()

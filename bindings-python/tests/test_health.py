@@ -11,8 +11,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import scripts
 from harness.observer import Observer
 
 import zklock
@@ -73,6 +75,121 @@ def test_holds_and_waits(client: zklock.Client, other: zklock.Client, hosts: str
     assert client.health().holds == []
     client.close()
     assert (client.health().state, client.health().server) == ("closed", None)
+
+
+def line_of(text: str, start: str) -> str:
+    """The line of a dump that begins like this."""
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(start)]
+    return line
+
+
+def permit_is_awaited(client: zklock.Client) -> bool:
+    """Whether somebody who has the turn of a semaphore waits for its permits."""
+    return any("/leases/" in (wait.node or "") for wait in client.health().waits)
+
+
+def test_a_dump_names_threads_and_their_lines(client: zklock.Client, other: zklock.Client, path: str) -> None:
+    locks = {
+        "mutex": zklock.Mutex(other, path),
+        "single": zklock.Mutex(other, path, reentrant=False),
+        "semaphore": zklock.Semaphore(other, path + "-s", 1),
+        "election": zklock.Election(other, path + "-e"),
+        "several": zklock.MultiLock([zklock.Mutex(other, path)]),
+    }
+
+    def take(lock: Any) -> None:
+        with lock.lead() if isinstance(lock, zklock.Election) else lock:
+            pass
+
+    line = take.__code__.co_firstlineno + 1
+    holds = (
+        zklock.Mutex(client, path),
+        zklock.Semaphore(client, path + "-s", 1),
+        zklock.Election(client, path + "-e").lead(),
+    )
+    threads = [
+        threading.Thread(target=take, args=(lock,), name=f"worker-{name}") for name, lock in locks.items()
+    ]
+    with holds[0], holds[1], holds[2]:
+        for thread in threads:
+            thread.start()
+        ends = [f", by thread worker-{name} at {__file__}:{line} in take\n" for name in locks]
+        # Between its turn and its permits a semaphore waits for nothing.
+        until(lambda: all(end in zklock.dump() for end in ends) and permit_is_awaited(other), "all wait")
+        text = zklock.dump()
+        assert [text.count(end) for end in ends] == [1] * len(ends), text
+        here = f" in {sys._getframe().f_code.co_name}\n"
+        assert text.count(f", by thread MainThread at {__file__}:") == text.count(here) == 3
+    for thread in threads:
+        thread.join(60)
+
+
+def test_a_dump_names_tasks_and_their_lines(hosts: str, path: str) -> None:
+    async def body() -> None:
+        async with aio.Client(hosts) as client:
+            lock, election = aio.Mutex(client, path), aio.Election(client, path + "-e")
+            slots = aio.Semaphore(client, path + "-s", 2)
+
+            async def take(entered: asyncio.Event) -> None:
+                async with lock, election.lead(), slots.acquire_many(2):
+                    entered.set()
+                    await asyncio.sleep(3600)
+
+            async def nested(entered: asyncio.Event) -> None:
+                await take(entered)
+
+            entered = asyncio.Event()
+            line = take.__code__.co_firstlineno
+            first = asyncio.create_task(nested(entered), name="first")
+            await entered.wait()
+            second = asyncio.create_task(take(asyncio.Event()), name="second")
+            while not client.health().waits:
+                await asyncio.sleep(0.01)
+            text = zklock.dump()
+            assert text.count(f", by task first at {__file__}:{line + 3} in take\n") == 4, text
+            assert text.count(f", by task second at {__file__}:{line + 1} in take\n") == 1, text
+            for task in (first, second):
+                task.cancel()
+            await asyncio.wait((first, second))
+
+    asyncio.run(body())
+
+
+def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
+    done = scripts.run(
+        """
+        import gevent
+        client = zklock.Client(hosts)
+        lock = zklock.Mutex(client, path)
+        def wait():
+            with zklock.Mutex(client, path): pass
+        with lock:
+            waiting = gevent.spawn(wait)
+            waiting.name = "waiter"
+            while not client.health().waits: gevent.sleep(0.01)
+            print(zklock.dump())
+        waiting.join()
+        """,
+        hosts,
+        path,
+    )
+    assert done.stderr == ""
+    assert "by greenlet waiter at <string>:" in line_of(done.stdout, "waits for")
+    assert " in wait" in line_of(done.stdout, "waits for")
+    assert "by thread MainThread at <string>:" in line_of(done.stdout, "holds")
+
+
+def test_a_dump_without_python_s_help_is_as_before(client: zklock.Client, path: str) -> None:
+    """A thread that has ended is not named, nor is another one in its place."""
+    lock = zklock.Mutex(client, path, reentrant=False)
+    thread = threading.Thread(target=lock.acquire, name="gone")
+    thread.start()
+    thread.join()
+    following = threading.Thread(target=lambda: print(zklock.dump()), name="following")
+    following.start()
+    following.join()
+    assert line_of(zklock.dump(), f"holds {path}").rpartition(", ")[2].endswith("left")
+    lock.release()
 
 
 def test_in_asyncio(hosts: str, path: str) -> None:

@@ -38,13 +38,47 @@ def test_a_scope_ends_with_the_loss(client: zklock.Client, path: str) -> None:
     assert caught.value.__cause__ is None
 
 
-def test_the_loss_is_chained_to_what_the_body_raised(
+def test_the_body_s_own_error_wins_with_the_loss_as_a_note(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     raised = ValueError("of the body")
-    with pytest.raises(zklock.LockLost) as caught:
+    with pytest.raises(ValueError, match="of the body") as caught:
         fail_after_loss(observer, zklock.Mutex(client, path).hold(timeout=5), raised)
-    assert caught.value.__cause__ is raised
+    assert caught.value is raised
+    assert caught.value.__cause__ is None
+    [note] = caught.value.__notes__
+    assert note.startswith("zklock.LockLost: ")
+    assert path in note
+    assert "deleted" in note
+
+
+def test_scopes_within_each_other_add_one_note(client: zklock.Client, observer: Observer, path: str) -> None:
+    lock, raised = zklock.Mutex(client, path), ValueError("of the body")
+    with pytest.raises(ValueError, match="of the body"), lock:
+        fail_after_loss(observer, lock, raised)
+    assert len(raised.__notes__) == 1
+
+
+def test_notes_that_cannot_be_added_to_do_not_hide_the_error(
+    client: zklock.Client, observer: Observer, path: str
+) -> None:
+    raised = ValueError("of the body")
+    raised.__notes__ = ()  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="of the body"):
+        fail_after_loss(observer, zklock.Mutex(client, path), raised)
+
+
+def test_an_error_without_a_loss_gets_no_note(client: zklock.Client, path: str) -> None:
+    with pytest.raises(ValueError, match="of the body") as caught, zklock.Mutex(client, path):
+        raise ValueError("of the body")
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_lost_leadership_is_a_note_too(client: zklock.Client, observer: Observer, path: str) -> None:
+    raised = ValueError("of the body")
+    with pytest.raises(ValueError, match="of the body"):
+        fail_after_loss(observer, zklock.Election(client, path).lead(timeout=5), raised)
+    assert [note.startswith("zklock.LockLost: ") for note in raised.__notes__] == [True]
 
 
 def test_a_loss_that_the_body_noticed_is_not_said_twice(
@@ -63,8 +97,9 @@ def test_a_loss_that_the_body_noticed_is_not_said_twice(
 def test_what_ends_the_program_wins(
     client: zklock.Client, observer: Observer, path: str, kind: type[BaseException]
 ) -> None:
-    with pytest.raises(kind):
+    with pytest.raises(kind) as caught:
         fail_after_loss(observer, zklock.Mutex(client, path), kind())
+    assert len(caught.value.__notes__) == 1
 
 
 def test_a_released_lease_ends_its_scope_in_silence(

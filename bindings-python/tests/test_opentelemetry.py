@@ -56,6 +56,53 @@ def test_a_wait_and_a_hold_are_spans_with_the_blocks_spans_below(
     assert attributes(hold) == {**common, "outcome": "released"}
 
 
+def test_a_campaign_and_a_leadership_are_spans(client: zklock.Client, path: str, traces: Traces) -> None:
+    provider, exporter = traces
+    election = zklock.Election(client, path, id="me")
+    with traced(election, 5, tracer_provider=provider) as leadership:
+        assert isinstance(leadership, zklock.Leadership)
+        assert election.is_leader
+    assert not election.is_leader
+    wait, hold = exporter.get_finished_spans()
+    assert [wait.name, hold.name] == ["zklock wait", "zklock hold"]
+    common = {
+        "path": path,
+        "candidate": "me",
+        "mode": "leadership",
+        "node": leadership.node,
+        "fencing_token": str(leadership.fencing_token),
+    }
+    assert attributes(wait) == {**common, "outcome": "acquired"}
+    assert attributes(hold) == {**common, "outcome": "released"}
+
+
+def test_a_campaign_in_vain_and_a_lost_leadership_say_so(
+    client: zklock.Client, other: zklock.Client, path: str, traces: Traces
+) -> None:
+    provider, exporter = traces
+    first, second = zklock.Election(client, path, id="first"), zklock.Election(other, path, id="second")
+    with first.lead(), pytest.raises(zklock.LockTimeout), traced(second, 0, tracer_provider=provider):
+        pass
+    (wait,) = exporter.get_finished_spans()
+    assert attributes(wait) == {"path": path, "candidate": "second", "outcome": "busy"}
+    exporter.clear()
+
+    async def lose(awaited: aio.Client) -> None:
+        async with traced_aio(aio.Election(awaited, path, id="me"), tracer_provider=provider) as leadership:
+            other.break_lock(leadership.node)
+            await asyncio.sleep(3600)
+
+    async def main() -> None:
+        async with aio.Client(client.hosts) as awaited:
+            with pytest.raises(zklock.LockLost):
+                await lose(awaited)
+
+    asyncio.run(main())
+    hold = exporter.get_finished_spans()[-1]
+    told = attributes(hold)
+    assert (told["outcome"], told["lost_reason"], told["candidate"]) == ("lost", "node deleted", "me")
+
+
 def test_a_timeout_and_a_loss_are_errors_with_their_reasons(
     client: zklock.Client, other: zklock.Client, path: str, traces: Traces
 ) -> None:

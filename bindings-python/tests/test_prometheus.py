@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,6 +17,7 @@ import zklock
 from zklock.prometheus import Collector
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "docs" / "grafana.json"
+RULES = DASHBOARD.with_name("prometheus-rules.yml")
 
 
 def registry(collector: Collector) -> CollectorRegistry:
@@ -109,3 +111,22 @@ def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.C
         re.sub(r"_(bucket|sum|count)$", "", name) for name in seen
     }
     assert not {name for name in unused if not name.endswith("_created")}
+
+
+def test_the_rules_ask_for_what_there_is(client: zklock.Client) -> None:
+    """Those on jobs under `zklock run` are compared with what it writes in tests/cli/test_metrics.py."""
+    text = generate_latest(registry(Collector(client))).decode()
+    families = list(text_string_to_metric_families(text))
+    series = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    (rules,) = [
+        one["rules"] for one in yaml.safe_load(RULES.read_text())["groups"] if one["name"] == "zklock"
+    ]
+    assert len(rules) > 5
+    for rule in rules:
+        names = re.findall(r"\bzklock_\w+", rule["expr"])
+        assert names, rule
+        assert set(names) <= set(series), rule
+        known = {"job", "instance"}.union(*(series[name] for name in names))
+        assert set(re.findall(r"\b(\w+)(?:=~|!=|=)\"", rule["expr"])) <= known, rule
+        used = re.findall(r"\$labels\.(\w+)", "".join(rule["annotations"].values()))
+        assert set(used) <= known, rule

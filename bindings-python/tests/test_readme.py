@@ -68,7 +68,7 @@ def test_the_first_minute_needs_no_zookeeper() -> None:
 
 
 def test_what_moving_from_kazoo_takes(server: Standalone) -> None:
-    assert printed(FROM_KAZOO, server, 1) == ["['worker-N']"]
+    assert printed(FROM_KAZOO, server, 2) == ["['worker-N']", "leading, with token N"]
 
 
 def test_the_idioms(server: Standalone) -> None:
@@ -80,6 +80,9 @@ def test_the_idioms(server: Standalone) -> None:
         "/locks/report",
         "two of five",
         "released",
+        "the job is done",
+        "closed",
+        "row N has no date and zklock.LockLost",
         "released held",
         "held",
     ]

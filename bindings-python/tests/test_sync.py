@@ -15,6 +15,7 @@ from typing import TypeVar
 import pytest
 import scripts
 from harness.observer import Observer
+from harness.steps import eventually
 
 import zklock
 
@@ -295,6 +296,15 @@ def test_a_hold_may_be_entered_again(client: zklock.Client, path: str) -> None:
         assert again.node != outer.node
 
 
+def test_a_holder_that_is_asked_to_give_up_says_so_and_who_it_is(client: zklock.Client, path: str) -> None:
+    lock = zklock.Mutex(client, path, label="ours")
+    with lock as lease:
+        assert lock.contenders()[0].revoked is False
+        client.revoke(lease.node)
+        eventually(lambda: lock.contenders()[0].revoked is True, "it has been told")
+        assert lock.contenders()[0].label == "ours"
+
+
 def test_a_lock_that_is_collected_releases(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str
 ) -> None:
@@ -405,6 +415,8 @@ def test_naming(client: zklock.Client, path: str) -> None:
 SHARED = """
 import warnings
 warnings.simplefilter("always")
+# That of any acquire in an event loop, which other tests are about.
+warnings.filterwarnings("ignore", "a lock of zklock is acquired on a thread")
 client = zklock.Client(hosts)
 lock = zklock.Mutex(client, path)
 

@@ -57,6 +57,7 @@ from zklock._zklock import (
     Transaction,
     WaitReport,
     __version__,
+    close_on_signals,
     dump,
     dump_on,
 )
@@ -104,6 +105,7 @@ __all__ = [
     "UpgradeRefused",
     "WaitReport",
     "__version__",
+    "close_on_signals",
     "dump",
     "dump_on",
 ]

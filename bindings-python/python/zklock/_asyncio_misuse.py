@@ -1,8 +1,9 @@
-"""Warns of tasks that share a lock for threads, which lets all of them in."""
+"""Warns of locks for threads in an event loop: a wait stops it, and its tasks share what one acquires."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import warnings
 import weakref
 from typing import Any
@@ -10,6 +11,34 @@ from typing import Any
 # Which task acquired a lease; only those that were acquired while an event loop ran.
 _takers: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 _warned = False
+
+# The modules in which a program's acquire may be called on its behalf.
+_INNER = {"contextlib", "zklock"}
+
+# The files and lines that were warned of.
+_places: set[tuple[str, int]] = set()
+
+
+def warn_of_blocking() -> None:
+    """Warn, once for each place, that a wait for a lock stops the event loop of this thread."""
+    if "ipykernel" in sys.modules:
+        # A notebook runs its cells in an event loop, and nothing else in it meanwhile.
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+        level, frame = level + 1, frame.f_back
+    place = (frame.f_code.co_filename, frame.f_lineno)
+    if place in _places:
+        return
+    warnings.warn(
+        "a lock of zklock is acquired on a thread that runs an event loop: until it is granted, no task of "
+        "this loop goes on. Use the same lock of zklock.aio, or run the function that holds it in a thread "
+        "(asyncio.to_thread)",
+        RuntimeWarning,
+        stacklevel=level,
+    )
+    # Not before: where warnings are errors, this one is raised each time.
+    _places.add(place)
 
 
 def remember(lease: object) -> None:

@@ -53,6 +53,31 @@ def check_function(function: Any, decorator: str) -> None:
         )
 
 
+def check_body(body: Any) -> None:
+    """Refuse what does not run while a thread leads."""
+    check_any_body(body)
+    if _is_async(body):
+        raise TypeError(
+            f"{_name(body)} is an async function, and would run after the leadership is resigned;"
+            " give it to an election of zklock.aio"
+        )
+
+
+def check_any_body(body: Any) -> None:
+    """Refuse what is no function, and a generator, whose body would not run."""
+    if not callable(body):
+        raise TypeError(f"body must be a function, and {_name(body)} is none")
+    if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
+        raise TypeError(f"body must run when it is called, and {_name(body)} is a generator")
+
+
+def awaitable(returned: Any) -> Any:
+    """What a body has returned, which is to be awaited."""
+    if not inspect.isawaitable(returned):
+        raise TypeError(f"body must return an awaitable, as an async function does, not {returned!r}")
+    return returned
+
+
 def check_callback(callback: Any) -> None:
     """Refuse what cannot be called on the thread for callbacks."""
     if not callable(callback):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from zklock._zklock import Contender, ServerReport
+    from zklock._zklock import Contender, ServerReport, _LossReason, _TimeoutReason
 
 #: The builtin exception that fits a server's problem; `OSError` for all others.
 _BUILTIN: dict[str, type[OSError]] = {
@@ -62,10 +62,10 @@ class LockTimeout(Error, TimeoutError):
 
     code = "LOCK_TIMEOUT"
 
-    _reason: Literal["taken", "unreachable", "unknown"] = "unknown"
+    _reason: _TimeoutReason = "unknown"
 
     @property
-    def reason(self) -> Literal["taken", "unreachable", "unknown"]:
+    def reason(self) -> _TimeoutReason:
         """Why the time was not enough, to act upon.
 
         `taken`: an answer of a server during this attempt showed another contender in the way, or this
@@ -112,10 +112,10 @@ class LockLost(Error):
 
     code = "LOCK_LOST"
 
-    _reason: str | None = None
+    _reason: _LossReason | None = None
 
     @property
-    def reason(self) -> str | None:
+    def reason(self) -> _LossReason | None:
         """Why, as `Lease.loss_reason` says it."""
         return self._reason
 
@@ -173,7 +173,8 @@ class ConnectionFailed(Error, ConnectionError):
 class AuthFailed(Error, PermissionError):
     """The server refused the credentials, or they do not permit the operation.
 
-    >>> private = zklock.Client("zk1:2181,zk2:2181", auth=[("digest", "me:secret")], acl="creator")
+    >>> auth = [("digest", "me:secret")]
+    >>> private = zklock.Client("zk1:2181,zk2:2181", auth=auth, acl="creator")
     >>> with zklock.Mutex(private, "/private/report"):
     ...     try:
     ...         zklock.Mutex(client, "/private/report").acquire(timeout=5)
@@ -263,12 +264,28 @@ class TransactionFailed(Error, RuntimeError):
     >>> with lock as lease:
     ...     try:
     ...         lease.transaction().delete("/not/there").commit()
-    ...     except zklock.TransactionFailed:
-    ...         print("nothing was written")
-    nothing was written
+    ...     except zklock.TransactionFailed as error:
+    ...         print(f"not written: operation {error.index} at {error.path}")
+    not written: operation 0 at /not/there
     """
 
     code = "TRANSACTION_FAILED"
+
+    _index: int | None = None
+    _path: str | None = None
+
+    @property
+    def index(self) -> int | None:
+        """The place of this operation in the transaction, from 0; None if it is none of them.
+
+        It is none of them if the server refuses the check of the lock's node itself.
+        """
+        return self._index
+
+    @property
+    def path(self) -> str | None:
+        """The path of this operation, as given."""
+        return self._path
 
 
 #: Where the extension module finds its exceptions.

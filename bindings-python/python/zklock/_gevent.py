@@ -6,6 +6,7 @@ import contextlib
 import os
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import gevent  # type: ignore[import-untyped]
 from gevent import monkey
@@ -14,6 +15,9 @@ from gevent.hub import Hub, Waiter  # type: ignore[import-untyped]
 from greenlet import getcurrent  # type: ignore[import-untyped]
 
 from zklock import _zklock
+
+# Those that are owners, for a dump.
+greenlets: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def owner() -> _zklock.Owner | None:
@@ -29,6 +33,7 @@ def owner() -> _zklock.Owner | None:
         return known
     except AttributeError:
         made = current._zklock_owner = _zklock.Owner(greenlet=True)
+        greenlets.add(current)
         return made
 
 

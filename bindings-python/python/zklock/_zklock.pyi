@@ -52,6 +52,7 @@ __all__ = [
     "Pending",
     "ReadWriteLock",
     "ReleaseTimeout",
+    "Rounds",
     "SavedLevels",
     "Scopes",
     "Semaphore",
@@ -65,6 +66,8 @@ __all__ = [
     "Transaction",
     "WaitReport",
     "__version__",
+    "admit",
+    "close_on_signals",
     "dump",
     "dump_on",
     "keep",
@@ -100,6 +103,20 @@ __all__ = [
 ]
 
 __version__: str
+
+# The words that are values of several properties. At run time they are texts.
+_ClientState: TypeAlias = Literal["idle", "connecting", "connected", "suspended", "closed", "forked"]
+_LeaseState: TypeAlias = Literal["held", "suspended", "lost", "released"]
+_LockMode: TypeAlias = Literal["mutex", "read", "write", "permit", "leadership"]
+_LossReason: TypeAlias = Literal[
+    "term ended",
+    "session expired",
+    "node deleted",
+    "held too long",
+    "client closed",
+    "inherited through fork",
+]
+_TimeoutReason: TypeAlias = Literal["taken", "unreachable", "unknown"]
 
 _ServerProblem: TypeAlias = Literal[
     "unknown host",
@@ -190,7 +207,7 @@ class Client:
         """
 
     @property
-    def state(self) -> str:
+    def state(self) -> _ClientState:
         """`connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
 
         Before the first use, with `connect=False`, `idle`. In a forked child of the process to which the
@@ -212,7 +229,7 @@ class Client:
     def hosts(self) -> str:
         """The servers and the chroot, as a connect string: every server with its port."""
 
-    def on_state(self, callback: Callable[[str], object]) -> Notice:
+    def on_state(self, callback: Callable[[_ClientState], object]) -> Notice:
         """Have `callback` called with the new state whenever it changes, until the client is `closed`.
 
         >>> notice = client.on_state(lambda state: print("now", state))
@@ -275,7 +292,8 @@ class Client:
         >>> with lock as lease:
         ...     lease.transaction().create("/report", b"1").commit()
         ...     found = client.get("/report")
-        ...     lease.transaction().set_data("/report", found.data + b"2", found.version).commit()
+        ...     grown = found.data + b"2"
+        ...     lease.transaction().set_data("/report", grown, found.version).commit()
 
         Raises `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
         """
@@ -283,19 +301,28 @@ class Client:
         """Set the number in the node at `path` that semaphores with this `shared_count` have as permits.
 
         >>> client.set_shared_count("/settings/upstream", 5)
-        >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count="/settings/upstream")
+        >>> shared = "/settings/upstream"
+        >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count=shared)
 
         Creates the node if there is none, in the form of Curator's `SharedCount`. Semaphores that wait learn
         of it; a smaller number takes no permit away from those that hold one. Raises `BadArgument` for a
         malformed path or a number out of range, `AuthFailed`, and `ConnectionFailed`: the number may or may
         not have been set then.
         """
-    def close(self) -> None:
+    def close(self, drain: float | None = None) -> None:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
         >>> client.close()
 
         Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
+
+        With `drain`, in seconds, it closes as soon as it holds nothing any more, or after that time:
+
+        >>> client.close(drain=10)
+
+        Until then leases stay valid, and their owners may enter again. Every other acquire raises
+        `ClientClosed` at once, also one that waits already, and one inside of a running scope. Interrupted
+        by Ctrl-C, it goes on draining. Called again, the earlier end counts: `close()` ends the draining.
         """
 
     def __enter__(self) -> Self: ...
@@ -356,7 +383,7 @@ class Lease(Level):
         """The full path of the lock's node, below the client's chroot."""
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> _LockMode:
         """What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`."""
 
     @property
@@ -379,7 +406,7 @@ class Lease(Level):
         """
 
     @property
-    def state(self) -> str:
+    def state(self) -> _LeaseState:
         """`held`; `suspended` while the server is unreachable; `lost` for good; or `released`.
 
         A suspended lease is still valid, for `remaining` seconds: it is held again if the server answers in
@@ -395,7 +422,7 @@ class Lease(Level):
         """
 
     @property
-    def loss_reason(self) -> str | None:
+    def loss_reason(self) -> _LossReason | None:
         """Why the lease is lost, or None. Sends nothing.
 
         `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or
@@ -495,8 +522,9 @@ class Election:
         long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
         only if there is no other candidate; `connect_timeout` is that of `Lock.acquire()`.
 
-        Raises `LockTimeout` if it does not lead in time; otherwise what `Lock.acquire()` raises. Ctrl-C
-        withdraws the candidate.
+        Raises `LockTimeout` if it does not lead in time; `BadArgument` where a contender of kazoo's stands,
+        whose election does not see candidates; otherwise what `Lock.acquire()` raises. Ctrl-C withdraws the
+        candidate.
         """
 
     def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
@@ -508,6 +536,20 @@ class Election:
 
         `timeout` and `connect_timeout` are in seconds, as those of `campaign()`. The end of the block raises
         `LockLost` if the leadership was lost meanwhile.
+        """
+
+    def run(self, body: Callable[[Leadership], object]) -> None:
+        """Lead whenever possible: campaign, call `body` with the leadership, resign, and campaign again.
+
+        >>> election.run(schedule)
+
+        A leadership that is lost ends with `body`, which notices it by `leadership.check()` or `on_lost`;
+        then it campaigns again. After leaderships that end within five seconds it pauses for longer and
+        longer, up to six seconds, so that others can lead. After `ConnectionFailed` it pauses too, and
+        campaigns again.
+
+        Returns when the client is closed or drained. Raises what else `body` raises, after it has resigned,
+        and the other errors of `campaign()`. `LockLost` of the leadership is not raised. Ctrl-C ends it.
         """
 
     def leader(self) -> Candidate | None:
@@ -532,7 +574,7 @@ class Election:
     def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
         """Have `callback` called with who leads, now and after each change: a `Candidate`, or None.
 
-        >>> notice = election.on_leader(lambda leader: print("leads:", leader and leader.id))
+        >>> notice = election.on_leader(lambda leader: print("leads:", leader))
         >>> notice.cancel()
 
         It needs no candidate, and watches one node, however many candidates there are. Of changes that
@@ -597,6 +639,29 @@ class Candidate:
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Rounds:
+    """The rounds of `Election.run()`: how long it pauses, and when it ends."""
+
+    def __new__(cls, election: Election) -> Self: ...
+    def begin(self) -> None:
+        """A leadership began."""
+
+    def end(self) -> float:
+        """The leadership is over. Returns the seconds to pause before the next campaign."""
+
+    def fail(self, failure: BaseException) -> float | None:
+        """A campaign failed. Returns the seconds to pause before the next one; None if the client is closed.
+
+        Raises the failure if it would only be repeated.
+        """
+
+    def pause(self, seconds: float) -> None:
+        """Wait before the next campaign, and no longer than until the client is closed."""
+
+    def start_pause(self, seconds: float) -> Pending[None]:
+        """Begin to wait before the next campaign."""
 
 @final
 class Leaders:
@@ -693,6 +758,10 @@ class Contender:
     @property
     def since(self) -> float | None:
         """When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them."""
+
+    @property
+    def revoked(self) -> bool | None:
+        """Whether it was asked to give up the lock while it held it, and has been told."""
 
     @property
     def data(self) -> bytes:
@@ -1171,7 +1240,7 @@ class Health:
     """
 
     @property
-    def state(self) -> str:
+    def state(self) -> _ClientState:
         """As `Client.state`."""
 
     @property
@@ -1226,7 +1295,7 @@ class WaitReport:
         """The lock's path."""
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> _LockMode:
         """`mutex`, `read`, `write`, `permit` or `leadership`."""
 
     @property
@@ -1267,7 +1336,7 @@ class HoldReport:
         """The lock's path."""
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> _LockMode:
         """`mutex`, `read`, `write`, `permit` or `leadership`."""
 
     @property
@@ -1295,7 +1364,7 @@ class HoldReport:
         """Whether something keeps one of them until it ends: an election, or a lock of kazoo's."""
 
     @property
-    def state(self) -> str:
+    def state(self) -> _LeaseState:
         """The state of its leases: `held`, `suspended` or `lost`."""
 
     @property
@@ -1529,7 +1598,8 @@ class Transaction:
     """Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
 
     >>> with lock as lease:
-    ...     lease.transaction().set_data("/state", b"done", version=0).create("/report").commit()
+    ...     writes = lease.transaction().set_data("/state", b"done", version=0)
+    ...     writes.create("/report").commit()
 
     So they need no fencing token: a holder that was paused, and whose lock went to another client,
     changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
@@ -1601,9 +1671,10 @@ class Leaving:
 
     def __new__(cls, level: Level) -> Self: ...
     def end(self, raised: BaseException | None, cancelled: bool) -> None:
-        """Raise the loss, if there was one, from what the body raised, unless that matters more.
+        """Raise the loss, if there was one and the body raised nothing, or the cancellation that it caused.
 
-        `cancelled` says that the body raised the cancellation that the loss brought about.
+        `cancelled` says that it raised that cancellation. Any other exception of the body goes on, with the
+        loss as a note.
         """
 
 @final
@@ -1648,11 +1719,31 @@ class Pending(Awaitable[None], Generic[_T]):
     def abandon(self) -> None:
         """Give up the rest of the operation: leave the queue, and release a lease that nobody took."""
 
+def close_on_signals() -> None:
+    """Have SIGTERM close all clients of this process before it ends it, so that its locks are free at once.
+
+    >>> zklock.close_on_signals()
+
+    Waits for up to a second, and then lets the signal do what it does by default: as without this, neither
+    `finally` blocks nor handlers of `atexit` run. What waits for a lock meanwhile waits on, and no callback
+    is called. Without it, locks of a process that SIGTERM ends stay taken for a session time-out.
+
+    A signal for which there is a handler, or that is ignored, is left alone. So Ctrl-C raises
+    `KeyboardInterrupt` as ever, or ends the process in the same way where SIGINT has its default action; and
+    a handler that is set later, as servers and `loop.add_signal_handler` do, replaces this. May be called on
+    any thread; calling it again does nothing. A forked child has to call it for itself.
+
+    Raises `OSError` if the operating system refuses a thread or a pipe.
+    """
+
 def dump() -> str:
     """All waits and holds of this process, client by client, as text for people: for a program that hangs.
 
     >>> print(zklock.dump())
     zklock ..., process ...
+
+    Each names the thread, task or greenlet that asked for the lock, and the line of the program where that
+    is now: `by thread MainThread at app.py:12 in main`.
 
     The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
     """
@@ -1665,8 +1756,9 @@ def dump_on(signum: int, file: _HasFileno | int | None = None) -> None:
 
     `file` is an open file or the number of a file descriptor; by default `sys.stderr`. It may be closed
     afterwards. A thread of its own writes, without the interpreter, so it works while every thread of the
-    program is blocked. A handler for the signal that is there already runs as well; one that is set later
-    replaces this. In a forked child the signal does nothing until it is registered there too.
+    program is blocked, and names neither threads nor lines: `faulthandler` does. A handler for the signal
+    that is there already runs as well; one that is set later replaces this. In a forked child the signal
+    does nothing until it is registered there too.
 
     Raises `BadArgument` for a signal that cannot be used, and `OSError` for a file that cannot.
     """
@@ -1685,16 +1777,24 @@ def lazy_client(
     max_frame: int,
 ) -> Client: ...
 def start_connect(client: Client) -> Pending[None]: ...
-def start_close(client: Client) -> Pending[None]: ...
+def start_close(client: Client, drain: float | None) -> Pending[None]: ...
 def start_revoke(client: Client, node: str) -> Pending[None]: ...
 def start_break_lock(client: Client, node: str) -> Pending[None]: ...
 def start_get(client: Client, path: str) -> Pending[NodeData | None]: ...
 def start_set_shared_count(client: Client, path: str, count: int) -> Pending[None]: ...
+def admit() -> None:
+    """Before a wait of the calling thread for a lock that it does not hold.
+
+    Refuse what cannot wait, and warn where an event loop runs.
+    """
+
 def start_acquire(lock: Acquirable[_T], owner: Owner, timeout: Timeout) -> _T | Pending[_T]: ...
-def start_acquire_many(semaphore: Semaphore, count: int, timeout: Timeout) -> Pending[Leases]: ...
+def start_acquire_many(
+    semaphore: Semaphore, owner: Owner | None, count: int, timeout: Timeout
+) -> Pending[Leases]: ...
 def start_contenders(lock: Lock) -> Pending[list[Contender]]: ...
 def start_locked(lock: Lock) -> Pending[bool]: ...
-def start_campaign(election: Election, timeout: Timeout) -> Pending[Leadership]: ...
+def start_campaign(election: Election, owner: Owner | None, timeout: Timeout) -> Pending[Leadership]: ...
 def keep(election: Election, leadership: Leadership, handle: object) -> None: ...
 def start_leader(election: Election) -> Pending[Candidate | None]: ...
 def start_candidates(election: Election) -> Pending[list[Candidate]]: ...

@@ -11,13 +11,31 @@ Nothing of it runs where it is not used: an acquire without `traced` does not kn
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from typing import Final, TypeAlias
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from typing import Any, Final, TypeAlias, overload
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 from opentelemetry.trace import Span, StatusCode, Tracer, TracerProvider, get_tracer
 
-from zklock import Client, Health, Lease, Lock, LockTimeout, Stats, __version__, _exporters
+from zklock import (
+    Client,
+    Election,
+    Health,
+    Leadership,
+    Lease,
+    Lock,
+    LockTimeout,
+    Stats,
+    __version__,
+    _exporters,
+)
 from zklock import aio as _aio
 
 __all__ = ["observe", "traced", "traced_aio"]
@@ -26,10 +44,22 @@ _WAIT: Final = "zklock wait"
 _HOLD: Final = "zklock hold"
 
 
-@contextmanager
+@overload
+def traced(
+    lock: Election, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
+) -> AbstractContextManager[Leadership]: ...
+
+
+@overload
 def traced(
     lock: Lock, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
-) -> Iterator[Lease]:
+) -> AbstractContextManager[Lease]: ...
+
+
+@contextmanager
+def traced(
+    lock: Lock | Election, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
+) -> Iterator[Any]:
     """Hold a lock for a block, as `lock.hold(timeout)` does, with a span for the wait and one for the hold.
 
     >>> with traced(lock) as lease:
@@ -40,42 +70,74 @@ def traced(
     `zklock.fencing_token` (in decimal digits). `zklock.outcome` of the wait is `acquired`, `timeout`, `busy`
     with a time-out of 0, or the name of an error; of the hold `released` or `lost`, then with
     `zklock.lost_reason`. `timeout` is in seconds. Raises what `lock.hold` raises.
+
+    An election is traced in the same way: the wait is its campaign, as `election.lead(timeout)` does it, and
+    the hold its leadership. Both have the attribute `zklock.candidate`, the candidate's id.
+
+    >>> with traced(election) as leadership:
+    ...     run_scheduler(leadership.fencing_token)
     """
     tracer = get_tracer("zklock", __version__, tracer_provider)
     with ExitStack() as stack:
-        with _wait(tracer, lock.path, timeout) as wait:
-            lease = stack.enter_context(lock.hold(timeout))
+        attributes = _attributes(lock)
+        with _wait(tracer, attributes, timeout) as wait:
+            scope = lock.lead(timeout) if isinstance(lock, Election) else lock.hold(timeout)
+            lease = stack.enter_context(scope)
             _granted(wait, lease)
         # Released within the span: who waits for the server's acknowledgement still holds.
-        with _hold(tracer, lease), stack.pop_all():
+        with _hold(tracer, attributes, lease), stack.pop_all():
             yield lease
+
+
+@overload
+def traced_aio(
+    lock: _aio.Election, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
+) -> AbstractAsyncContextManager[_aio.Leadership]: ...
+
+
+@overload
+def traced_aio(
+    lock: _aio.Lock, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
+) -> AbstractAsyncContextManager[_aio.Lease]: ...
 
 
 @asynccontextmanager
 async def traced_aio(
-    lock: _aio.Lock, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
-) -> AsyncIterator[_aio.Lease]:
-    """The same as `traced`, for the locks of `zklock.aio`.
+    lock: _aio.Lock | _aio.Election,
+    timeout: float | None = -1,
+    *,
+    tracer_provider: TracerProvider | None = None,
+) -> AsyncIterator[Any]:
+    """The same as `traced`, for the locks and elections of `zklock.aio`.
 
     >>> async with traced_aio(aio.Mutex(client, "/locks/report")) as lease:
     ...     await write_report(lease.fencing_token)
     """
     tracer = get_tracer("zklock", __version__, tracer_provider)
     async with AsyncExitStack() as stack:
-        with _wait(tracer, lock.path, timeout) as wait:
-            lease = await stack.enter_async_context(lock.hold(timeout))
+        attributes = _attributes(lock)
+        with _wait(tracer, attributes, timeout) as wait:
+            scope = lock.lead(timeout) if isinstance(lock, _aio.Election) else lock.hold(timeout)
+            lease = await stack.enter_async_context(scope)
             _granted(wait, lease)
-        with _hold(tracer, lease):
+        with _hold(tracer, attributes, lease):
             async with stack.pop_all():
                 yield lease
 
 
+def _attributes(lock: Lock | Election | _aio.Lock | _aio.Election) -> dict[str, str]:
+    attributes = {"zklock.path": lock.path}
+    if isinstance(lock, (Election, _aio.Election)):
+        attributes["zklock.candidate"] = lock.id
+    return attributes
+
+
 @contextmanager
-def _wait(tracer: Tracer, path: str, timeout: float | None) -> Iterator[Span]:
+def _wait(tracer: Tracer, attributes: dict[str, str], timeout: float | None) -> Iterator[Span]:
     # That a lock is taken is what a try asks, and no error.
     tries = timeout == 0
     with tracer.start_as_current_span(
-        _WAIT, attributes={"zklock.path": path}, record_exception=False, set_status_on_exception=False
+        _WAIT, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:
         try:
             yield span
@@ -91,8 +153,8 @@ def _wait(tracer: Tracer, path: str, timeout: float | None) -> Iterator[Span]:
 
 
 @contextmanager
-def _hold(tracer: Tracer, lease: Lease | _aio.Lease) -> Iterator[None]:
-    with tracer.start_as_current_span(_HOLD, attributes={"zklock.path": lease.path}) as span:
+def _hold(tracer: Tracer, attributes: dict[str, str], lease: Lease | _aio.Lease) -> Iterator[None]:
+    with tracer.start_as_current_span(_HOLD, attributes=attributes) as span:
         _granted(span, lease)
         try:
             yield

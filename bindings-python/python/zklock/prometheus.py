@@ -31,7 +31,8 @@ class Collector(_Collector):
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()
     >>> registry.register(Collector(client))
-    >>> registry.get_sample_value("zklock_holders", {"client": "", "mode": "mutex", "path": ""})
+    >>> labels = {"client": "", "mode": "mutex", "path": ""}
+    >>> registry.get_sample_value("zklock_holders", labels)
     0
 
     Give a mapping of names to clients to tell several apart by the label `client`. Paths are in the label
@@ -39,7 +40,7 @@ class Collector(_Collector):
     to the value of the label, which should have few values. One that returns the path itself makes a
     series for every lock that is used.
 
-    >>> Collector({"reports": client}, path=lambda path: path.rpartition("/")[0] + "/*")
+    >>> Collector({"reports": client}, path=lambda path: path.rpartition("/")[0])
     <zklock.prometheus.Collector of 1 clients>
     """
 

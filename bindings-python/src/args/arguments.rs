@@ -6,6 +6,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use zklock::internal::{self, Language, Spelling, unless_minus_one};
 
+use crate::args::checked::{Flag, Number};
+use crate::args::names;
 use crate::errors::Result;
 
 /// Python's units and names.
@@ -41,7 +43,11 @@ pub(crate) struct Timeout(pub(crate) zklock::Timeout);
 impl Timeout {
     #[new]
     #[pyo3(signature = (blocking, timeout, connect_timeout=None))]
-    fn new(blocking: Blocking, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Self> {
+    fn new(
+        blocking: Blocking,
+        timeout: Option<Number<names::Timeout>>,
+        connect_timeout: Option<Number<names::ConnectTimeout>>,
+    ) -> Result<Self> {
         bounded_timeout(blocking.0, timeout, connect_timeout).map(Self)
     }
 }
@@ -49,15 +55,18 @@ impl Timeout {
 /// The same, for which a try may have a bound of its own.
 pub(crate) fn bounded_timeout(
     blocking: bool,
-    timeout: Option<f64>,
-    connect_timeout: Option<f64>,
+    timeout: Option<Number<names::Timeout>>,
+    connect_timeout: Option<Number<names::ConnectTimeout>>,
 ) -> Result<zklock::Timeout> {
-    Ok(PYTHON.bounded(parse_timeout(blocking, timeout)?, connect_timeout)?)
+    Ok(PYTHON.bounded(parse_timeout(blocking, timeout)?, seconds(connect_timeout))?)
 }
 
 /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
-pub(crate) fn parse_timeout(blocking: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
-    Ok(PYTHON.blocking(blocking, timeout)?)
+pub(crate) fn parse_timeout(
+    blocking: bool,
+    timeout: Option<Number<names::Timeout>>,
+) -> Result<zklock::Timeout> {
+    Ok(PYTHON.blocking(blocking, seconds(timeout))?)
 }
 
 /// `wait` and `timeout` of a release, checked.
@@ -68,17 +77,30 @@ pub(crate) struct ReleaseTimeout(pub(crate) zklock::Timeout);
 impl ReleaseTimeout {
     #[new]
     #[pyo3(signature = (wait, timeout))]
-    fn new(wait: bool, timeout: Option<f64>) -> Result<Self> {
+    fn new(wait: Flag<names::Wait>, timeout: Option<Number<names::Timeout>>) -> Result<Self> {
         release_timeout(wait, timeout).map(Self)
     }
 }
 
 /// For how long a release waits.
-pub(crate) fn release_timeout(wait: bool, timeout: Option<f64>) -> Result<zklock::Timeout> {
-    Ok(PYTHON.releasing(wait, unless_minus_one(timeout))?)
+pub(crate) fn release_timeout(
+    wait: Flag<names::Wait>,
+    timeout: Option<Number<names::Timeout>>,
+) -> Result<zklock::Timeout> {
+    Ok(PYTHON.releasing(wait.0, unless_minus_one(seconds(timeout)))?)
+}
+
+/// For how long a client that closes waits for its holders; `None` is not at all.
+pub(crate) fn drain_time(drain: Option<Number<names::Drain>>) -> Result<Option<Duration>> {
+    let time = seconds(drain).map(|drain| PYTHON.duration("drain", drain)).transpose()?;
+    Ok(time.filter(|time| !time.is_zero()))
 }
 
 /// How long to wait for something else than a lock; `None` is for ever.
-pub(crate) fn wait_limit(timeout: Option<f64>) -> Result<Option<Duration>> {
+pub(crate) fn wait_limit(timeout: Option<Number<names::Timeout>>) -> Result<Option<Duration>> {
     Ok(internal::limit(parse_timeout(true, timeout)?))
+}
+
+fn seconds<A>(number: Option<Number<A>>) -> Option<f64> {
+    number.map(|seconds| seconds.0)
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use zklock::internal::TlsParts;
 
+use crate::args::checked::FilePath;
+use crate::args::names::{Ca, Cert, Key};
 use crate::errors::Result;
 
 /// Encryption of a client's connections: files in PEM.
@@ -27,21 +29,7 @@ pub(crate) struct Tls(pub(crate) TlsParts<PathBuf>);
 impl Tls {
     #[new]
     #[pyo3(signature = (ca, *, cert=None, key=None))]
-    fn new(ca: PathBuf, cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Self> {
-        Ok(Self(TlsParts::new(ca, cert, key)?))
-    }
-}
-
-/// A credential: text, or bytes.
-pub(crate) struct Secret(pub(crate) Vec<u8>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Secret {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        match object.extract::<&str>() {
-            Ok(text) => Ok(Self(text.as_bytes().to_vec())),
-            Err(_) => object.extract().map(Self),
-        }
+    fn new(ca: FilePath<Ca>, cert: Option<FilePath<Cert>>, key: Option<FilePath<Key>>) -> Result<Self> {
+        Ok(Self(TlsParts::new(ca.0, cert.map(|file| file.0), key.map(|file| file.0))?))
     }
 }

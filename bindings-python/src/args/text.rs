@@ -9,51 +9,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use zklock::internal::bad_argument;
 
+use crate::args::checked::wrong_type;
+use crate::args::names::Argument;
 use crate::errors::Failure;
 
 /// An argument that is text.
 pub(crate) struct Text<A>(String, PhantomData<A>);
 
-/// The name of an argument.
-pub(crate) trait Argument {
-    const NAME: &'static str;
-}
-
-/// `path`.
-pub(crate) struct Path;
-/// `node`.
-pub(crate) struct Node;
-/// `hosts`.
-pub(crate) struct Hosts;
-/// `shared_count`.
-pub(crate) struct SharedCount;
-/// `label`.
-pub(crate) struct Label;
-/// `id`.
-pub(crate) struct Id;
-
-impl Argument for Path {
-    const NAME: &'static str = "path";
-}
-
-impl Argument for Node {
-    const NAME: &'static str = "node";
-}
-
-impl Argument for Hosts {
-    const NAME: &'static str = "hosts";
-}
-
-impl Argument for SharedCount {
-    const NAME: &'static str = "shared_count";
-}
-
-impl Argument for Label {
-    const NAME: &'static str = "label";
-}
-
-impl Argument for Id {
-    const NAME: &'static str = "id";
+impl<A> Text<A> {
+    /// The default of an argument.
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.to_owned(), PhantomData)
+    }
 }
 
 impl<A> Deref for Text<A> {
@@ -81,7 +48,7 @@ impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for Text<A> {
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let py = object.py();
-        let text = object.cast::<PyString>()?;
+        let text = object.cast::<PyString>().map_err(|_| wrong_type(A::NAME, "a str", &object))?;
         match text.to_cow() {
             Ok(text) => Ok(Self(text.into_owned(), PhantomData)),
             Err(error) if error.is_instance_of::<PyUnicodeError>(py) => {

@@ -3,6 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::bridge::block_on;
+use crate::bridge::gevent::Hub;
 use crate::modules::{imported, interned, once};
 
 /// Whether an event loop runs on this thread.
@@ -24,6 +26,24 @@ pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
 /// Warns, once, if this task is about to re-enter a lock that another one has entered. `lease`: of the newest level.
 pub(crate) fn warn_of_another(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
     py.import("zklock._asyncio_misuse")?.call_method1("warn_of_another_task", (lease,)).map(drop)
+}
+
+/// Warns, once for each place in the program, of a wait that stops the event loop of this thread. Where gevent runs, only
+/// a greenlet waits.
+pub(crate) fn warn_of_blocking(py: Python<'_>) -> PyResult<()> {
+    if Hub::of_this_thread(py)?.is_some() {
+        return Ok(());
+    }
+    py.import("zklock._asyncio_misuse")?.call_method0("warn_of_blocking").map(drop)
+}
+
+/// Before a wait of the calling thread for a lock that it does not hold.
+///
+/// Refuse what cannot wait, and warn where an event loop runs.
+#[pyfunction]
+pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
+    block_on::admit(py)?;
+    if in_event_loop(py)? { warn_of_blocking(py) } else { Ok(()) }
 }
 
 /// Remembers which task acquired it.

@@ -16,6 +16,7 @@ use crate::bridge::gevent;
 use crate::bridge::gevent::Hub;
 use crate::bridge::log;
 use crate::bridge::loop_inbox::Ended;
+use crate::bridge::trio;
 use crate::errors::Failure;
 use crate::exit;
 
@@ -32,6 +33,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
 /// The same where a wait may follow: refuses what cannot wait.
 pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     gevent::refuse_eventlet(py)?;
+    trio::refuse(py)?;
     begin(py)
 }
 

@@ -11,6 +11,7 @@ use zklock::ErrorKind;
 use zklock::internal::{PerProcess, block_signals, error};
 
 use crate::errors::Result;
+use crate::exit;
 
 /// Something that can proceed, and then has something for the interpreter.
 pub(crate) trait Deliver: Send + Sync {
@@ -87,6 +88,7 @@ fn deliver(messages: Receiver<Message>) {
             loop {
                 match messages.recv() {
                     Ok(Message::Deliver(operation)) => {
+                        exit::stay_out_of_a_signalled_process();
                         if !operation.deliver() {
                             // The interpreter is gone, into which the way back leads.
                             loop {

@@ -2,9 +2,11 @@
 
 pub(crate) mod asyncio_tasks;
 pub(crate) mod block_on;
+pub(crate) mod callers;
 pub(crate) mod delivery_thread;
 pub(crate) mod gevent;
 pub(crate) mod log;
 mod loop_inbox;
 pub(crate) mod owner;
 pub(crate) mod pending;
+pub(crate) mod trio;

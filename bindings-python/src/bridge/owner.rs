@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pyo3::prelude::*;
 
+use crate::bridge::callers;
 use crate::bridge::delivery_thread;
 use crate::bridge::delivery_thread::Deliver;
 use crate::exit;
@@ -91,11 +92,22 @@ impl Drop for Owner {
 /// A thread. The system reuses thread identifiers; an owner is never reused.
 struct ThisThread {
     owner: zklock::Owner,
+    /// Tells a dump that the thread has not ended.
+    _mark: Arc<()>,
     used: RefCell<Used>,
 }
 
+impl ThisThread {
+    fn new() -> Self {
+        let (owner, mark) = (zklock::Owner::new(), Arc::default());
+        // Without it a dump does not name the thread.
+        Python::try_attach(|py| callers::thread_begins(py, owner, Arc::downgrade(&mark)).ok());
+        Self { owner, _mark: mark, used: RefCell::default() }
+    }
+}
+
 thread_local! {
-    static THIS_THREAD: ThisThread = ThisThread { owner: zklock::Owner::new(), used: RefCell::default() };
+    static THIS_THREAD: ThisThread = ThisThread::new();
 }
 
 /// The owner that represents the calling thread.

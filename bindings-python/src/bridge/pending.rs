@@ -13,9 +13,12 @@ use pyo3::types::PyTuple;
 use zklock::internal::ForkGuard;
 
 use crate::args::arguments::wait_limit;
+use crate::args::checked::Number;
+use crate::args::names;
 use crate::bridge::delivery_thread::Deliver;
 use crate::bridge::log;
 use crate::bridge::loop_inbox::{Ended, Inbox, Waiting};
+use crate::bridge::trio;
 use crate::bridge::{block_on, delivery_thread, loop_inbox};
 use crate::contender::Contender;
 use crate::errors::Result;
@@ -115,7 +118,8 @@ impl Pending {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if self.shared.state().outcome.is_none() {
             delivery_thread::start()?;
-            let event_loop = attribute(&RUNNING, py, "asyncio", "get_running_loop")?.call0()?;
+            let running = attribute(&RUNNING, py, "asyncio", "get_running_loop")?;
+            let event_loop = running.call0().map_err(|_| trio::no_event_loop(py))?;
             let future = event_loop.call_method0(interned!(py, "create_future")?)?;
             let waiting = Waiting { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
             if self.shared.wait(waiting) {
@@ -130,7 +134,7 @@ impl Pending {
     ///
     /// If not, the operation was abandoned, or the time is up.
     #[pyo3(signature = (timeout))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool> {
+    fn wait(&self, py: Python<'_>, timeout: Option<Number<names::Timeout>>) -> Result<bool> {
         let ended = poll_fn(|context| self.shared.ended(context));
         let claim = Arc::clone(&self.shared);
         Ok(block_on::block_on_for(py, ended, wait_limit(timeout)?, Some(claim))?.unwrap_or_default())

@@ -10,6 +10,8 @@ use zklock::ErrorKind;
 use zklock::internal::{self, Acquired, AcquiredStack, Exit, SuspendedLevel, collectable};
 
 use crate::args::arguments::{Blocking, Timeout, bounded_timeout, release_timeout};
+use crate::args::checked::{Flag, Number};
+use crate::args::names;
 use crate::bridge::block_on::block_to_own;
 use crate::bridge::gevent::{Caller, caller};
 use crate::bridge::owner::Owner;
@@ -103,11 +105,12 @@ impl Acquirable {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
         let in_event_loop = asyncio_tasks::in_event_loop(py)?;
-        if in_event_loop
-            && self.target.owned_by(owner)?
-            && let Some(newest) = self.newest(py, owner)?
-        {
-            asyncio_tasks::warn_of_another(py, &newest)?;
+        if in_event_loop {
+            if !self.target.owned_by(owner)? {
+                asyncio_tasks::warn_of_blocking(py)?;
+            } else if let Some(newest) = self.newest(py, owner)? {
+                asyncio_tasks::warn_of_another(py, &newest)?;
+            }
         }
         let lease = self.take_as(py, owner, timeout)?;
         if in_event_loop {
@@ -272,15 +275,15 @@ impl Acquirable {
     /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
     /// `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
     #[pyo3(
-        signature = (blocking=Blocking(true), timeout=-1.0, *, connect_timeout=None),
+        signature = (blocking=Blocking(true), timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, blocking=True, timeout=-1, *, connect_timeout=None)"
     )]
     fn acquire(
         &self,
         py: Python<'_>,
         blocking: Blocking,
-        timeout: Option<f64>,
-        connect_timeout: Option<f64>,
+        timeout: Option<Number<names::Timeout>>,
+        connect_timeout: Option<Number<names::ConnectTimeout>>,
     ) -> Result<bool> {
         match self.acquire_level(py, bounded_timeout(blocking.0, timeout, connect_timeout)?) {
             Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
@@ -296,8 +299,16 @@ impl Acquirable {
     /// With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
     ///
     /// See `Lease.release`. Raises `NotHeld` if there is none.
-    #[pyo3(signature = (wait=true, timeout=None))]
-    fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
+    #[pyo3(
+        signature = (wait=Flag::of(true), timeout=None),
+        text_signature = "($self, wait=True, timeout=None)"
+    )]
+    fn release(
+        &self,
+        py: Python<'_>,
+        wait: Flag<names::Wait>,
+        timeout: Option<Number<names::Timeout>>,
+    ) -> Result<()> {
         let timeout = release_timeout(wait, timeout)?;
         let owner = caller(py)?;
         let taken = self.levels.take_acquired(owner);
@@ -316,10 +327,14 @@ impl Acquirable {
     /// free, and a server that does not answer is `ConnectionFailed`. `connect_timeout` is that of
     /// `acquire`.
     #[pyo3(
-        signature = (timeout=-1.0, *, connect_timeout=None),
+        signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
     )]
-    fn hold(slf: Py<Self>, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Hold> {
+    fn hold(
+        slf: Py<Self>,
+        timeout: Option<Number<names::Timeout>>,
+        connect_timeout: Option<Number<names::ConnectTimeout>>,
+    ) -> Result<Hold> {
         let timeout = bounded_timeout(true, timeout, connect_timeout)?;
         let number = slf.get().holds.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Hold { lock: slf, timeout, number, entered: AtomicUsize::new(0) })

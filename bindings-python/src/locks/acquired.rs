@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use zklock::internal::{Acquired, BodyOutcome, Released, loss_to_raise};
+use zklock::internal::{Acquired, BodyOutcome, Released, ScopeError, scope_error};
 use zklock::{ErrorKind, Timeout};
 
 use crate::args::arguments::{ReleaseTimeout, release_timeout};
+use crate::args::checked::{Flag, Number};
+use crate::args::names;
 use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
@@ -66,8 +68,16 @@ impl Level {
     ///
     /// Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
     /// together with `wait=False`.
-    #[pyo3(signature = (wait=true, timeout=None))]
-    pub(crate) fn release(&self, py: Python<'_>, wait: bool, timeout: Option<f64>) -> Result<()> {
+    #[pyo3(
+        signature = (wait=Flag::of(true), timeout=None),
+        text_signature = "($self, wait=True, timeout=None)"
+    )]
+    pub(crate) fn release(
+        &self,
+        py: Python<'_>,
+        wait: Flag<names::Wait>,
+        timeout: Option<Number<names::Timeout>>,
+    ) -> Result<()> {
         release(py, &*self.0, release_timeout(wait, timeout)?)
     }
 }
@@ -103,25 +113,46 @@ impl Leaving {
         Self { level: level.0.clone(), loss: level.0.loss() }
     }
 
-    /// Raise the loss, if there was one, from what the body raised, unless that matters more.
+    /// Raise the loss, if there was one and the body raised nothing, or the cancellation that it caused.
     ///
-    /// `cancelled` says that the body raised the cancellation that the loss brought about.
+    /// `cancelled` says that it raised that cancellation. Any other exception of the body goes on, with the
+    /// loss as a note.
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
-        let loss = self.loss.clone().or_else(|| self.level.loss());
+        let Some(loss) = self.loss.clone().or_else(|| self.level.loss()) else { return Ok(()) };
         // Nothing is imported without need: the interpreter may be on its way out.
-        let kind = match raised {
+        let outcome = match raised {
             None => BodyOutcome::Nothing,
-            Some(_) if cancelled => BodyOutcome::Error,
-            Some(raised) if !raised.is_instance_of::<PyException>() => BodyOutcome::Exit,
-            Some(raised) if loss.is_some() && is_loss(raised)? => BodyOutcome::Loss,
+            Some(_) if cancelled => BodyOutcome::Cancelled,
+            Some(raised) if raised.is_instance_of::<PyException>() && is_loss(raised)? => BodyOutcome::Loss,
             Some(_) => BodyOutcome::Error,
         };
-        let Some(loss) = loss_to_raise(loss, kind) else { return Ok(()) };
-        let loss = PyErr::from(Failure::from(loss));
-        loss.set_cause(py, raised.map(|raised| PyErr::from_value(raised.clone())));
-        Err(loss)
+        match scope_error(Some(loss), outcome) {
+            ScopeError::OfBody => Ok(()),
+            ScopeError::Loss(loss) => {
+                let loss = PyErr::from(Failure::from(loss));
+                loss.set_cause(py, raised.map(|raised| PyErr::from_value(raised.clone())));
+                Err(loss)
+            }
+            ScopeError::OfBodyWithLoss(loss) => {
+                if let Some(raised) = raised {
+                    // A class may have replaced its notes by something of its own. The body's error wins all the same.
+                    add_note(raised, &format!("zklock.LockLost: {loss}")).ok();
+                }
+                Ok(())
+            }
+        }
     }
+}
+
+/// Adds a note to an exception, unless the exit of an inner scope has added the same.
+fn add_note(raised: &Bound<'_, PyAny>, note: &str) -> PyResult<()> {
+    if let Some(notes) = raised.getattr_opt("__notes__")?
+        && notes.contains(note)?
+    {
+        return Ok(());
+    }
+    raised.call_method1("add_note", (note,)).map(drop)
 }
 
 fn is_loss(raised: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -6,7 +6,8 @@ use pyo3::types::PyString;
 use zklock::ClientSource;
 
 use crate::args::arguments::PYTHON;
-use crate::args::text::{Hosts, Text};
+use crate::args::names::Hosts;
+use crate::args::text::Text;
 use crate::client::Client;
 use crate::errors::Failure;
 
@@ -32,7 +33,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Source {
         }
         if !object.is_none() && !object.is_instance_of::<PyString>() {
             let given = object.get_type().fully_qualified_name()?;
-            let message = format!("must be a zklock.Client or a hosts string, not {given}");
+            let message = format!("client must be a zklock.Client or a hosts string, not {given}");
             return Err(PyTypeError::new_err(message));
         }
         let hosts = object.extract::<Option<Text<Hosts>>>()?.map(String::from);

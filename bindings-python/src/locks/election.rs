@@ -1,17 +1,23 @@
 //! `zklock.Election`, `zklock.Leadership` and `zklock.Candidate`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use zklock::internal::{Acquired, AcquiredStack, Escaped, Exit, collectable};
+use zklock::ErrorKind;
+use zklock::internal::{self, Acquired, AcquiredStack, Escaped, Exit, candidate, collectable, error};
 
-use crate::args::arguments::{Timeout, bounded_timeout};
-use crate::args::text::{Id, Path, Text};
+use crate::args::arguments::{PYTHON, Timeout, bounded_timeout};
+use crate::args::checked::{Flag, Number};
+use crate::args::names;
+use crate::args::names::{Id, Path};
+use crate::args::text::Text;
 use crate::bridge::block_on::{block_on, block_to_own};
 use crate::bridge::gevent::caller;
+use crate::bridge::owner::Owner;
 use crate::bridge::pending::{IntoPython, Pending};
+use crate::bridge::{asyncio_tasks, callers};
 use crate::errors::Result;
 use crate::locks::acquire::raised;
 use crate::locks::acquired::Level;
@@ -20,7 +26,7 @@ use crate::locks::lease::{Lease, pin};
 use crate::locks::pickle::Recipe;
 use crate::locks::scope;
 use crate::locks::scope::Scope;
-use crate::modules::is_only_reference;
+use crate::modules::{interned, is_only_reference};
 use crate::notice::Notice;
 
 /// A candidate for the leadership at a path, or one who only wants to know who leads.
@@ -103,17 +109,18 @@ impl Election {
     /// long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
     /// only if there is no other candidate; `connect_timeout` is that of `Lock.acquire()`.
     ///
-    /// Raises `LockTimeout` if it does not lead in time; otherwise what `Lock.acquire()` raises. Ctrl-C
-    /// withdraws the candidate.
+    /// Raises `LockTimeout` if it does not lead in time; `BadArgument` where a contender of kazoo's stands,
+    /// whose election does not see candidates; otherwise what `Lock.acquire()` raises. Ctrl-C withdraws the
+    /// candidate.
     #[pyo3(
-        signature = (timeout=-1.0, *, connect_timeout=None),
+        signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
     )]
     fn campaign(
         &self,
         py: Python<'_>,
-        timeout: Option<f64>,
-        connect_timeout: Option<f64>,
+        timeout: Option<Number<names::Timeout>>,
+        connect_timeout: Option<Number<names::ConnectTimeout>>,
     ) -> Result<Py<Leadership>> {
         let leadership = self.begin(py, bounded_timeout(true, timeout, connect_timeout)?)?;
         keep(self, leadership.bind(py), leadership.clone_ref(py).into_any());
@@ -129,12 +136,32 @@ impl Election {
     /// `timeout` and `connect_timeout` are in seconds, as those of `campaign()`. The end of the block raises
     /// `LockLost` if the leadership was lost meanwhile.
     #[pyo3(
-        signature = (timeout=-1.0, *, connect_timeout=None),
+        signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
     )]
-    fn lead(slf: Py<Self>, timeout: Option<f64>, connect_timeout: Option<f64>) -> Result<Lead> {
+    fn lead(
+        slf: Py<Self>,
+        timeout: Option<Number<names::Timeout>>,
+        connect_timeout: Option<Number<names::ConnectTimeout>>,
+    ) -> Result<Lead> {
         let timeout = bounded_timeout(true, timeout, connect_timeout)?;
         Ok(Lead { election: slf, timeout, entered: AcquiredStack::new(true) })
+    }
+
+    /// Lead whenever possible: campaign, call `body` with the leadership, resign, and campaign again.
+    ///
+    /// >>> election.run(schedule)
+    ///
+    /// A leadership that is lost ends with `body`, which notices it by `leadership.check()` or `on_lost`;
+    /// then it campaigns again. After leaderships that end within five seconds it pauses for longer and
+    /// longer, up to six seconds, so that others can lead. After `ConnectionFailed` it pauses too, and
+    /// campaigns again.
+    ///
+    /// Returns when the client is closed or drained. Raises what else `body` raises, after it has resigned,
+    /// and the other errors of `campaign()`. `LockLost` of the leadership is not raised. Ctrl-C ends it.
+    fn run(slf: &Bound<'_, Self>, body: &Bound<'_, PyAny>) -> Result<()> {
+        slf.py().import("zklock._rounds")?.call_method1("run", (slf, body))?;
+        Ok(())
     }
 
     /// Who leads, or is about to; None if there is no candidate.
@@ -161,7 +188,7 @@ impl Election {
 
     /// Have `callback` called with who leads, now and after each change: a `Candidate`, or None.
     ///
-    /// >>> notice = election.on_leader(lambda leader: print("leads:", leader and leader.id))
+    /// >>> notice = election.on_leader(lambda leader: print("leads:", leader))
     /// >>> notice.cancel()
     ///
     /// It needs no candidate, and watches one node, however many candidates there are. Of changes that
@@ -177,11 +204,82 @@ impl Election {
     }
 }
 
+impl Drop for Election {
+    fn drop(&mut self) {
+        callers::campaigns_no_more(candidate(&self.inner));
+    }
+}
+
 impl Election {
     fn begin(&self, py: Python<'_>, timeout: zklock::Timeout) -> Result<Py<Leadership>> {
+        if !self.inner.is_leader() {
+            asyncio_tasks::admit(py)?;
+        }
+        callers::campaigns(candidate(&self.inner), caller(py)?);
         let election = self.inner.clone();
         let leadership = block_to_own(py, async move { election.campaign_with(timeout).await })??;
         Ok(Leadership::new(py, leadership)?)
+    }
+}
+
+/// The rounds of `Election.run()`: how long it pauses, and when it ends.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Rounds {
+    election: zklock::Election,
+    rounds: Mutex<internal::Rounds>,
+}
+
+impl Rounds {
+    /// A panic cannot leave half a change in it.
+    fn rounds(&self) -> MutexGuard<'_, internal::Rounds> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits before the next campaign.
+    fn pausing(&self, seconds: f64) -> Result<impl Future<Output = zklock::Result<()>> + Send + 'static> {
+        let (election, time) = (self.election.clone(), PYTHON.duration("seconds", seconds)?);
+        Ok(async move { internal::Rounds::pause(&election, time).await })
+    }
+}
+
+#[pymethods]
+impl Rounds {
+    #[new]
+    fn new(election: &Election) -> Self {
+        Self { election: election.inner.clone(), rounds: Mutex::default() }
+    }
+
+    /// A leadership began.
+    fn begin(&self) {
+        self.rounds().begin();
+    }
+
+    /// The leadership is over. Returns the seconds to pause before the next campaign.
+    fn end(&self) -> f64 {
+        self.rounds().end().as_secs_f64()
+    }
+
+    /// A campaign failed. Returns the seconds to pause before the next one; None if the client is closed.
+    ///
+    /// Raises the failure if it would only be repeated.
+    fn fail(&self, failure: &Bound<'_, PyAny>) -> Result<Option<f64>> {
+        let py = failure.py();
+        let code: String = failure.getattr(interned!(py, "code")?)?.extract()?;
+        let raised = || PyErr::from_value(failure.clone());
+        let kind = *ErrorKind::ALL.iter().find(|kind| kind.code() == code).ok_or_else(raised)?;
+        let failed = error(kind, failure.str()?.to_string());
+        let pause = self.rounds().fail(self.election.path(), failed).map_err(|_| raised())?;
+        Ok(pause.map(|pause| pause.as_secs_f64()))
+    }
+
+    /// Wait before the next campaign, and no longer than until the client is closed.
+    fn pause(&self, py: Python<'_>, seconds: f64) -> Result<()> {
+        Ok(block_on(py, Box::pin(self.pausing(seconds)?))??)
+    }
+
+    /// Begin to wait before the next campaign.
+    fn start_pause(&self, py: Python<'_>, seconds: f64) -> Result<Pending> {
+        Pending::start(py, self.pausing(seconds)?)
     }
 }
 
@@ -237,8 +335,15 @@ impl Leadership {
     ///
     /// >>> with election.lead() as leadership:
     /// ...     leadership.resign()
-    #[pyo3(signature = (wait=true, timeout=None))]
-    fn resign(slf: &Bound<'_, Self>, wait: bool, timeout: Option<f64>) -> Result<()> {
+    #[pyo3(
+        signature = (wait=Flag::of(true), timeout=None),
+        text_signature = "($self, wait=True, timeout=None)"
+    )]
+    fn resign(
+        slf: &Bound<'_, Self>,
+        wait: Flag<names::Wait>,
+        timeout: Option<Number<names::Timeout>>,
+    ) -> Result<()> {
         slf.as_super().as_super().get().release(slf.py(), wait, timeout)
     }
 
@@ -301,7 +406,13 @@ impl Candidate {
 
 /// Begin to campaign.
 #[pyfunction]
-pub(crate) fn start_campaign(py: Python<'_>, election: &Election, timeout: &Timeout) -> Result<Pending> {
+pub(crate) fn start_campaign(
+    py: Python<'_>,
+    election: &Election,
+    owner: Option<&Owner>,
+    timeout: &Timeout,
+) -> Result<Pending> {
+    callers::campaigns(candidate(&election.inner), scope::of_task(owner));
     let (election, timeout) = (election.inner.clone(), timeout.0);
     Pending::start(py, async move { election.campaign_with(timeout).await })
 }

@@ -8,6 +8,8 @@ use zklock::ErrorKind;
 use zklock::internal::{self, Escaped, collectable};
 
 use crate::args::arguments::wait_limit;
+use crate::args::checked::Number;
+use crate::args::names;
 use crate::bridge::block_on::block_on_for;
 use crate::bridge::pending::{IntoPython, Pending};
 use crate::errors::Result;
@@ -155,8 +157,8 @@ impl Lease {
     /// False
     ///
     /// -1 and None wait for ever. Raises `BadArgument` for any other time-out below zero.
-    #[pyo3(signature = (timeout=-1.0), text_signature = "($self, timeout=-1)")]
-    fn wait_lost(&self, py: Python<'_>, timeout: Option<f64>) -> Result<bool> {
+    #[pyo3(signature = (timeout=Number::of(-1.0)), text_signature = "($self, timeout=-1)")]
+    fn wait_lost(&self, py: Python<'_>, timeout: Option<Number<names::Timeout>>) -> Result<bool> {
         let limit = wait_limit(timeout)?;
         Ok(block_on_for(py, self.0.ended(), limit, None)?.flatten().is_some())
     }

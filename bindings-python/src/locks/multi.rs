@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::internal::{Escaped, shown_hosts};
 
+use crate::args::checked::wrong_type;
 use crate::bridge::gevent::caller;
 use crate::bridge::pending::operation;
 use crate::errors::Result;
 use crate::locks::acquire::{Acquirable, StartedAcquire, Target};
 use crate::locks::lock::Lock;
+use crate::locks::rwlock::ReadWriteLock;
 
 impl Target for Arc<zklock::MultiLock> {
     fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<StartedAcquire> {
@@ -58,9 +61,16 @@ pub(crate) struct MultiLock {
 impl MultiLock {
     #[new]
     fn new(py: Python<'_>, locks: &Bound<'_, PyAny>) -> Result<PyClassInitializer<Self>> {
+        const EXPECTED: &str = "a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock";
         let mut members = Vec::new();
-        for lock in locks.try_iter()? {
-            members.push(lock?.cast_into::<Lock>().map_err(PyErr::from)?);
+        let wrong = |given: &Bound<'_, PyAny>| wrong_type("locks", EXPECTED, given);
+        for lock in locks.try_iter().map_err(|_| wrong(locks))? {
+            let lock = lock?;
+            if lock.is_instance_of::<ReadWriteLock>() {
+                let message = "locks: a ReadWriteLock is two locks; name its read_lock or its write_lock";
+                return Err(PyTypeError::new_err(message).into());
+            }
+            members.push(lock.cast_into::<Lock>().map_err(|error| wrong(&error.into_inner()))?);
         }
         let locks = members.iter().map(|lock| lock.get().inner.clone());
         let inner = Arc::new(zklock::MultiLock::new(locks)?);

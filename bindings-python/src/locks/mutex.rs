@@ -4,7 +4,10 @@ use pyo3::prelude::*;
 use zklock::internal::GivenOptions;
 
 use crate::args::arguments::PYTHON;
-use crate::args::text::{Label, Path, Text};
+use crate::args::checked::{Flag, Number};
+use crate::args::names;
+use crate::args::names::{Label, Naming, Path};
+use crate::args::text::Text;
 use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
@@ -51,26 +54,27 @@ pub(crate) struct Mutex;
 impl Mutex {
     #[new]
     #[pyo3(
-        signature = (client, path, *, reentrant=true, label=None, naming="curator", max_hold=None)
+        signature = (client, path, *, reentrant=Flag::of(true), label=None, naming=Text::of("curator"), max_hold=None),
+        text_signature = "(client, path, *, reentrant=True, label=None, naming='curator', max_hold=None)"
     )]
     fn new(
         py: Python<'_>,
         client: Source,
         path: Text<Path>,
-        reentrant: bool,
+        reentrant: Flag<names::Reentrant>,
         label: Option<Text<Label>>,
-        naming: &str,
-        max_hold: Option<f64>,
+        naming: Text<Naming>,
+        max_hold: Option<Number<names::MaxHold>>,
     ) -> Result<PyClassInitializer<Self>> {
         let given = GivenOptions {
-            reentrant: Some(reentrant),
+            reentrant: Some(reentrant.0),
             label: label.map(String::from),
-            naming: Some(naming.to_owned()),
-            max_hold,
+            naming: Some(naming.into()),
+            max_hold: max_hold.map(|seconds| seconds.0),
         };
         let recipe = Recipe::new(client.given, &path, keywords(py, &given)?);
         let options = PYTHON.lock_options(given)?;
         let inner = zklock::Mutex::with_options(client.inner, &path, options)?;
-        Ok(Lock::new(inner, "Mutex", reentrant, recipe).add_subclass(Self))
+        Ok(Lock::new(inner, "Mutex", reentrant.0, recipe).add_subclass(Self))
     }
 }

@@ -4,7 +4,10 @@ use pyo3::prelude::*;
 use zklock::internal::{Escaped, GivenOptions, shown_hosts};
 
 use crate::args::arguments::PYTHON;
-use crate::args::text::{Label, Path, Text};
+use crate::args::checked::Number;
+use crate::args::names;
+use crate::args::names::{Label, Naming, Path};
+use crate::args::text::Text;
 use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
@@ -45,20 +48,21 @@ pub(crate) struct ReadWriteLock {
 impl ReadWriteLock {
     #[new]
     #[pyo3(
-        signature = (client, path, *, label=None, naming="curator", max_hold=None)
+        signature = (client, path, *, label=None, naming=Text::of("curator"), max_hold=None),
+        text_signature = "(client, path, *, label=None, naming='curator', max_hold=None)"
     )]
     fn new(
         py: Python<'_>,
         client: Source,
         path: Text<Path>,
         label: Option<Text<Label>>,
-        naming: &str,
-        max_hold: Option<f64>,
+        naming: Text<Naming>,
+        max_hold: Option<Number<names::MaxHold>>,
     ) -> Result<Self> {
         let given = GivenOptions {
             label: label.map(String::from),
-            naming: Some(naming.to_owned()),
-            max_hold,
+            naming: Some(naming.into()),
+            max_hold: max_hold.map(|seconds| seconds.0),
             ..Default::default()
         };
         let recipe = Recipe::new(client.given, &path, keywords(py, &given)?);

@@ -4,16 +4,23 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use zklock::Permits;
-use zklock::internal::{GivenOptions, parse_count, parse_permits};
+use zklock::internal::{GivenOptions, acquire_permits, parse_count, parse_permits};
 
 use crate::args::arguments::{Blocking, PYTHON, Timeout, bounded_timeout};
-use crate::args::text::{Label, Path, SharedCount, Text};
+use crate::args::checked::{Integer, Number};
+use crate::args::names;
+use crate::args::names::{Label, Path, SharedCount};
+use crate::args::text::Text;
+use crate::bridge::asyncio_tasks;
 use crate::bridge::block_on::block_to_own;
+use crate::bridge::gevent::caller;
+use crate::bridge::owner::Owner;
 use crate::bridge::pending::{IntoPython, Pending};
 use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
 use crate::locks::pickle::{Recipe, keywords};
+use crate::locks::scope::of_task;
 
 /// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
 ///
@@ -62,12 +69,14 @@ impl Semaphore {
         py: Python<'_>,
         client: Source,
         path: Text<Path>,
-        permits: Option<i64>,
+        permits: Option<Integer<names::Permits>>,
         shared_count: Option<Text<SharedCount>>,
         label: Option<Text<Label>>,
-        max_hold: Option<f64>,
+        max_hold: Option<Number<names::MaxHold>>,
     ) -> Result<PyClassInitializer<Self>> {
         let shared_count = shared_count.map(String::from);
+        let max_hold = max_hold.map(|seconds| seconds.0);
+        let permits = permits.map(|permits| permits.0);
         let given = GivenOptions { label: label.map(String::from), max_hold, ..Default::default() };
         let keywords = keywords(py, &given)?;
         keywords.set_item("permits", permits)?;
@@ -109,21 +118,22 @@ impl Semaphore {
     ///
     /// Raises `BadArgument` for no permits, or more than there are.
     #[pyo3(
-        signature = (count, blocking=Blocking(true), timeout=-1.0, *, connect_timeout=None),
+        signature = (count, blocking=Blocking(true), timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, count, blocking=True, timeout=-1, *, connect_timeout=None)"
     )]
     fn acquire_many(
         &self,
         py: Python<'_>,
-        count: i64,
+        count: Integer<names::Count>,
         blocking: Blocking,
-        timeout: Option<f64>,
-        connect_timeout: Option<f64>,
+        timeout: Option<Number<names::Timeout>>,
+        connect_timeout: Option<Number<names::ConnectTimeout>>,
     ) -> Result<Py<PyAny>> {
         let timeout = bounded_timeout(blocking.0, timeout, connect_timeout)?;
-        let count = parse_count("count", count)?;
-        let semaphore = Arc::clone(&self.0);
-        let acquired = async move { semaphore.acquire_many(count, timeout).await };
+        let count = parse_count("count", count.0)?;
+        asyncio_tasks::admit(py)?;
+        let (semaphore, caller) = (Arc::clone(&self.0), caller(py)?);
+        let acquired = async move { acquire_permits(&semaphore, caller, count, timeout).await };
         Ok(block_to_own(py, acquired)??.into_python(py)?)
     }
 }
@@ -133,10 +143,11 @@ impl Semaphore {
 pub(crate) fn start_acquire_many(
     py: Python<'_>,
     semaphore: &Semaphore,
-    count: i64,
+    owner: Option<&Owner>,
+    count: Integer<names::Count>,
     timeout: &Timeout,
 ) -> Result<Pending> {
-    let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count)?);
-    let timeout = timeout.0;
-    Pending::start(py, async move { semaphore.acquire_many(count, timeout).await })
+    let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count.0)?);
+    let (caller, timeout) = (of_task(owner), timeout.0);
+    Pending::start(py, async move { acquire_permits(&semaphore, caller, count, timeout).await })
 }

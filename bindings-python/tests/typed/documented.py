@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 import zklock
 from zklock import aio
@@ -13,7 +13,7 @@ from zklock.compat import kazoo
 
 def clients() -> None:
     with zklock.Client("zk1:2181,zk2:2181/app", session_timeout=4, label="billing") as client:
-        assert_type(client.state, str)
+        assert_type(client.state, Literal["idle", "connecting", "connected", "suspended", "closed", "forked"])
         assert_type(client.stats().wait.sum, float)
         notice = client.on_state(lambda state: print("now", state.upper()))
         notice.cancel()
@@ -87,9 +87,33 @@ def errors(lock: zklock.Mutex) -> str:
             lease.check()
     except TimeoutError:
         return "taken"
-    except (zklock.ConnectionFailed, zklock.LockLost) as error:
-        return error.code
+    except zklock.LockLost as error:
+        match error.reason:
+            case "term ended" | "session expired" | "client closed":
+                return "try again"
+            case "node deleted" | "held too long" | "inherited through fork" | None:
+                return error.code
+    except zklock.TransactionFailed as error:
+        assert_type(error.index, int | None)
+        assert_type(error.path, str | None)
+    except zklock.ConnectionFailed as error:
+        assert_type(error.servers[0].detail, str)
     return "done"
+
+
+def reasons(error: zklock.LockTimeout, lease: aio.Lease) -> int:
+    assert_type(lease.state, Literal["held", "suspended", "lost", "released"])
+    assert_type(lease.mode, Literal["mutex", "read", "write", "permit", "leadership"])
+    match error.reason:
+        case "taken":
+            return 409
+        case "unreachable" | "unknown":
+            return 503
+
+
+def a_process() -> None:
+    zklock.close_on_signals()
+    print(zklock.dump())
 
 
 async def awaiting() -> None:

@@ -44,6 +44,20 @@ async def awaiting(client: aio.Client, other: zklock.Client) -> None:
     print(rebuild)
 
 
+async def forgotten(client: aio.Client) -> int:
+    if aio.Mutex(client, "/locks/report").locked():
+        return 1
+    return "free"  # What follows a forgotten `await` is checked too.
+
+
+def words(lease: zklock.Lease, awaited: aio.Lease, client: aio.Client, error: zklock.LockTimeout) -> None:
+    print(lease.state == "gone")  # None of the words for a state.
+    print(awaited.loss_reason == "expired")  # None of the words for a loss.
+    print(client.state == "Connected")  # None of the words for a client.
+    print(error.reason == "busy")  # None of the words for a time-out.
+    print(client.health().holds[0].mode == "Mutex")  # None of the words for a mode.
+
+
 def as_in_kazoo(client: zklock.Client) -> None:
     kazoo.Lock(client, "/locks/report").acquire(ephemeral=False)  # Not offered.
     client.Lock("/locks/report")  # Not a method of the client.

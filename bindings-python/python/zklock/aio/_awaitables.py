@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Coroutine, Generator
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from zklock import _zklock
 from zklock.aio._tasks import outcome
@@ -85,7 +85,7 @@ class Answer(Wrapped[_T]):
     def _begun(self) -> Coroutine[Any, Any, _T]:
         return self._coroutine
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         # One complaint is enough.
         self.close()
         raise TypeError(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from zklock import _zklock
 from zklock._errors import Forked
 from zklock._zklock import NodeData, Notice
 from zklock.aio._awaitables import Begun
-from zklock.aio._tasks import call_soon, outcome, represent
+from zklock.aio._tasks import call_soon, outcome, represent, running_loop
+
+if TYPE_CHECKING:
+    from zklock._zklock import _ClientState
 
 
 @final
@@ -59,7 +61,7 @@ class Client:
         )
 
     @property
-    def state(self) -> str:
+    def state(self) -> _ClientState:
         """`idle` before the first use, then `connecting`, `connected`, `suspended` or `closed`."""
         return self._client.state
 
@@ -88,14 +90,14 @@ class Client:
         await outcome(_zklock.start_connect(self._client))
         return self
 
-    def on_state(self, callback: Callable[[str], object]) -> Notice:
+    def on_state(self, callback: Callable[[_ClientState], object]) -> Notice:
         """Have the event loop call `callback` with the new state whenever it changes.
 
         >>> notice = client.on_state(lambda state: print("now", state))
 
         An async function is run as a task. See `zklock.Client.on_state`.
         """
-        event_loop = asyncio.get_running_loop()
+        event_loop = running_loop()
         return self._client.on_state(
             _zklock.TellEventLoop(lambda state: call_soon(event_loop, callback, state))
         )
@@ -147,21 +149,28 @@ class Client:
         """Set the number of permits of semaphores with this `shared_count`.
 
         >>> await client.set_shared_count("/settings/upstream", 5)
-        >>> slots = aio.Semaphore(client, "/locks/upstream", shared_count="/settings/upstream")
+        >>> shared = "/settings/upstream"
+        >>> slots = aio.Semaphore(client, "/locks/upstream", shared_count=shared)
 
         See `zklock.Client.set_shared_count`.
         """
         return outcome(_zklock.start_set_shared_count(self._client, path, count))
 
-    def close(self) -> Coroutine[Any, Any, None]:
+    def close(self, drain: float | None = None) -> Coroutine[Any, Any, None]:
         """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
 
         >>> await client.close()
 
         The closing has begun when this returns; awaiting it waits until the server has acknowledged it, for
         two seconds at most. Closing again does nothing.
+
+        >>> await client.close(drain=10)
+
+        With `drain` it closes as soon as it holds nothing any more, or after so many seconds. Until then its
+        leases stay valid, and every other acquire raises `ClientClosed`. Cancelled, it goes on draining. See
+        `zklock.Client.close`.
         """
-        return Begun(_zklock.start_close(self._client))
+        return Begun(_zklock.start_close(self._client, drain))
 
     async def __aenter__(self) -> Self:
         return await self.connect()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from asyncio import get_running_loop
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from types import CoroutineType, TracebackType
 from typing import Any, cast, final
 
 from zklock import _zklock
+from zklock._decorators import awaitable, check_any_body
+from zklock._errors import Error
+from zklock._rounds import failed
 from zklock._zklock import Candidate, Notice
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Lease
 from zklock.aio._scope import Scope, left
-from zklock.aio._tasks import call_soon, outcome, represent, this_task, this_task_if_any
+from zklock.aio._tasks import call_soon, outcome, represent, running_loop, this_task, this_task_if_any
 
 
 @final
@@ -78,7 +80,7 @@ class Election:
 
         Cancelling it withdraws the candidate.
         """
-        return self._lead_on(_zklock.Timeout(True, timeout, connect_timeout))
+        return self._lead_on(this_task_if_any(), _zklock.Timeout(True, timeout, connect_timeout))
 
     def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
         """An asynchronous context manager that campaigns, and resigns at the end of its block.
@@ -90,6 +92,17 @@ class Election:
         The loss of the leadership cancels the task inside the block, whose end then raises `LockLost`.
         """
         return Lead(self, _zklock.Timeout(True, timeout, connect_timeout))
+
+    def run(self, body: Callable[[Leadership], Awaitable[object]]) -> Coroutine[Any, Any, None]:
+        """Lead whenever possible: campaign, await `body(leadership)`, resign, and campaign again.
+
+        >>> await election.run(schedule)
+
+        The loss of the leadership cancels the body, as in `lead()`, and another campaign follows. See
+        `zklock.Election.run` for its pauses and its end. Cancelling it cancels the body, and resigns.
+        """
+        check_any_body(body)
+        return self._run(body)
 
     def leader(self) -> Coroutine[Any, Any, Candidate | None]:
         """Who leads, or is about to; None if there is no candidate. See `zklock.Election.leader`.
@@ -128,12 +141,12 @@ class Election:
     def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
         """Have the event loop call `callback` with who leads, now and after each change. See `observe()`.
 
-        >>> notice = election.on_leader(lambda leader: print("leads:", leader and leader.id))
+        >>> notice = election.on_leader(lambda leader: print("leads:", leader))
         >>> notice.cancel()
 
         See `zklock.Election.on_leader`.
         """
-        event_loop = get_running_loop()
+        event_loop = running_loop()
         return self._inner.on_leader(
             _zklock.TellEventLoop(lambda leader: call_soon(event_loop, callback, leader))
         )
@@ -145,12 +158,29 @@ class Election:
     def __repr__(self) -> str:
         return represent(self._inner)
 
-    async def _campaign(self, wait_limit: _zklock.Timeout) -> Leadership:
-        inner = await outcome(_zklock.start_campaign(self._inner, wait_limit))
+    async def _run(self, body: Callable[[Leadership], Awaitable[object]]) -> None:
+        rounds = _zklock.Rounds(self._inner)
+        while (pause := await self._round(rounds, body)) is not None:
+            await outcome(rounds.start_pause(pause))
+
+    async def _round(
+        self, rounds: _zklock.Rounds, body: Callable[[Leadership], Awaitable[object]]
+    ) -> float | None:
+        leadership: Leadership | None = None
+        try:
+            async with self.lead() as leadership:
+                rounds.begin()
+                await awaitable(body(leadership))
+        except Error as error:
+            return failed(rounds, leadership, error)
+        return rounds.end()
+
+    async def _campaign(self, caller: _zklock.Owner | None, wait_limit: _zklock.Timeout) -> Leadership:
+        inner = await outcome(_zklock.start_campaign(self._inner, caller, wait_limit))
         return Leadership(inner)
 
-    async def _lead_on(self, wait_limit: _zklock.Timeout) -> Leadership:
-        inner = await outcome(_zklock.start_campaign(self._inner, wait_limit))
+    async def _lead_on(self, caller: _zklock.Owner | None, wait_limit: _zklock.Timeout) -> Leadership:
+        inner = await outcome(_zklock.start_campaign(self._inner, caller, wait_limit))
         leadership = Leadership(inner)
         _zklock.keep(self._inner, inner, leadership)
         return leadership
@@ -178,6 +208,6 @@ class Lead:
         return left(self._scopes.leave(this_task_if_any(), site, value is not None), value)
 
     async def _enter(self, owner: _zklock.Owner, site: _zklock.Site) -> Leadership:
-        leadership = await self._election._campaign(self._wait_limit)
+        leadership = await self._election._campaign(owner, self._wait_limit)
         self._scopes.push(owner, leadership._inner, Scope(leadership), site)
         return leadership

@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final
 from weakref import ref
 
 from zklock import _zklock
 from zklock._errors import Forked, NotHeld
 from zklock._zklock import Notice
 from zklock.aio._awaitables import Begun
-from zklock.aio._tasks import call, call_soon, outcome, represent
+from zklock.aio._tasks import call, call_soon, outcome, represent, running_loop
 from zklock.aio._transaction import Transaction
+
+if TYPE_CHECKING:
+    from zklock._zklock import _LeaseState, _LockMode, _LossReason
 
 _I = TypeVar("_I", _zklock.Lease, _zklock.Leases)
 
@@ -85,7 +88,7 @@ class Lease(Level[_zklock.Lease]):
         return self._inner.node
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> _LockMode:
         """What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`."""
         return self._inner.mode
 
@@ -105,7 +108,7 @@ class Lease(Level[_zklock.Lease]):
         return self._inner.session_timeout
 
     @property
-    def state(self) -> str:
+    def state(self) -> _LeaseState:
         """`held`, `suspended`, `lost` for good, or `released`. Sends nothing. See `zklock.Lease.state`."""
         return self._inner.state
 
@@ -115,7 +118,7 @@ class Lease(Level[_zklock.Lease]):
         return self._inner.remaining
 
     @property
-    def loss_reason(self) -> str | None:
+    def loss_reason(self) -> _LossReason | None:
         """Why the lease is lost, or None. Sends nothing. See `zklock.Lease.loss_reason`."""
         return self._inner.loss_reason
 
@@ -168,7 +171,7 @@ class Lease(Level[_zklock.Lease]):
         register: Callable[[Callable[[_zklock.Lease], object]], Notice],
         callback: Callable[[Lease], object],
     ) -> Notice:
-        event_loop = asyncio.get_running_loop()
+        event_loop = running_loop()
         # A lease without other references is released.
         weak = ref(self)
 

@@ -8,7 +8,7 @@ from typing import Any, final
 from zklock import _zklock
 from zklock.aio._acquirable import Acquirable
 from zklock.aio._lease import Leases
-from zklock.aio._lock import Lock
+from zklock.aio._lock import Lock, ReadWriteLock
 
 
 @final
@@ -23,6 +23,8 @@ class MultiLock(Acquirable[Leases]):
     __slots__ = ("_locks", "_members")
 
     def __init__(self, locks: Iterable[Lock]) -> None:
+        if not isinstance(locks, Iterable):
+            raise TypeError(f"locks must be a list of locks of zklock.aio, not {type(locks).__qualname__}")
         self._members = tuple(locks)
         self._locks = _zklock.MultiLock(map(_inner, self._members))
         super().__init__(self._locks, Leases)
@@ -42,6 +44,8 @@ class MultiLock(Acquirable[Leases]):
 
 
 def _inner(lock: Lock) -> _zklock.Lock:
+    if isinstance(lock, ReadWriteLock):
+        raise TypeError("locks: a ReadWriteLock is two locks; name its read_lock or its write_lock")
     if not isinstance(lock, Lock):
         raise TypeError(f"locks must be locks of zklock.aio, not {type(lock).__qualname__}")
     return lock._lock

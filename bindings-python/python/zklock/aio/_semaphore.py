@@ -11,7 +11,7 @@ from zklock.aio._client import Client, source
 from zklock.aio._lease import Leases
 from zklock.aio._lock import Lock
 from zklock.aio._scope import Scope
-from zklock.aio._tasks import outcome
+from zklock.aio._tasks import outcome, this_task_if_any
 
 
 @final
@@ -90,7 +90,9 @@ class Semaphore(Lock):
         first, the body is cancelled if a permit is lost, as with other locks.
         """
         wait_limit = _zklock.Timeout(blocking, timeout, connect_timeout)
-        return Acquiring(self._acquire_many(count, wait_limit), "acquire_many()")
+        return Acquiring(self._acquire_many(this_task_if_any(), count, wait_limit), "acquire_many()")
 
-    async def _acquire_many(self, count: int, wait_limit: _zklock.Timeout) -> Leases:
-        return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, count, wait_limit)))
+    async def _acquire_many(
+        self, caller: _zklock.Owner | None, count: int, wait_limit: _zklock.Timeout
+    ) -> Leases:
+        return Leases(await outcome(_zklock.start_acquire_many(self._semaphore, caller, count, wait_limit)))

@@ -27,9 +27,30 @@ _here: ContextVar[tuple[ref[asyncio.Task[Any]], _zklock.Owner]] = ContextVar("_h
 _running: set[asyncio.Task[Any]] = set()
 
 
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The event loop that runs on this thread."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise _no_event_loop() from None
+
+
+def _no_event_loop() -> RuntimeError:
+    from zklock._trio import no_event_loop
+
+    return RuntimeError(no_event_loop())
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        raise _no_event_loop() from None
+
+
 def this_task() -> _zklock.Owner:
     """The owner that represents the calling task."""
-    task = asyncio.current_task()
+    task = _current_task()
     if task is None:
         raise RuntimeError("the owner of a lock is a task: call this from within one")
     here = _here.get(None)
@@ -59,7 +80,7 @@ def this_task_or_callback() -> _zklock.Owner:
 
     If that task has not used a lock, the next one that has, among those that created it.
     """
-    if asyncio.current_task() is None:
+    if _current_task() is None:
         owner = _scheduled_by.get(None)
         if owner is None:
             raise RuntimeError(

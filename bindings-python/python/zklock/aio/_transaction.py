@@ -14,7 +14,8 @@ class Transaction:
     """Writes to ZooKeeper that are carried out only while a lock is held. See `zklock.Transaction`.
 
     >>> async with lock as lease:
-    ...     await lease.transaction().create("/report", b"draft").set_data("/report", b"done").commit()
+    ...     writes = lease.transaction().create("/report", b"draft")
+    ...     await writes.set_data("/report", b"done").commit()
     """
 
     __slots__ = ("_transaction",)
@@ -35,7 +36,7 @@ class Transaction:
         """Write a node's data, if its version matches; None matches any.
 
         >>> async with lock as lease:
-        ...     await lease.transaction().set_data("/state", b"done", version=0).commit()
+        ...     await lease.transaction().set_data("/state", b"done", 0).commit()
         """
         self._transaction.set_data(path, data, version)
         return self

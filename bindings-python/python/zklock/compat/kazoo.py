@@ -34,7 +34,7 @@ from zklock import (
     PermitsMismatch,
     ReadWriteLock,
 )
-from zklock._zklock import Owner, Pending, Timeout, pin, start_acquire, start_wait_lost
+from zklock._zklock import Owner, Pending, Timeout, admit, pin, start_acquire, start_wait_lost
 
 __all__ = [
     "CancelledError",
@@ -177,6 +177,7 @@ class _Recipe:
             self._one_at_a_time.release()
 
     def _acquire_alone(self, blocking: bool, deadline: float | None) -> bool:
+        admit()
         while (lease := self._lease) is not None and _valid(lease):
             if not (blocking and self._wait(start_wait_lost(lease), _left(deadline))):
                 return False
@@ -343,7 +344,7 @@ class ReadLock(Lock):
 class Semaphore(_Recipe):
     """The interface of kazoo's `Semaphore`, on the nodes of `zklock.Semaphore`.
 
-    >>> with Semaphore(client, "/locks/upstream", "my-identifier", max_leases=5) as lease:
+    >>> with Semaphore(client, "/locks/upstream", "worker-7", max_leases=5) as lease:
     ...     lease.state
     'held'
 
@@ -381,10 +382,10 @@ class Semaphore(_Recipe):
     def lease_holders(self) -> list[str]:
         """The identifiers of those who have a lease, in no particular order; empty strings for no identifier.
 
-        >>> semaphore = Semaphore(client, "/locks/upstream", "my-identifier", max_leases=5)
+        >>> semaphore = Semaphore(client, "/locks/upstream", "worker-7", max_leases=5)
         >>> with semaphore:
         ...     semaphore.lease_holders()
-        ['my-identifier']
+        ['worker-7']
         """
         contenders, leases = self._lock.contenders(), f"{self._lock.path}/leases/"
         queue = [contender for contender in contenders if contender.node.startswith(leases)]

@@ -1,0 +1,69 @@
+"""Names who waits and holds, for `dump()`. Imported when one is asked for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from zklock import _zklock
+
+# Their functions run on behalf of others: a program waits in its own line, not in `asyncio.sleep`.
+_INNER = {
+    "asyncio",
+    "concurrent",
+    "contextlib",
+    "gevent",
+    "greenlet",
+    "queue",
+    "selectors",
+    "threading",
+    "zklock",
+}
+
+
+def threads() -> dict[int, str]:
+    """Describe each thread that runs Python code, by its identifier."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return {
+        ident: _described("thread", names.get(ident, str(ident)), frame)
+        for ident, frame in sys._current_frames().items()
+    }
+
+
+def tasks() -> Iterator[tuple[_zklock.Owner, str]]:
+    """Describe each task that has used a lock."""
+    from zklock.aio._tasks import _owners
+
+    for task, owner in list(_owners.items()):
+        yield owner, _described("task", task.get_name(), _frame_of(task.get_coro()))
+
+
+def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
+    """Describe each greenlet that has used a lock."""
+    from zklock._gevent import greenlets
+
+    for greenlet in list(greenlets):
+        name = getattr(greenlet, "name", None) or repr(greenlet)
+        yield greenlet._zklock_owner, _described("greenlet", name, greenlet.gr_frame)
+
+
+def _described(kind: str, name: str, frame: FrameType | None) -> str:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+        frame = frame.f_back
+    if frame is None:
+        return f"{kind} {name}"
+    code = frame.f_code
+    return f"{kind} {name} at {code.co_filename}:{frame.f_lineno} in {code.co_name}"
+
+
+def _frame_of(coroutine: Any) -> FrameType | None:
+    """The innermost frame of the program's own among those that a coroutine waits in."""
+    found = None
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+            break
+        found, coroutine = frame, coroutine.cr_await
+    return found

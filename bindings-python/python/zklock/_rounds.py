@@ -1,0 +1,40 @@
+"""`Election.run()`: leading again and again. Imported when a program first does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from zklock import _zklock
+from zklock._decorators import check_body
+from zklock._errors import Error, LockLost
+
+
+def run(election: _zklock.Election, body: Callable[[_zklock.Leadership], object]) -> None:
+    """Lead whenever possible, until the client is closed."""
+    check_body(body)
+    rounds = _zklock.Rounds(election)
+    while (pause := _round(rounds, election, body)) is not None:
+        rounds.pause(pause)
+
+
+def _round(rounds: _zklock.Rounds, election: _zklock.Election, body: Callable[..., object]) -> float | None:
+    """One campaign, and the leadership; returns the pause that follows, None after the last one."""
+    leadership: _zklock.Leadership | None = None
+    try:
+        with election.lead() as leadership:
+            rounds.begin()
+            body(leadership)
+    except Error as error:
+        return failed(rounds, leadership, error)
+    return rounds.end()
+
+
+def failed(rounds: _zklock.Rounds, leadership: Any, error: Error) -> float | None:
+    """The pause after the error of a round; raises it if it is to end the run."""
+    if leadership is None:
+        return rounds.fail(error)
+    # Another lock's loss is as any other error of the body.
+    if isinstance(error, LockLost) and leadership.loss_reason is not None:
+        return rounds.end()
+    raise error

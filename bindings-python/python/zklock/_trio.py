@@ -1,0 +1,32 @@
+"""trio is refused. Imported once the program has imported trio, or where asyncio runs no event loop."""
+
+from __future__ import annotations
+
+import sys
+
+_ADVICE = "run the function that holds the lock in a thread: await trio.to_thread.run_sync(function)"
+
+
+def refuse() -> None:
+    """Raise in a task of trio."""
+    if _runs_here():
+        raise RuntimeError(
+            "zklock does not support trio, which runs on this thread: all of its tasks would own a lock "
+            f"together, and a wait would stop them all; {_ADVICE}"
+        )
+
+
+def no_event_loop() -> str:
+    """Why `zklock.aio` cannot be used here."""
+    if _runs_here():
+        return f"zklock.aio needs asyncio, and trio runs on this thread; {_ADVICE}, with a lock of zklock"
+    return (
+        "zklock.aio needs asyncio, and none of its event loops runs on this thread: call this within a "
+        "coroutine that asyncio runs, or use the same class of zklock"
+    )
+
+
+def _runs_here() -> bool:
+    # trio tells it to sniffio, on which it depends.
+    sniffio = sys.modules.get("sniffio")
+    return getattr(getattr(sniffio, "thread_local", None), "name", None) == "trio"

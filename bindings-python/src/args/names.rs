@@ -1,0 +1,48 @@
+//! The names of arguments, for errors that begin with them.
+
+/// The name of an argument.
+pub(crate) trait Argument {
+    const NAME: &'static str;
+}
+
+macro_rules! arguments {
+    ($($marker:ident = $name:literal),* $(,)?) => {$(
+        #[doc = concat!("`", $name, "`.")]
+        pub(crate) struct $marker;
+
+        impl Argument for $marker {
+            const NAME: &'static str = $name;
+        }
+    )*};
+}
+
+arguments! {
+    Path = "path",
+    Node = "node",
+    Hosts = "hosts",
+    SharedCount = "shared_count",
+    Label = "label",
+    Id = "id",
+    Acl = "acl",
+    ParentAcl = "parent_acl",
+    Naming = "naming",
+    Timeout = "timeout",
+    ConnectTimeout = "connect_timeout",
+    SessionTimeout = "session_timeout",
+    MaxHold = "max_hold",
+    Seconds = "seconds",
+    Reentrant = "reentrant",
+    Wait = "wait",
+    Drain = "drain",
+    Identify = "identify",
+    Connect = "connect",
+    Count = "count",
+    Permits = "permits",
+    Version = "version",
+    Port = "port",
+    MaxFrame = "max_frame",
+    Signum = "signum",
+    Ca = "ca",
+    Cert = "cert",
+    Key = "key",
+}

@@ -1,0 +1,22 @@
+//! trio, whose tasks would own locks together, and which a wait would stop.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::modules::{imported, interned};
+
+/// Fails in a task of trio. Elsewhere this costs one look into a dictionary.
+pub(crate) fn refuse(py: Python<'_>) -> PyResult<()> {
+    if imported(interned!(py, "trio")?)?.is_some() {
+        py.import("zklock._trio")?.call_method0("refuse")?;
+    }
+    Ok(())
+}
+
+/// The error of what needs an event loop of asyncio where none runs.
+pub(crate) fn no_event_loop(py: Python<'_>) -> PyErr {
+    let message = py.import("zklock._trio").and_then(|module| module.call_method0("no_event_loop"));
+    message
+        .and_then(|message| message.extract::<String>())
+        .map_or_else(|error| error, PyRuntimeError::new_err)
+}
