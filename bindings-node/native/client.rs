@@ -1,6 +1,7 @@
 //! Clients.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use napi::bindgen_prelude::{BigInt, Uint8Array};
 use napi_derive::napi;
@@ -138,13 +139,16 @@ impl NativeClient {
         bridge.start(async move { client.break_lock(&node).await })
     }
 
-    /// Starts to close the client.
+    /// Starts to close the client: with `drain`, not before it holds nothing, or so many milliseconds are over.
     ///
     /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// `BAD_ARGUMENT`.
     #[napi]
-    pub fn close(&self, bridge: &Bridge) -> Result<i64> {
-        bridge.start(self.client.close())
+    pub fn close(&self, bridge: &Bridge, drain: Option<f64>) -> Result<i64> {
+        match drain.map(|time| NODE.duration("drain", time)).transpose()? {
+            None | Some(Duration::ZERO) => bridge.start(self.client.close()),
+            Some(time) => bridge.start(self.client.drain(time)),
+        }
     }
 }
 

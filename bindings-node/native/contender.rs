@@ -25,6 +25,7 @@ pub struct NativeAbout {
     pub label: Option<String>,
     /// In ms since 1970.
     pub since: i64,
+    pub revoked: bool,
 }
 
 impl NativeContender {
@@ -51,8 +52,8 @@ impl From<Contender> for NativeContender {
 
 impl From<ContenderInfo> for NativeAbout {
     fn from(about: ContenderInfo) -> Self {
-        let ContenderInfo { host, pid, language, label, since, .. } = about;
-        Self { host, pid, language, label, since: i64::try_from(since).unwrap_or(i64::MAX) }
+        let ContenderInfo { host, pid, language, label, since, revoked, .. } = about;
+        Self { host, pid, language, label, since: i64::try_from(since).unwrap_or(i64::MAX), revoked }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
-use zklock::{Candidate, Election, Leaders, Lease};
+use zklock::internal::{Rounds, bad_argument, error};
+use zklock::{Candidate, Election, ErrorKind, Leaders, Lease};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
@@ -91,6 +93,50 @@ impl NativeElection {
     pub fn observe(&self) -> NativeLeaders {
         NativeLeaders { leaders: Arc::new(Mutex::new(self.election.observe())) }
     }
+}
+
+/// Decides how long a candidate pauses before it campaigns again, and when it stops.
+#[napi]
+pub struct NativeRounds {
+    rounds: Rounds,
+}
+
+#[napi]
+impl NativeRounds {
+    #[allow(clippy::new_without_default, reason = "for JavaScript")]
+    #[napi(constructor)]
+    pub fn new() -> Self {
+        Self { rounds: Rounds::default() }
+    }
+
+    /// A leadership began.
+    #[napi]
+    pub fn begin(&mut self) {
+        self.rounds.begin();
+    }
+
+    /// The leadership is over. Returns the pause before the next campaign, in milliseconds.
+    #[napi]
+    pub fn end(&mut self) -> f64 {
+        milliseconds(self.rounds.end())
+    }
+
+    /// A campaign failed with an error of this code. Returns the pause before the next one, in milliseconds; nothing if
+    /// the client is closed.
+    ///
+    /// # Errors
+    /// The failure, if it would only be repeated.
+    #[napi]
+    pub fn fail(&mut self, path: String, code: String, message: String) -> Result<Option<f64>> {
+        let Some(kind) = ErrorKind::ALL.iter().find(|kind| kind.code() == code) else {
+            return Err(bad_argument("code", "is not known").into());
+        };
+        Ok(self.rounds.fail(&path, error(*kind, message))?.map(milliseconds))
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
 }
 
 /// Who leads, now and after each change.

@@ -33,6 +33,8 @@ pub struct NativeDetails {
     pub servers: Vec<NativeServerReport>,
     pub blockers: Vec<NativeContender>,
     pub reason: Option<&'static str>,
+    /// The place of an operation that failed in its transaction, and its path.
+    pub operation: Option<(u32, String)>,
 }
 
 impl From<&zklock::Error> for NativeDetails {
@@ -42,6 +44,9 @@ impl From<&zklock::Error> for NativeDetails {
             blockers: NativeContender::all(error.blockers().to_vec()),
             reason: (error.loss_reason().map(zklock::LossReason::as_str))
                 .or(error.timeout_reason().map(zklock::TimeoutReason::as_str)),
+            operation: error
+                .failed_operation()
+                .map(|failed| (u32::try_from(failed.index).unwrap_or(u32::MAX), failed.path.clone())),
         }
     }
 }

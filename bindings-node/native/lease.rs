@@ -8,7 +8,10 @@ use std::task::{Context, Poll, Waker};
 use napi::Env;
 use napi::bindgen_prelude::{BigInt, ClassInstance, ObjectFinalize};
 use napi_derive::napi;
-use zklock::internal::{Acquired, BodyOutcome, ScopeExit, collectable, leave, loss_to_raise, pin, remains};
+use zklock::internal::{
+    Acquired, BodyOutcome, ScopeError, ScopeExit, collectable, leave, pin, remains, scope_error,
+    warn_of_wait_for_oneself,
+};
 use zklock::{Lease, Leases, LossReason};
 
 use crate::bridge::Bridge;
@@ -76,24 +79,35 @@ pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease
 pub struct NativeLoss {
     pub message: String,
     pub reason: Option<&'static str>,
+    /// Whether it is attached to the error of the body. Otherwise it is thrown.
+    pub attached: bool,
 }
 
-/// The loss that the end of a scope throws. `noticed`: whether what the body threw, if anything, is a loss.
-#[napi]
-pub fn loss_to_throw(
+impl NativeLoss {
+    fn new(loss: &zklock::Error, attached: bool) -> Self {
+        let reason = loss.loss_reason().map(LossReason::as_str);
+        Self { message: loss.to_string(), reason, attached }
+    }
+}
+
+/// The loss that the end of a scope throws, or attaches. `raised`: what the body threw, if anything: a `loss`, an abort
+/// that the loss caused (`cancelled`), or any other `error`.
+#[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
+pub fn loss_to_tell(
     leases: Vec<ClassInstance<'_, NativeLease>>,
-    noticed: Option<bool>,
+    raised: Option<String>,
 ) -> Option<NativeLoss> {
-    let raised = match noticed {
+    let raised = match raised.as_deref() {
         None => BodyOutcome::Nothing,
-        Some(false) => BodyOutcome::Error,
-        Some(true) => BodyOutcome::Loss,
+        Some("loss") => BodyOutcome::Loss,
+        Some("cancelled") => BodyOutcome::Cancelled,
+        Some(_) => BodyOutcome::Error,
     };
-    let loss = inside(&leases).into_iter().find_map(Acquired::loss);
-    loss_to_raise(loss, raised).map(|loss| NativeLoss {
-        message: loss.to_string(),
-        reason: loss.loss_reason().map(LossReason::as_str),
-    })
+    match scope_error(inside(&leases).into_iter().find_map(Acquired::loss), raised) {
+        ScopeError::OfBody => None,
+        ScopeError::Loss(loss) => Some(NativeLoss::new(&loss, false)),
+        ScopeError::OfBodyWithLoss(loss) => Some(NativeLoss::new(&loss, true)),
+    }
 }
 
 #[napi]
@@ -164,6 +178,16 @@ impl NativeLease {
     #[napi]
     pub fn pin(&self) {
         pin(&self.lease);
+    }
+
+    /// Tells the log that an acquire waits for this lease in its own `await using` block.
+    #[napi]
+    pub fn warn_of_wait_in_block(&self) {
+        warn_of_wait_for_oneself(
+            &self.lease,
+            "an acquire waits for the `await using` block around it, which holds the lock, and such a block is no scope \
+             for re-entry: pass { within: lease } to the acquire, or hold the lock with using()",
+        );
     }
 
     /// Starts to wait for the loss; ends, with nothing, when it happens.

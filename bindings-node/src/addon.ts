@@ -34,7 +34,22 @@ function refusal(error: unknown): string | undefined {
   return undefined;
 }
 
+/** How to start the process so that it may load addons, if it may not: by the message, as the generated loader drops codes. */
+function allowing(error: unknown): string | undefined {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const [flag] = /--allow-[a-z]+/.exec(cause.message) ?? [];
+    if (flag !== undefined) return `${'Deno' in globalThis ? 'Deno' : 'Node'} with ${flag}`;
+    if (!cause.message.includes('loading addons is disabled')) continue;
+    return 'permission' in process ? 'Node with --allow-addons' : 'Node without --no-addons';
+  }
+  return undefined;
+}
+
 function explained(error: unknown): string {
+  const start = allowing(error);
+  if (start !== undefined) {
+    return `the native addon of zklock cannot be loaded, because this process may not load addons: start ${start}.`;
+  }
   const here = platform();
   const supported = `Supported platforms: ${SUPPORTED.join(', ')}.`;
   const build = 'In a clone of its repository, `npm ci && npm run build` in bindings-node builds one.';

@@ -5,6 +5,7 @@ import { Bridge, type Settled } from '../addon';
 import { onAbort } from './abort';
 import { errorOf, native, raisedBelow } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
+import { later } from './timers';
 
 /** What awaits the end of an operation. */
 const waiting = new Map<number, (settled: Settled) => void>();
@@ -18,7 +19,7 @@ const bridge = new Bridge(() => {
     waiting.delete(id);
     // Later, and each on its own: it runs the caller's code, which may throw, or abort what has just ended. Then other
     // outcomes would not be delivered, and a lease among them would never be released.
-    if (watching.has(id)) queueMicrotask(() => tell(settled));
+    if (watching.has(id)) later(() => tell(settled));
   }
 });
 
@@ -88,9 +89,4 @@ export function giveUp(id: number): void {
   waiting.delete(id);
   watching.delete(id);
   bridge.cancel(id);
-}
-
-/** Gives an operation up when it is called. Refers to nothing else, unlike a closure of whoever started it. */
-export function giveUpLater(id: number): () => void {
-  return () => giveUp(id);
 }

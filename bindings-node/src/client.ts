@@ -1,4 +1,4 @@
-import { NativeClient } from '../addon';
+import { type Bridge, NativeClient } from '../addon';
 
 import { run, untilDone, watch, withBridge } from './bridge';
 import { closeClientsAtExit, closeOnSignals, type EndingSignal, forgetSignals } from './close-on-signals';
@@ -11,7 +11,7 @@ import {
   type ReadyOptions,
 } from './connect';
 import { ClientEvents, followStates } from './events';
-import type { Health } from './health';
+import { type Health, healthOf } from './health';
 import { showAs } from './inspect';
 import { KeepAlive } from './keep-alive';
 import type { Lease } from './lease';
@@ -26,6 +26,12 @@ export interface NodeData {
   readonly data: Buffer;
   /** How often the data was set: the `version` that a transaction expects. */
   readonly version: number;
+}
+
+/** How to close a client. */
+export interface CloseOptions {
+  /** For how long to wait until the client holds nothing, in ms; `Infinity` for as long as it takes. Default: 0. */
+  drain?: number | undefined;
 }
 
 /** What the other classes need from a client. */
@@ -185,7 +191,7 @@ export class Client extends ClientEvents {
    * console.log(state, holds.length); // connected 1
    */
   health(): Health {
-    return this.#native.health() as Health;
+    return healthOf(this.#native.health());
   }
 
   /**
@@ -265,13 +271,27 @@ export class Client extends ClientEvents {
    * which deletes all its nodes. Resolves when the server has acknowledged it, or after two seconds. Does nothing on a
    * closed client.
    *
+   * With `drain`, it first waits until the client holds nothing, for at most so many milliseconds: for a program that ends
+   * in order. Meanwhile leases stay valid, and their owners may acquire again. Every other acquire rejects with
+   * `ClientClosedError` at once, also one that waits already, and one of another lock inside a running scope. Called again,
+   * the earlier end counts; a close without `drain` does not wait. Keeps the process alive. A scope that awaits it waits for
+   * itself.
+   *
+   * @throws {@link BadArgumentError} if `drain` is negative or NaN.
+   *
    * @example
-   * await client.close();
+   * // On SIGTERM: scopes that run get ten seconds to finish.
+   * await client.close({ drain: 10_000 });
    * console.log(client.state); // closed
    */
-  async close(): Promise<void> {
-    this.#keepAlive.always = undefined;
-    await run<undefined>((bridge) => this.#native.close(bridge), untilDone);
+  async close(options: CloseOptions = {}): Promise<void> {
+    checkOptions<CloseOptions>(options, { drain: checkNumber });
+    const start = (bridge: Bridge): number => {
+      const id = this.#native.close(bridge, options.drain);
+      this.#keepAlive.always = undefined;
+      return id;
+    };
+    await run<undefined>(start, untilDone);
     forgetSignals(this);
   }
 
@@ -305,7 +325,7 @@ export class Client extends ClientEvents {
    * to the same owner; and `callback` should stop when `lease.signal` aborts, as the lock can be lost.
    *
    * @throws the signal's reason if the signal aborts.
-   * @throws {@link LockLostError} when the callback has ended, if the lock was lost meanwhile; its cause is what it threw.
+   * @throws {@link LockLostError} when the callback has ended, if the lock was lost meanwhile; see `Lock.using()`.
    * @throws {@link UpgradeRefusedError} if an exclusive lock is requested inside the callback for a shared one.
    * @throws {@link BadArgumentError} if the path or the mode is malformed, or `steal` is set.
    * @throws {@link ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},

@@ -16,6 +16,8 @@ export interface ContenderInfo {
   readonly label: string | undefined;
   /** When it began to contend, by its own clock. */
   readonly since: Date;
+  /** Whether it was asked to give up the lock while it held it, and has been told. */
+  readonly revoked: boolean;
 }
 
 /** A contender in the queue of a lock, at the time of the call. Does not change. */

@@ -1,18 +1,19 @@
 import { inspect } from 'node:util';
 
-import { election, type NativeCandidate, type NativeElection, type NativeLease, shown } from '../addon';
+import { election, type NativeCandidate, type NativeElection, type NativeLease, NativeRounds, shown } from '../addon';
 
 import { run, untilDone } from './bridge';
 import { type Client, clientInternals } from './client';
-import { native } from './errors';
+import { LockLostError, native, ZkLockError } from './errors';
 import { trackLease } from './events';
 import { showAs } from './inspect';
 import { isOpenLease, type Keeper, Lease, leaseInternals, type ReleaseOptions } from './lease';
 import { Leased } from './leased';
 import { clientFor, waitChecks, type WaitOptions } from './lock';
+import { pause } from './pause';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, using, type UsingArguments } from './using';
-import { checkOptions, checkSignal, checkString, ours } from './validate';
+import { checkFunction, checkOptions, checkSignal, checkString, ours } from './validate';
 
 /** Who a candidate is. */
 export interface ElectionOptions {
@@ -26,6 +27,12 @@ export interface ElectionOptions {
 /** How to observe. */
 export interface ObserveOptions {
   /** Ends it when it aborts: the iteration throws the signal's reason. */
+  signal?: AbortSignal | undefined;
+}
+
+/** How to lead again and again. */
+export interface RunOptions {
+  /** Ends the run when it aborts, but waits for the body if one runs. */
   signal?: AbortSignal | undefined;
 }
 
@@ -152,6 +159,7 @@ export class Election {
    * leads only if there is no other candidate.
    *
    * @throws {@link LockTimeoutError} if it does not lead in time.
+   * @throws {@link BadArgumentError} where a contender of kazoo's stands, whose election does not see candidates.
    * @throws the signal's reason if the signal aborts.
    * @throws otherwise as `Lock.acquire()`.
    *
@@ -183,8 +191,7 @@ export class Election {
    * as the body does. If the leadership is lost, `leadership.signal` aborts, so that the body can stop.
    *
    * @throws as `campaign()`, before the body runs.
-   * @throws {@link LockLostError} when the body has ended, if the leadership was lost meanwhile; its cause is what the body
-   *   threw.
+   * @throws {@link LockLostError} when the body has ended, if the leadership was lost meanwhile; see `Lock.using()`.
    *
    * @example
    * const leads = await election.using({ timeout: 5000 }, () => election.isLeader);
@@ -198,6 +205,65 @@ export class Election {
       (options) => this.campaign(options),
       () => false,
     );
+  }
+
+  /**
+   * Campaigns, runs `body` while this candidate leads, and campaigns again: for a program that is to lead whenever it can.
+   * When the body, or the promise that it returns, has ended, the leadership is resigned. If the leadership is lost,
+   * `leadership.signal` aborts, so that the body can stop; when it has, `run()` campaigns again. Leaderships that end
+   * within five seconds are followed by pauses of up to six seconds.
+   *
+   * Resolves when the client is closed or drained. If `signal` aborts, a campaign or a pause ends at once. A body that runs
+   * is awaited: it keeps the leadership, and `leadership.signal` does not abort. A body that should stop then needs
+   * the signal too, for instance by `AbortSignal.any([signal, leadership.signal])`.
+   *
+   * @throws the body's error, after resigning.
+   * @throws the signal's reason if the signal aborts, also while the body runs, unless the body fails.
+   * @throws otherwise as `campaign()`, but not {@link ConnectionFailedError}, after which it campaigns again.
+   *
+   * @example
+   * const stop = new AbortController();
+   * const work = (leadership) => {
+   *   leadership.check();
+   *   stop.abort();
+   * };
+   * await election.run(work, { signal: stop.signal }).catch((error) => console.log(error.name)); // AbortError
+   */
+  async run(body: Body<Leadership, unknown>, options: RunOptions = {}): Promise<void> {
+    checkFunction('body', body);
+    checkOptions<RunOptions>(options, { signal: checkSignal });
+    const { signal } = options;
+    const client = clientInternals(this.#client);
+    const rounds = new NativeRounds();
+    // One for all pauses: the native half forgets it only with the next change.
+    const states = client.native.states();
+    for (;;) {
+      const rest = await this.#round(rounds, body, signal);
+      if (rest === null) return;
+      if (rest > 0) await pause(states, rest, client.keepAlive, signal);
+    }
+  }
+
+  /** Campaigns and leads once. Resolves with the pause that follows, in ms, or with `null` if the client is closed. */
+  async #round(rounds: NativeRounds, body: Body<Leadership, unknown>, signal?: AbortSignal): Promise<number | null> {
+    let leadership: Leadership;
+    try {
+      leadership = await this.campaign({ signal });
+    } catch (error) {
+      return pauseAfter(error, rounds, this.#path, signal);
+    }
+    rounds.begin();
+    try {
+      await using(
+        [body],
+        () => Promise.resolve(leadership),
+        () => false,
+      );
+    } catch (error) {
+      // A loss ends the round, and no more than that. The body may have thrown that of another lock.
+      if (!(error instanceof LockLostError) || leadership.lossReason === undefined) throw error;
+    }
+    return rounds.end();
   }
 
   /**
@@ -251,6 +317,18 @@ export class Election {
       const leader = await run<NativeCandidate | null>((bridge) => leaders.next(bridge), keepAlive, options.signal);
       yield leader && candidateOf(leader);
     }
+  }
+}
+
+/** The pause after a campaign that failed, in ms; `null` if the client is closed. Throws a failure that would be repeated. */
+function pauseAfter(error: unknown, rounds: NativeRounds, path: string, signal?: AbortSignal): number | null {
+  // The reason of a signal can be any error.
+  if (signal?.aborted === true || !(error instanceof ZkLockError)) throw error;
+  try {
+    return rounds.fail(path, error.code, error.message);
+  } catch {
+    // The same failure, without its details.
+    throw error;
   }
 }
 

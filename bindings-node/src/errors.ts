@@ -3,6 +3,7 @@
 import type { NativeDetails, NativeServerReport } from '../addon';
 
 import { type Contender, contenderOf } from './contender';
+import type { LossReason } from './types';
 
 /** The stable codes, the same in every language. */
 export type ErrorCode =
@@ -117,7 +118,7 @@ export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {
  */
 export class LockLostError extends withCode('LOCK_LOST') {
   /** Why, as `lease.lossReason` says it. */
-  readonly reason: string | undefined;
+  readonly reason: LossReason | undefined;
 }
 
 /**
@@ -223,9 +224,18 @@ export class PermitsMismatchError extends withCode('PERMITS_MISMATCH') {}
  *
  * @example
  * const commit = lease.transaction().check('/no/such/node', 1).commit();
- * await commit.catch((error) => console.log(error instanceof TransactionFailedError)); // true
+ * await commit.catch((error) => {
+ *   if (!(error instanceof TransactionFailedError)) throw error;
+ *   console.log(error.index, error.path); // 0 /no/such/node
+ * });
  */
-export class TransactionFailedError extends withCode('TRANSACTION_FAILED') {}
+export class TransactionFailedError extends withCode('TRANSACTION_FAILED') {
+  /** The place of the operation in the transaction, from 0. */
+  readonly index: number | undefined;
+
+  /** The path of the operation, as given. */
+  readonly path: string | undefined;
+}
 
 const kinds = {
   LOCK_TIMEOUT: LockTimeoutError,
@@ -293,7 +303,7 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
   if (!isCode(code)) return new Error(`${message} (${code})`);
   const error = new kinds[code](message);
   if (details === undefined) return error;
-  const { servers, blockers, reason } = details;
+  const { servers, blockers, reason, operation } = details;
   if (servers.length > 0) {
     const reports = Object.freeze(servers.map((report) => Object.freeze(report)));
     Object.assign(error, { servers: reports });
@@ -301,13 +311,17 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
     Object.defineProperty(error, 'cause', { value: causeOf(servers), writable: true, configurable: true });
   }
   if (blockers.length > 0) Object.assign(error, { blockers: Object.freeze(blockers.map(contenderOf)) });
-  if (error instanceof LockLostError) withReason(error, reason);
+  if (error instanceof LockLostError) withReason(error, reason as LossReason | undefined);
   if (error instanceof LockTimeoutError && reason !== undefined) Object.assign(error, { reason });
+  if (operation !== undefined) {
+    const [index, path] = operation;
+    Object.assign(error, { index, path });
+  }
   return error;
 }
 
 /** The error, with the reason of a loss. */
-export function withReason(error: LockLostError, reason: string | undefined): LockLostError {
+export function withReason(error: LockLostError, reason: LossReason | undefined): LockLostError {
   return Object.assign(error, { reason });
 }
 

@@ -4,10 +4,14 @@ import { EventEmitter } from 'node:events';
 
 import type { NativeStates } from '../addon';
 
+import { outsideBlocks } from './blocks';
 import { watch } from './bridge';
+import { inContext } from './context';
 import { BadArgumentError } from './errors';
 import { type Brief, type Lease, leaseInternals } from './lease';
 import { Leased } from './leased';
+import { outsideScopes } from './scope';
+import { throwUncaught } from './timers';
 import type { ClientState } from './types';
 
 /** What `client.on('state', …)` calls. */
@@ -21,6 +25,9 @@ type AnyListener = (...event: unknown[]) => void;
 
 // The others are Node's own: `events.once()` and `events.on()` listen to `error`, which is never emitted here.
 const EVENTS = ['state', 'lost', 'error', 'newListener', 'removeListener'];
+
+type How = 'on' | 'addListener' | 'prependListener';
+type Add = (events: ClientEvents, event: string | symbol, listener: Listener) => ClientEvents;
 
 let track: (events: ClientEvents, lease: Lease) => void;
 let trackBriefly: (events: ClientEvents, make: (brief: Brief) => Lease) => Lease;
@@ -53,13 +60,16 @@ export abstract class ClientEvents extends EventEmitter {
       if (events.listenerCount('lost') > 0) followLoss(events, lease);
       return lease;
     };
-    // The other ways to add a listener come here too: `once` calls `on`, and `prependOnceListener` `prependListener`.
-    for (const name of ['addListener', 'prependListener'] as const) {
+    const define = (name: string, add: Add): void => {
       const value = function (this: ClientEvents, event: string | symbol, listener: Listener): ClientEvents {
-        return this.#add(name, event, listener);
+        return add(this, event, listener);
       };
       Object.defineProperty(this.prototype, name, { value, writable: true, configurable: true });
+    };
+    for (const name of ['addListener', 'prependListener'] as const) {
+      define(name, (events, event, listener) => events.#add(name, event, listener));
     }
+    define('prependOnceListener', (events, event, listener) => events.#addOnce('prependListener', event, listener));
   }
 
   /**
@@ -70,6 +80,8 @@ export abstract class ClientEvents extends EventEmitter {
    *
    * `lost`: a lease of this client was lost, and is passed; `lossReason` says why, which may be that the client was
    * closed. Each lease is told of once; never one that was released. See also `lease.signal`.
+   *
+   * A listener runs in the async context of this call, but as nobody's owner: the event is the client's, not a lease's.
    *
    * @throws {@link BadArgumentError} for any other event.
    *
@@ -95,7 +107,7 @@ export abstract class ClientEvents extends EventEmitter {
   override once(event: 'state', listener: StateListener): this;
   override once(event: 'lost', listener: LostListener): this;
   override once(event: string, listener: Listener): this {
-    return super.once(event, listener as AnyListener);
+    return this.#addOnce('on', event, listener);
   }
 
   /**
@@ -112,9 +124,29 @@ export abstract class ClientEvents extends EventEmitter {
     return super.off(event, listener as AnyListener);
   }
 
-  #add(how: 'on' | 'addListener' | 'prependListener', event: string | symbol, listener: Listener): this {
+  #add(how: How, event: string | symbol, listener: Listener): this {
     checkEvent(event);
-    EventEmitter.prototype[how].call(this, event, listener as AnyListener);
+    const added = isWrapped(event, listener) ? wrapped(listener, listener) : listener;
+    EventEmitter.prototype[how].call(this, event, added as AnyListener);
+    this.#follow(event);
+    return this;
+  }
+
+  /** As Node does it, whose own wrapper would hide the listener from `off()` inside of ours. */
+  #addOnce(how: How, event: string | symbol, listener: Listener): this {
+    if (!isWrapped(event, listener)) {
+      const once = how === 'prependListener' ? 'prependOnceListener' : 'once';
+      EventEmitter.prototype[once].call(this, event, listener as AnyListener);
+      return this;
+    }
+    let called = false;
+    const added = wrapped(listener, (...given) => {
+      if (called) return;
+      called = true;
+      super.off(event, added);
+      listener.apply(this, given);
+    });
+    EventEmitter.prototype[how].call(this, event, added);
     this.#follow(event);
     return this;
   }
@@ -158,6 +190,18 @@ function tell(events: ClientEvents, event: string, value: unknown): void {
   for (const listener of events.rawListeners(event)) call(listener.bind(events) as (value: unknown) => void, value);
 }
 
+/** Whether a listener of an event is to run in its own async context. What is no function, Node refuses. */
+function isWrapped(event: string | symbol, listener: unknown): boolean {
+  return (event === 'state' || event === 'lost') && typeof listener === 'function';
+}
+
+/** What calls a listener in its async context. It is removed by the listener, as a wrapper of `once` is. */
+function wrapped(listener: Listener, call: Listener): AnyListener {
+  // Outside of scopes: it is called for all leases of the client, and must keep none.
+  const bound = outsideScopes(() => outsideBlocks(() => inContext(call)));
+  return Object.assign(bound as AnyListener, { listener });
+}
+
 function checkEvent(event: string | symbol): void {
   if (typeof event === 'symbol' || EVENTS.includes(event)) return;
   throw new BadArgumentError(`event: must be 'state' or 'lost', but is '${event}'`);
@@ -173,8 +217,6 @@ export function call<T>(listener: (event: T) => void, event: T): void {
   try {
     listener(event);
   } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
+    throwUncaught(error);
   }
 }

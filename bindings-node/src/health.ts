@@ -2,9 +2,10 @@
 
 import { constants } from 'node:os';
 
-import { dump as nativeDump, dumpOn as nativeDumpOn } from '../addon';
+import { dump as nativeDump, dumpOn as nativeDumpOn, type NativeHealth } from '../addon';
 
 import { BadArgumentError } from './errors';
+import { withJson } from './inspect';
 import type { LeaseState } from './lease';
 import type { ClientState, LockMode } from './types';
 import { checkNumber, checkString } from './validate';
@@ -57,7 +58,7 @@ export interface HoldReport {
   readonly remaining: number;
 }
 
-/** How a client is at one moment, with what in it waits and holds. */
+/** How a client is at one moment, with what in it waits and holds. In JSON, bigints are strings. */
 export interface Health {
   /** Whether the client is connected to the ensemble. */
   readonly state: ClientState;
@@ -83,6 +84,13 @@ export interface Health {
   readonly waits: readonly WaitReport[];
   /** The holds, by path. */
   readonly holds: readonly HoldReport[];
+}
+
+/** Reports with numbers that `JSON.stringify` accepts, as strings where a double cannot hold them. */
+export function healthOf(native: NativeHealth): Health {
+  const health = native as Health;
+  health.holds.forEach(withJson);
+  return withJson(health);
 }
 
 /**

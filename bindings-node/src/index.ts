@@ -6,7 +6,7 @@
  * All times are in milliseconds. In the examples, `client` is a connected {@link Client}, `mutex` a free {@link Mutex}
  * of it at `/locks/report`, and `lease` a {@link Lease} of another mutex.
  *
- * @packageDocumentation
+ * @module zklock
  */
 
 // First: it explains a native half that is missing, on which all the others would fail.
@@ -14,11 +14,11 @@ import './addon';
 // What clients do with locks.
 import './web-locks';
 
-export { Client, type NodeData } from './client';
+export { Client, type CloseOptions, type NodeData } from './client';
 export type { EndingSignal } from './close-on-signals';
 export type { ClientOptions, ConnectOptions, Credential, Login, ReadyOptions, TlsOptions } from './connect';
 export type { Contender, ContenderInfo } from './contender';
-export { Election, Leadership, type Candidate, type ElectionOptions, type ObserveOptions } from './election';
+export { Election, Leadership, type Candidate, type ElectionOptions, type ObserveOptions, type RunOptions } from './election';
 export {
   AuthFailedError,
   BadArgumentError,
@@ -43,7 +43,7 @@ export { dump, dumpOn, type Health, type HoldReport, type WaitReport } from './h
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export { Leases } from './leases';
 export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type SemaphoreOptions, type TryOptions, type WaitOptions } from './lock';
-export type { LockMode } from './types';
+export type { LockMode, LossReason } from './types';
 export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
 export { MultiLock, type AcquireAllOptions, type TryAllOptions } from './multi';
 export { Mutex } from './mutex';

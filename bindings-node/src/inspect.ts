@@ -9,6 +9,12 @@ export type Facts = Readonly<Record<string, unknown>>;
 
 type Inspect = (value: unknown, options: InspectOptions) => string;
 
+/** Has JSON of a plain object have strings for its bigints. Returns the object. */
+export function withJson<T extends object>(object: T): T {
+  const value = () => mapped(object as Facts, asJson);
+  return Object.defineProperty(object, 'toJSON', { value, writable: true, configurable: true });
+}
+
 /** What JSON has for a value: a bigint, which `JSON.stringify` refuses, is a string. */
 export function asJson(value: unknown): unknown {
   return typeof value === 'bigint' ? value.toString() : value;

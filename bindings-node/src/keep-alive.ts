@@ -1,5 +1,7 @@
 /** What keeps the process alive. */
 
+import { clearInterval, setInterval } from './timers';
+
 // The longest time that Node's timers accept. A timer, because it is the one handle that needs no file descriptor.
 const LONGEST = 2 ** 31 - 1;
 

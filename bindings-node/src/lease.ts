@@ -1,10 +1,12 @@
 import type { Bridge, NativeLease } from '../addon';
 
-import { giveUp, giveUpLater, run, type Start, untilDone, watch, withBridge } from './bridge';
+import { enterBlock } from './blocks';
+import { giveUp, run, type Start, untilDone, watch, withBridge } from './bridge';
+import { inContext } from './context';
 import { LockLostError, native, NotHeldError, nullIf, withReason } from './errors';
 import { showAs } from './inspect';
 import { createTransaction, type Transaction } from './transaction';
-import type { LockMode } from './types';
+import type { LockMode, LossReason } from './types';
 import {
   checkBoolean,
   checkFunction,
@@ -51,7 +53,7 @@ export interface TracedHold {
   /** The body failed. Counts only until it is over. */
   failed(error: unknown): void;
   /** It is over: released, or lost for a reason. Only the first call counts. */
-  ended(lossReason: string | undefined): void;
+  ended(lossReason: LossReason | undefined): void;
 }
 
 /** What the other classes need from a lease. */
@@ -101,6 +103,7 @@ let create: (native: NativeLease, client: object) => Lease;
 let createAgain: (outer: NativeLease, id: number, client: object, brief: Brief) => Lease;
 let anchorOf: (lease: Lease) => NativeLease;
 let keep: (lease: Lease) => void;
+let begin: (lease: Lease) => void;
 let traceOf: (lease: Lease) => TracedHold | undefined;
 let trace: (lease: Lease, hold: TracedHold) => void;
 
@@ -111,7 +114,7 @@ const collected = new FinalizationRegistry(giveUp);
 const pinned = new Set<Lease>();
 
 /** Calls `then` with a lease that may be collected, and thereby released, while it is watched. */
-function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => void): () => void {
+function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => unknown): () => void {
   return () => {
     const lease = weak.deref();
     if (lease !== undefined) then(lease);
@@ -142,6 +145,8 @@ export class Lease {
   #keeper: Keeper | undefined;
   /** The operations that wait for its loss or its revocation. */
   readonly #watches: number[] = [];
+  /** The listeners of a revocation. Kept here, as their async context may refer to the lease, and must not pin it. */
+  readonly #listeners = new Map<symbol, (lease: Lease) => unknown>();
 
   static {
     internals = (lease) => ({
@@ -164,6 +169,17 @@ export class Lease {
     };
     anchorOf = (lease) => lease.#again?.outer ?? lease.#native;
     keep = (lease) => lease.#keep();
+    begin = (lease) => {
+      // Who holds one of the others is no owner that could acquire it again.
+      if (['mutex', 'read', 'write'].includes(lease.mode)) enterBlock(lease, lease.#client);
+    };
+    const { [Symbol.asyncDispose]: dispose } = this.prototype;
+    // `await using` reads it where its block begins.
+    const get = function (this: object): () => Promise<void> {
+      if (#client in this) begin(this);
+      return dispose;
+    };
+    Object.defineProperty(this.prototype, Symbol.asyncDispose, { get, configurable: true });
     traceOf = (lease) => lease.#traced;
     trace = (lease, hold) => {
       lease.#traced = hold;
@@ -248,14 +264,14 @@ export class Lease {
    * Why the lease is lost, if it is: `term ended`, `session expired`, `node deleted`, `held too long` (after `maxHold`)
    * or `client closed`. Sends nothing.
    */
-  get lossReason(): string | undefined {
-    return this.#native.lossReason ?? undefined;
+  get lossReason(): LossReason | undefined {
+    return (this.#native.lossReason ?? undefined) as LossReason | undefined;
   }
 
   /**
    * Calls `listener` with the lease, once, when somebody asks the holder to give up the lock, with `client.revoke()` or
    * Curator's `Revoker`; an earlier request counts too. The lease stays held: the holder decides whether to release it.
-   * Keeps neither the process alive nor the lease held.
+   * Keeps neither the process alive nor the lease held. The listener runs in the async context of this call.
    *
    * @returns a function that removes the listener.
    *
@@ -265,14 +281,30 @@ export class Lease {
    */
   onRevoke(listener: (lease: Lease) => void): () => void {
     checkFunction('listener', listener);
-    const id = this.#watch((bridge) => this.#native.revoked(bridge), listener);
-    return giveUpLater(id);
+    const key = Symbol();
+    this.#listeners.set(key, inContext(listener));
+    const id = this.#watch((bridge) => this.#native.revoked(bridge), Lease.#listenerOf(key));
+    return Lease.#forgetLater(new WeakRef(this), key, id);
+  }
+
+  /** Static, as are the next ones: closures share what they capture, and these must not refer to the lease. */
+  static #listenerOf(key: symbol): (lease: Lease) => void {
+    return (lease) => void lease.#listeners.get(key)?.(lease);
+  }
+
+  static #forgetLater(weak: WeakRef<Lease>, key: symbol, id: number): () => void {
+    return () => {
+      giveUp(id);
+      const lease = weak.deref();
+      if (lease !== undefined) lease.#listeners.delete(key);
+    };
   }
 
   /**
    * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Pass it to whatever has
    * to stop then. Reading it pins the lease: it is held until it is released or lost, whether or not anything refers to
-   * it, and `client.health()` lists it as pinned. It does not keep the process alive.
+   * it, and `client.health()` lists it as pinned. It does not keep the process alive. It aborts in the async context in
+   * which it was first read.
    */
   get signal(): AbortSignal {
     this.#signal ??= this.#startWatching();
@@ -285,14 +317,14 @@ export class Lease {
     if (loss !== undefined) {
       controller.abort(loss);
     } else if (this.state !== 'released') {
-      this.#watch((bridge) => this.#native.lost(bridge), Lease.#abortOf(controller));
+      this.#watch((bridge) => this.#native.lost(bridge), inContext(Lease.#abortOf(controller)));
       this.#native.pin();
       pinned.add(this);
     }
     return controller.signal;
   }
 
-  /** What to do on a loss. Static: closures share what they capture, and this one must not refer to the lease. */
+  /** What to do on a loss. */
   static #abortOf(controller: AbortController): (lease: Lease) => void {
     return (lease) => {
       pinned.delete(lease);
@@ -307,7 +339,7 @@ export class Lease {
     internals(this).onLoss(then);
   }
 
-  #watch(start: Start, then: (lease: Lease) => void): number {
+  #watch(start: Start, then: (lease: Lease) => unknown): number {
     const id = watch(start, callWeakly(new WeakRef(this), then));
     this.#watches.push(id);
     collected.register(this, id, this);
@@ -323,6 +355,7 @@ export class Lease {
     pinned.delete(this);
     collected.unregister(this);
     this.#watches.splice(0).forEach(giveUp);
+    this.#listeners.clear();
   }
 
   #loss(): LockLostError | undefined {
@@ -445,6 +478,7 @@ export function nativeLeases(leases: readonly (Lease | undefined)[]): NativeLeas
 
 export {
   anchorOf as anchorOfLease,
+  begin as beginLeaseBlock,
   clientOf as clientOfLease,
   createAgain as createInnerLease,
   create as createLease,

@@ -1,5 +1,5 @@
 import { NotHeldError, nullIf } from './errors';
-import type { Lease, ReleaseOptions } from './lease';
+import { beginLeaseBlock, type Lease, type ReleaseOptions } from './lease';
 import { checkOurs, ours } from './validate';
 
 let create: (leases: readonly Lease[]) => Leases;
@@ -26,6 +26,13 @@ export class Leases extends LeaseArray {
 
   static {
     create = (leases) => new Leases(leases, ours);
+    const { [Symbol.asyncDispose]: dispose } = this.prototype;
+    // `await using` reads it where its block begins.
+    const get = function (this: object): () => Promise<void> {
+      if (#signal in this) this.forEach(beginLeaseBlock);
+      return dispose;
+    };
+    Object.defineProperty(this.prototype, Symbol.asyncDispose, { get, configurable: true });
   }
 
   private constructor(leases: readonly Lease[], key: symbol) {

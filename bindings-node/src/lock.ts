@@ -7,6 +7,7 @@ import { LockTimeoutError, nullIf } from './errors';
 import { trackBriefLease, trackLease } from './events';
 import { showAs } from './inspect';
 import { anchorOfLease, checkLease, createInnerLease, createLease, type Lease, nativeLease } from './lease';
+import { blocksAround, namingOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
@@ -156,12 +157,13 @@ export class Lock {
     const { native, client } = this.#internals;
     const named = within && nativeLease(within);
     const around = this.#around();
-    const lease = await run<NativeLease>(
+    const blocks = timeout === 0 || named !== undefined || around !== undefined ? [] : blocksAround([this.#internals]);
+    const attempt = run<NativeLease>(
       (bridge) => native.acquire(bridge, timeout, connectTimeout, named, around),
       clientInternals(client).keepAlive,
       signal,
     );
-    return leaseOf(lease, client);
+    return leaseOf(await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt)), client);
   }
 
   /** Whether the caller holds the lock: then this begins no hold. */
@@ -203,7 +205,8 @@ export class Lock {
    * Resolves or rejects as the body does. If the lock is lost, `lease.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {@link LockLostError} when the body has ended, if the lock was lost meanwhile; its cause is what the body threw.
+   * @throws {@link LockLostError} when the body has ended, if the lock was lost meanwhile. An error of the body's own goes on,
+   *   with the loss at the end of its chain of causes, unless it is an `AbortError` that the loss caused.
    *
    * @example
    * const node = await mutex.using({ timeout: 5000 }, (lease) => lease.node);

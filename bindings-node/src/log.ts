@@ -2,9 +2,13 @@
 
 import { NativeListener } from '../addon';
 
+import { watchBlocks } from './blocks';
 import { BadArgumentError } from './errors';
 import { call } from './events';
 import { checkFunction, checkOptions, checkString } from './validate';
+
+// Node's own, whatever a test puts in its place later.
+const { Date } = globalThis;
 
 const LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
 
@@ -40,7 +44,10 @@ const listeners = new Map<LogListener, number>();
 let source: NativeListener | undefined;
 
 function update(): void {
-  if (listeners.size > 0) source ??= new NativeListener(handOn);
+  if (listeners.size > 0) {
+    source ??= new NativeListener(handOn);
+    watchBlocks();
+  }
   source?.setLevel(LEVELS[Math.max(-1, ...listeners.values())]);
 }
 

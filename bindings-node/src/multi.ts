@@ -8,6 +8,7 @@ import { type Pending, together } from './keep-alive';
 import { checkLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
 import { leaseOf, Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
+import { blocksAround, namingOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
@@ -24,6 +25,11 @@ export type TryAllOptions = Omit<AcquireAllOptions, 'timeout'>;
 
 const tryChecks: Checks<TryAllOptions> = { connectTimeout: checkNumber, signal: checkSignal, within: checkIterable };
 const acquireChecks: Checks<AcquireAllOptions> = { ...waitChecks, within: checkIterable };
+
+/** Whether a lock is acquired by a new owner: the caller is in none of its scopes, and names no lease of it. */
+function isNew(lock: LockInternals, named: readonly Lease[]): boolean {
+  return innermostLease(lock) === undefined && !named.some(({ path }) => path === lock.path);
+}
 
 /**
  * Several locks as one: all are acquired, or none, within one deadline.
@@ -96,11 +102,13 @@ export class MultiLock {
     const named = [...within];
     for (const lease of named) checkLease('within', lease);
     const [inside, around] = [nativeLeases(named), nativeLeases(this.#locks.map(innermostLease))];
-    const leases = await run<NativeLease[]>(
+    const blocks = timeout === 0 ? [] : blocksAround(this.#locks.filter((lock) => isNew(lock, named)));
+    const attempt = run<NativeLease[]>(
       (bridge) => this.#native.acquire(bridge, timeout, connectTimeout, inside, around),
       this.#pending,
       signal,
     );
+    const leases = await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt));
     return createLeases(
       this.#locks.flatMap(({ client }, index) => (leases[index] ? leaseOf(leases[index], client) : [])),
     );
@@ -135,7 +143,7 @@ export class MultiLock {
    * Resolves or rejects as the body does. If one is lost, `leases.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {@link LockLostError} when the body has ended, if a lock was lost meanwhile; its cause is what the body threw.
+   * @throws {@link LockLostError} when the body has ended, if a lock was lost meanwhile; see `Lock.using()`.
    *
    * @example
    * const all = new MultiLock([mutex, new Mutex(client, '/locks/import')]);

@@ -4,7 +4,7 @@
  * Everything is read when Prometheus scrapes, and costs nothing before that. In the examples, `client` is a connected
  * client, and `register` is that of `prom-client`.
  *
- * @packageDocumentation
+ * @module zklock/prometheus
  */
 
 import {
@@ -24,6 +24,7 @@ import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type Pa
 import type { Health, HoldReport, WaitReport } from './health';
 import { showAs } from './inspect';
 import type { Histogram, Stats } from './stats';
+import { later } from './timers';
 import { checkFunction, checkIterable, checkOptions } from './validate';
 
 export type { Clients, PathLabel } from './exporters';
@@ -126,7 +127,7 @@ export class Collector {
   #see(): readonly Seen[] {
     if (this.#seen === undefined) {
       this.#seen = this.#clients.map(([name, client]) => ({ client: name, stats: client.stats(), health: client.health() }));
-      queueMicrotask(() => (this.#seen = undefined));
+      later(() => (this.#seen = undefined));
     }
     return this.#seen;
   }

@@ -2,7 +2,6 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-import type { Client } from './client';
 import { clientOfLease, type Lease } from './lease';
 
 export interface Scope {
@@ -13,7 +12,7 @@ export interface Scope {
   outer: Scope | undefined;
 }
 
-const current = new AsyncLocalStorage<Scope>();
+const current = new AsyncLocalStorage<Scope | undefined>();
 
 /**
  * The innermost live one of a scope and those around it. Those that have ended, because a callback may outlive its scope,
@@ -26,7 +25,7 @@ function live(scope: Scope | undefined): Scope | undefined {
 }
 
 /** The lease of the innermost live scope of a client and path. */
-export function innermostLease({ client, path }: { client: Client; path: string }): Lease | undefined {
+export function innermostLease({ client, path }: { client: object; path: string }): Lease | undefined {
   for (let scope = live(current.getStore()); scope !== undefined; scope = scope.outer = live(scope.outer)) {
     if (clientOfLease(scope.lease) === client && (scope.path ??= scope.lease.path) === path) return scope.lease;
   }
@@ -48,6 +47,11 @@ export function beginScopes(leases: readonly Lease[]): Scope[] {
 export function callWithin<Given, T>(scopes: readonly Scope[], body: (given: Given) => T, given: Given): T {
   const innermost = scopes.at(-1);
   return innermost === undefined ? body(given) : current.run(innermost, () => body(given));
+}
+
+/** Calls a function as nobody's owner. */
+export function outsideScopes<T>(call: () => T): T {
+  return current.run(undefined, call);
 }
 
 export function endScopes(scopes: readonly Scope[]): void {

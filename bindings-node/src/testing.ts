@@ -7,7 +7,7 @@
  * All times are in milliseconds. In the examples, `server` is a running {@link Server}, `client` a client that is
  * connected to it, `mutex` a free mutex of that client at `/locks/report`, and `lease` a lease of another mutex.
  *
- * @packageDocumentation
+ * @module zklock/testing
  */
 
 // First: it explains a native half that is missing, on which all the others would fail.

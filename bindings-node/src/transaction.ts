@@ -87,8 +87,8 @@ export class Transaction {
    * Carries out all operations, or none. Waits for the answer for up to the client's connect time-out.
    *
    * @throws {@link LockLostError} if the lock is no longer held. Nothing was written.
-   * @throws {@link TransactionFailedError} if one of the operations cannot be carried out; the message names it. Nothing was
-   *   written.
+   * @throws {@link TransactionFailedError} if one of the operations cannot be carried out: the one at its `index`. Nothing
+   *   was written.
    * @throws {@link ConnectionFailedError} if no answer came: the operations may or may not have been applied.
    * @throws {@link NotHeldError} after a release.
    * @throws {@link BadArgumentError} if a path is malformed, or the second time.

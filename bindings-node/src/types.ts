@@ -3,6 +3,9 @@
 /** What a lock is held for, or is to be: `permit` of a semaphore, `leadership` of an election. */
 export type LockMode = 'mutex' | 'read' | 'write' | 'permit' | 'leadership';
 
+/** Why a lease is lost. */
+export type LossReason = 'term ended' | 'session expired' | 'node deleted' | 'held too long' | 'client closed';
+
 /** Whether a client is connected to the ensemble. `suspended`: disconnected, but its session may still be alive. */
 export type ClientState = 'idle' | 'connecting' | 'connected' | 'suspended' | 'closed';
 

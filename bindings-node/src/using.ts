@@ -1,12 +1,13 @@
 /** Runs a function while locks are held, and releases them when it ends. */
 
-import { lossToThrow, type NativeLoss } from '../addon';
+import { lossToTell, type NativeLoss } from '../addon';
 
 import { run, untilDone } from './bridge';
-import { LockLostError, withReason } from './errors';
+import { LockLostError, NotHeldError, nullIf, withReason } from './errors';
 import { keepLease, type Lease, leaveScope, nativeLeases, type TracedHold, traceOfLease } from './lease';
 import type { Leases } from './leases';
 import { beginScopes, callWithin, endScopes, type Scope } from './scope';
+import type { LossReason } from './types';
 import { checkFunction } from './validate';
 
 export type Body<Held, T> = (held: Held) => T | PromiseLike<T>;
@@ -103,7 +104,7 @@ async function released(
     return findLoss();
   }
   const noticed = findLoss();
-  await held[Symbol.asyncDispose]();
+  await nullIf(NotHeldError, held.release());
   return noticed ?? findLoss();
 }
 
@@ -115,7 +116,7 @@ function scopeTrace(leases: readonly Lease[]): TracedHold | undefined {
 
 /**
  * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be entered again.
- * Fails with a loss that happened meanwhile, caused by what the body threw. Promises nothing, and so takes no turn of
+ * Fails with a loss that happened meanwhile if the body did not fail by itself. Promises nothing, and so takes no turn of
  * the event loop, if there is nothing to wait for.
  */
 function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): T | Promise<T> {
@@ -126,6 +127,31 @@ function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>
   return end instanceof Promise ? end.then((ended) => leave(held, leases, ended)) : leave(held, leases, end);
 }
 
+/** An error and its causes. */
+function* causesOf(error: unknown): Generator<{ name?: unknown; cause?: unknown }> {
+  const seen = new Set<unknown>();
+  for (let cause = error; typeof cause === 'object' && cause !== null && !seen.has(cause); cause = 'cause' in cause ? cause.cause : undefined) {
+    seen.add(cause);
+    yield cause;
+  }
+}
+
+/** What a body threw: a loss; an abort that a loss caused, as functions do that take `lease.signal`; or anything else. */
+function kindOf(error: unknown): 'loss' | 'cancelled' | 'error' {
+  if (error instanceof LockLostError) return 'loss';
+  const [first, ...causes] = causesOf(error);
+  return first?.name === 'AbortError' && causes.some((cause) => cause instanceof LockLostError) ? 'cancelled' : 'error';
+}
+
+/** Has an error end its chain of causes with the loss, unless that is there already, or the last one cannot be changed. */
+function attach(loss: LockLostError, error: unknown): void {
+  const causes = [...causesOf(error)];
+  const last = causes.at(-1);
+  if (last === undefined || causes.some((cause) => cause instanceof LockLostError) || (last.cause ?? undefined) !== undefined) return;
+  // As the constructor of `Error` does it.
+  Reflect.defineProperty(last, 'cause', { value: loss, writable: true, configurable: true });
+}
+
 /** Ends as the body did, or with a loss that the body does not tell of. */
 function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSettledResult<T>): T | Promise<T> {
   const failed = end.status === 'rejected';
@@ -134,7 +160,7 @@ function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSe
   // A term that ends while the release waits is no loss; that somebody had deleted the node is one, and only the release
   // finds out.
   const findLoss = (): NativeLoss | null =>
-    lossToThrow(nativeLeases(leases), failed ? end.reason instanceof LockLostError : undefined);
+    lossToTell(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
   const loss = release(held, leases, findLoss);
   return loss === null ? ending(leases, end, null) : loss.then((loss) => ending(leases, end, loss));
 }
@@ -143,8 +169,9 @@ function ending<T>(leases: readonly Lease[], end: PromiseSettledResult<T>, loss:
   for (const lease of leases) traceOfLease(lease)?.ended(lease.lossReason);
   const failed = end.status === 'rejected';
   if (loss !== null) {
-    const error = withReason(new LockLostError(loss.message), loss.reason);
-    throw Object.assign(error, failed && { cause: end.reason as unknown });
+    const error = withReason(new LockLostError(loss.message), loss.reason as LossReason | undefined);
+    if (!loss.attached) throw Object.assign(error, failed && { cause: end.reason as unknown });
+    if (failed) attach(error, end.reason);
   }
   if (failed) throw end.reason;
   return end.value;

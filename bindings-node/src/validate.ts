@@ -1,5 +1,7 @@
 /** Checks of argument types and of the names of options, for callers without TypeScript. Core checks the ranges. */
 
+import { types } from 'node:util';
+
 import { shown } from '../addon';
 
 import { BadArgumentError, raisedBelow } from './errors';
@@ -50,7 +52,8 @@ function isObject(value: unknown): value is object {
 
 /** What takes part in a transaction or in a handshake: text stands for its UTF-8. */
 export function bytesOf(name: string, value: string | Uint8Array): Uint8Array {
-  if (value instanceof Uint8Array) return value;
+  // Of any realm: test runners and frames have a class of their own.
+  if (types.isUint8Array(value)) return value;
   checkString(name, value);
   return new TextEncoder().encode(value);
 }

@@ -1,6 +1,7 @@
 // The error for a native half that is missing tells its reader what to do.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -81,4 +82,14 @@ scenario('an addon that the operating system refuses is reported in its words', 
   assert.deepEqual([code, stderr], [0, '']);
   assert.match(stdout, /cannot be loaded: .*zklock\.[\w-]+\.node.*Install zklock again on this machine/s);
   assert.doesNotMatch(stdout, /is missing/);
+});
+
+scenario('where Node forbids addons, the error names the option', () => {
+  const permission = process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission';
+  const program = `try { require('zklock') } catch (error) { console.log(error.code, error.message) }`;
+  const load = (...flags) => spawnSync(process.execPath, [...flags, '--eval', program], { cwd: home, encoding: 'utf8' }).stdout;
+  const limited = [permission, '--allow-fs-read=*'];
+  assert.match(load(...limited), /^ADDON_MISSING .*this process may not load addons: start Node with --allow-addons\.$/m);
+  assert.equal(load(...limited, '--allow-addons'), '');
+  assert.match(load('--no-addons'), /^ADDON_MISSING .*start Node without --no-addons\.$/m);
 });

@@ -138,3 +138,70 @@ scenario('a new client does not keep the process alive, and its locks are free a
   assert.deepEqual([code, stdout, stderr], [0, 'held\n', '']);
   await untilContenders(path, 0);
 });
+
+/** A promise, and what resolves it. */
+function gate() {
+  let open;
+  const opened = new Promise((resolve) => (open = resolve));
+  return { open, opened };
+}
+
+scenario('a client that drains lets a scope of others finish, and takes no new locks', async (t) => {
+  const client = lazy(t);
+  const [held, free] = [new Mutex(client, freshPath()), new Mutex(client, freshPath())];
+  const [began, work] = [gate(), gate()];
+  const running = held.using(async (lease) => {
+    began.open();
+    await work.opened;
+    // Its owner may enter again.
+    await held.using(() => undefined);
+    return lease.state;
+  });
+  await began.opened;
+  const waiting = assert.rejects(held.acquire(), { code: 'CLIENT_CLOSED' });
+  await untilContenders(held.path, 2);
+  let closed = false;
+  // Longer than a test may take.
+  const closing = client.close({ drain: 600_000 }).then(() => (closed = true));
+  await waiting;
+  await assert.rejects(free.acquire(), { code: 'CLIENT_CLOSED' });
+  assert.deepEqual([closed, client.state], [false, 'connected']);
+  work.open();
+  assert.equal(await running, 'held');
+  await closing;
+  assert.equal(client.state, 'closed');
+  await untilContenders(held.path, 0);
+});
+
+scenario('a drain ends when its time is up, and leases that are still held are lost', async (t) => {
+  const client = lazy(t);
+  const lease = await new Mutex(client, freshPath()).acquire();
+  const begin = performance.now();
+  await client.close({ drain: 100 });
+  assert.ok(performance.now() - begin >= 99);
+  assert.deepEqual([client.state, lease.state, lease.lossReason], ['closed', 'lost', 'client closed']);
+  await client.close({ drain: 100 });
+});
+
+scenario('a close does not wait for a drain, and ends it', async (t) => {
+  for (const options of [undefined, {}, { drain: undefined }, { drain: 0 }]) {
+    const client = lazy(t);
+    const lease = await new Mutex(client, freshPath()).acquire();
+    const draining = client.close({ drain: Infinity });
+    assert.equal(lease.state, 'held');
+    await client.close(options);
+    await draining;
+    assert.equal(lease.lossReason, 'client closed');
+  }
+});
+
+scenario('a drain of no time is refused, and the client stays open', async (t) => {
+  const client = lazy(t);
+  await client.ready();
+  for (const drain of [-1, NaN]) {
+    await assert.rejects(client.close({ drain }), { code: 'BAD_ARGUMENT', message: /^drain: must not be negative or NaN/ });
+  }
+  for (const drain of ['5', null, 5n]) await assert.rejects(client.close({ drain }), TypeError);
+  assert.equal(client.state, 'connected');
+  await (await new Mutex(client, freshPath()).acquire()).release();
+});

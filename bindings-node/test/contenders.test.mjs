@@ -26,7 +26,7 @@ scenario('contenders are plain objects that do not change', async (t) => {
     dataLength: data.length,
   });
   const { host, since, ...rest } = about;
-  assert.deepEqual(rest, { pid: process.pid, language: 'node', label: 'catalogue' });
+  assert.deepEqual(rest, { pid: process.pid, language: 'node', label: 'catalogue', revoked: false });
   assert.ok(since instanceof Date && since >= before && since <= Date.now());
   assert.ok(Buffer.isBuffer(data));
   assert.equal(JSON.parse(data).host, host);

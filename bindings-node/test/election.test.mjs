@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 
-import { Election, Lease, Leadership, LockLostError, LockTimeoutError } from 'zklock';
+import { Client, Election, Lease, Leadership, LockLostError, LockTimeoutError, Mutex } from 'zklock';
 
-import { connected, freshPath, scenario, untilContenders } from './support.mjs';
+import { connected, createNode, freshPath, scenario, sleep, until, untilContenders } from './support.mjs';
 
 scenario('one leads, and the others wait in order', async (t) => {
   const [client, other] = [(await connected(t)).ref(), await connected(t)];
@@ -117,3 +117,160 @@ scenario('wrong arguments are refused', async (t) => {
   assert.throws(() => new Leadership(), TypeError);
   await assert.rejects(new Election(client, '/a').campaign({ timeout: -1 }), { code: 'BAD_ARGUMENT' });
 });
+
+/** Has a lease be lost; resolves when its signal has aborted. */
+async function lose(client, lease) {
+  // The loss may be known before the answer.
+  const aborted = new Promise((resolve) => lease.signal.addEventListener('abort', resolve));
+  await client.breakLock(lease.node);
+  await aborted;
+}
+
+scenario('a candidate leads again when its body has ended, and after a loss, until the client is closed', async (t) => {
+  const client = (await connected(t)).ref();
+  const election = new Election(client, freshPath());
+  const tokens = [];
+  await election.run(async (leadership) => {
+    assert.ok(leadership instanceof Leadership && election.isLeader);
+    tokens.push(leadership.fencingToken);
+    if (tokens.length === 2) await lose(client, leadership);
+    if (tokens.length === 4) await client.close();
+  });
+  assert.equal(tokens.length, 4);
+  assert.deepEqual(tokens, [...new Set(tokens)].sort((one, next) => (one < next ? -1 : 1)));
+  assert.deepEqual([election.isLeader, client.state], [false, 'closed']);
+  // There is nothing to lead any more.
+  await election.run(() => assert.fail('it leads'));
+});
+
+scenario('a drained client ends a run when the body has ended', async (t) => {
+  const client = await connected(t);
+  let rounds = 0;
+  let closing;
+  await new Election(client, freshPath()).run((leadership) => {
+    rounds += 1;
+    // Longer than a test may take.
+    closing = client.close({ drain: 600_000 });
+    leadership.check();
+  });
+  await closing;
+  assert.equal(rounds, 1);
+});
+
+scenario('a body that fails ends a run, and resigns', async (t) => {
+  const client = (await connected(t)).ref();
+  const election = new Election(client, freshPath());
+  const failure = new Error('out of coffee');
+  const failing = [
+    () => {
+      throw failure;
+    },
+    () => Promise.reject(failure),
+  ];
+  for (const body of failing) {
+    await assert.rejects(election.run(body), (error) => error === failure);
+    assert.deepEqual([election.isLeader, await election.leader()], [false, null]);
+  }
+  // The loss of another lock is an error as any other.
+  let rounds = 0;
+  const other = election.run(() => {
+    rounds += 1;
+    return new Mutex(client, freshPath()).using((lease) => lose(client, lease));
+  });
+  await assert.rejects(other, LockLostError);
+  assert.equal(rounds, 1);
+});
+
+scenario('a campaign that would only fail again ends a run with its error', async (t) => {
+  const client = await connected(t);
+  const path = freshPath();
+  await createNode(path);
+  await createNode(`${path}/${'0123456789abcdef'.repeat(2)}__lock__0000000000`);
+  const refused = new Election(client, path).run(() => assert.fail('it leads'));
+  await assert.rejects(refused, { code: 'BAD_ARGUMENT', message: /kazoo/ });
+  await assert.rejects(new Election(client, path).run(), TypeError);
+});
+
+scenario('a campaign that cannot connect is followed by another', async (t) => {
+  const client = await connected(t);
+  const nowhere = new Client('127.0.0.1:1', { connectTimeout: 100 });
+  t.after(() => nowhere.close());
+  let campaigns = 0;
+  class Unlucky extends Election {
+    async campaign(options) {
+      campaigns += 1;
+      if (campaigns < 3) await nowhere.ready();
+      return super.campaign(options);
+    }
+  }
+  let led;
+  await new Unlucky(client, freshPath()).run(() => {
+    led = campaigns;
+    return client.close();
+  });
+  assert.equal(led, 3);
+});
+
+scenario('the signal of a run ends a campaign', async (t) => {
+  const [client, other] = [(await connected(t)).ref(), await connected(t)];
+  const path = freshPath();
+  const stop = new AbortController();
+  await new Election(other, path).using(async () => {
+    const running = new Election(client, path).run(() => assert.fail('it leads'), { signal: stop.signal });
+    await untilContenders(path, 2);
+    const reason = new Error('enough');
+    stop.abort(reason);
+    await assert.rejects(running, (error) => error === reason);
+    await untilContenders(path, 1);
+  });
+  const aborted = new Election(client, path).run(() => assert.fail('it leads'), { signal: stop.signal });
+  await assert.rejects(aborted, /enough/);
+});
+
+scenario('the signal of a run lets the body finish', async (t) => {
+  const election = new Election(await connected(t), freshPath());
+  const stop = new AbortController();
+  const seen = [];
+  const running = election.run(
+    async (leadership) => {
+      stop.abort(new Error('enough'));
+      await election.leader();
+      seen.push([election.isLeader, leadership.signal.aborted]);
+    },
+    { signal: stop.signal },
+  );
+  await assert.rejects(running, /enough/);
+  assert.deepEqual(seen, [[true, false]]);
+  assert.equal(election.isLeader, false);
+  // An error of the body wins.
+  const again = new AbortController();
+  const failing = election.run(
+    () => {
+      again.abort();
+      throw new Error('mine');
+    },
+    { signal: again.signal },
+  );
+  await assert.rejects(failing, /mine/);
+});
+
+for (const how of ['an aborted signal', 'a closed client']) {
+  scenario(`${how} ends the pause of a run at once`, async (t) => {
+    const [client, other] = [(await connected(t)).ref(), await connected(t)];
+    const path = freshPath();
+    const stop = new AbortController();
+    let rounds = 0;
+    const running = new Election(client, path).run(() => void (rounds += 1), { signal: stop.signal });
+    const ended = running.then(
+      () => 'closed',
+      (error) => error.message,
+    );
+    const observer = new Election(other, path);
+    // The fifth pause takes 0.8 seconds or more.
+    await until('the fifth pause', async () => rounds >= 5 && (await observer.leader()) === null);
+    if (how === 'a closed client') await client.close();
+    else stop.abort(new Error('enough'));
+    const end = await Promise.race([ended, sleep(400).then(() => 'late')]);
+    assert.deepEqual([end, rounds], [how === 'a closed client' ? 'closed' : 'enough', 5]);
+  });
+}

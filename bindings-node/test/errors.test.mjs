@@ -26,6 +26,7 @@ const DETAILS = {
   ConnectionFailedError: ['servers'],
   LockLostError: ['reason'],
   LockTimeoutError: ['reason', 'blockers', 'servers'],
+  TransactionFailedError: ['index', 'path'],
 };
 
 scenario('each kind is a class with a name and its stable code', () => {

@@ -1,6 +1,7 @@
 // A client is an EventEmitter.
 
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { EventEmitter, on, once } from 'node:events';
 
 import { Client, Lease, MultiLock, Mutex, Semaphore } from 'zklock';
@@ -149,4 +150,51 @@ scenario('a client does not collect the leases that it gave', async (t) => {
     await lease.release();
   }
   await until('the leases are collected', () => (globalThis.gc(), ended.length >= 290));
+});
+
+scenario('listeners of a client run in the async context in which they were added', async (t) => {
+  const client = (await connected(t)).ref();
+  const [context, heard] = [new AsyncLocalStorage(), []];
+  const note = (lease) => heard.push([context.getStore(), lease.path]);
+  const lost = new Mutex(client, freshPath());
+  const ways = ['on', 'addListener', 'prependListener', 'once', 'prependOnceListener'];
+  for (const way of ways) context.run(way, () => client[way]('lost', note));
+  // One function that is added in two contexts is called in both.
+  assert.equal(client.listenerCount('lost'), ways.length);
+  assert.deepEqual(new Set(client.listeners('lost')), new Set([note]));
+  const lease = await context.run('the holder', () => lost.acquire());
+  await deleteNode(lease.node);
+  await until('all are called', () => heard.length >= ways.length);
+  assert.deepEqual(heard.map(([store]) => store).sort(), [...ways].sort());
+  assert.equal(client.listenerCount('lost'), 3);
+  for (let left = 2; left >= 0; left--) assert.equal(client.off('lost', note).listenerCount('lost'), left);
+  const states = [];
+  context.run('of the state', () => client.on('state', (state) => states.push([context.getStore(), state])));
+  await client.close();
+  assert.deepEqual(states, [['of the state', 'closed']]);
+});
+
+scenario('a listener of a client is an owner of no lock, and keeps no lease', async (t) => {
+  const client = (await connected(t)).ref();
+  const [outer, lost] = [new Mutex(client, freshPath()), new Mutex(client, freshPath())];
+  let tried;
+  await outer.using(async () => {
+    const told = new Promise((resolve) => {
+      client.once('lost', () => {
+        tried = outer.tryAcquire();
+        resolve();
+      });
+    });
+    await deleteNode((await lost.acquire()).node);
+    await told;
+    assert.equal(await tried, null);
+  });
+  await (async () => {
+    void outer.using((lease) => {
+      client.on('lost', () => undefined);
+      lease.check();
+      return new Promise(() => undefined);
+    });
+  })();
+  await until('the scope is collected', () => (globalThis.gc(), client.health().holds.length === 0));
 });

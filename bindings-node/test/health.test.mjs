@@ -72,3 +72,13 @@ scenario('signals and files that cannot be used are refused', () => {
   closeSync(closed);
   assert.throws(() => dumpOn('SIGUSR2', closed), { code: 'BAD_ARGUMENT' });
 });
+
+scenario('the health of a client is JSON, with strings for numbers that a double cannot hold', async (t) => {
+  const client = await connected(t);
+  const lease = await new Mutex(client, freshPath()).acquire();
+  const health = JSON.parse(JSON.stringify(client.health()));
+  assert.equal(health.sessionId, String(client.sessionId));
+  assert.equal(health.holds[0].fencingToken, String(lease.fencingToken));
+  assert.deepEqual(JSON.parse(JSON.stringify(client.health().holds[0])).fencingToken, String(lease.fencingToken));
+  assert.deepEqual(Object.keys(client.health()).includes('toJSON'), false);
+});

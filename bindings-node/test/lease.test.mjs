@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setTimeout as sleepUntilAborted } from 'node:timers/promises';
 
 import {
   BadArgumentError,
@@ -151,29 +152,88 @@ scenario('a scope that is forgotten is collected and released, though another cl
   });
 });
 
-scenario('a scope rejects with the loss, caused by what its body threw', async (t) => {
-  const client = (await connected(t)).ref();
-  const lock = new Mutex(client, freshPath());
-  const lose = async (lease) => {
-    assert.ok(lease.remaining > 0);
-    const lost = aborted(lease.signal);
-    await deleteNode(lease.node);
-    await lost;
-    assert.equal(lease.remaining, 0);
-  };
-  const uncaused = (error) => error.code === 'LOCK_LOST' && error.cause === undefined;
-  await assert.rejects(lock.using(lose), uncaused);
-  const thrown = new Error('of the body');
-  const failing = async (lease) => {
+const lose = async (lease) => {
+  assert.ok(lease.remaining > 0);
+  const lost = aborted(lease.signal);
+  await deleteNode(lease.node);
+  await lost;
+  assert.equal(lease.remaining, 0);
+};
+
+/** What a scope rejects with whose lock is lost before its body ends with `end`. */
+async function endOfLostScope(context, end) {
+  const client = (await connected(context)).ref();
+  const scope = new Mutex(client, freshPath()).using(async (lease) => {
     await lose(lease);
-    throw thrown;
-  };
-  await assert.rejects(lock.using(failing), (error) => error.code === 'LOCK_LOST' && error.cause === thrown);
-  const noticing = async (lease) => {
-    await lose(lease);
-    lease.check();
-  };
-  await assert.rejects(lock.using(noticing), uncaused);
+    return end(lease);
+  });
+  return scope.then(
+    (value) => assert.fail(`it ended with ${value}`),
+    (error) => error,
+  );
+}
+
+const throwing = (error) => () => {
+  throw error;
+};
+
+scenario('a scope whose lock was lost rejects with the loss if its body ended, or was aborted by the loss', async (t) => {
+  const ended = await endOfLostScope(t, () => 'done');
+  assert.deepEqual([ended.code, ended.reason, ended.cause], ['LOCK_LOST', 'node deleted', undefined]);
+  const noticed = await endOfLostScope(t, (lease) => lease.check());
+  assert.deepEqual([noticed.code, noticed.reason, noticed.cause], ['LOCK_LOST', 'node deleted', undefined]);
+  const thrown = await endOfLostScope(t, ({ signal }) => signal.throwIfAborted());
+  assert.deepEqual([thrown.code, thrown.reason, thrown.cause], ['LOCK_LOST', 'node deleted', undefined]);
+  // Node's own functions wrap the reason of a signal.
+  let abort;
+  const cancelled = await endOfLostScope(t, async ({ signal }) => {
+    await sleepUntilAborted(1000, undefined, { signal }).catch((error) => {
+      abort = error;
+      throw error;
+    });
+  });
+  assert.deepEqual([abort.name, abort.cause.code], ['AbortError', 'LOCK_LOST']);
+  assert.deepEqual([cancelled.code, cancelled.reason, cancelled.cause], ['LOCK_LOST', 'node deleted', abort]);
+});
+
+scenario("an error of the body's own wins over the loss, which is the last of its causes", async (t) => {
+  class Declined extends Error {}
+  const plain = new Declined('order 17');
+  assert.equal(await endOfLostScope(t, throwing(plain)), plain);
+  assert.deepEqual([plain.cause.code, plain.cause.reason], ['LOCK_LOST', 'node deleted']);
+  // As with the option of the constructor: `console.log` shows it, loops over properties do not.
+  assert.ok(!Object.keys(plain).includes('cause'));
+  const socket = new Error('reset');
+  const caused = new Declined('order 18', { cause: socket });
+  assert.equal(await endOfLostScope(t, throwing(caused)), caused);
+  assert.equal(caused.cause, socket);
+  assert.equal(socket.cause.code, 'LOCK_LOST');
+  // An abort by others is the body's own.
+  const controller = new AbortController();
+  controller.abort();
+  const stopped = await endOfLostScope(t, throwing(controller.signal.reason));
+  assert.equal(stopped, controller.signal.reason);
+});
+
+scenario('the loss is attached once, and to nothing that cannot have it', async (t) => {
+  let loss;
+  const wrapped = await endOfLostScope(t, (lease) => {
+    loss = lease.signal.reason;
+    throw new Error('the report is not written', { cause: loss });
+  });
+  assert.deepEqual([wrapped.message, wrapped.cause, loss.cause], ['the report is not written', loss, undefined]);
+  const again = new Error('thrown twice');
+  for (let turn = 0; turn < 2; turn++) assert.equal(await endOfLostScope(t, throwing(again)), again);
+  assert.deepEqual([again.cause.code, again.cause.cause], ['LOCK_LOST', undefined]);
+  const frozen = Object.freeze(new Error('frozen'));
+  assert.equal(await endOfLostScope(t, throwing(frozen)), frozen);
+  assert.equal(frozen.cause, undefined);
+  const circle = new Error('circle');
+  circle.cause = circle;
+  assert.equal(await endOfLostScope(t, throwing(circle)), circle);
+  assert.equal(circle.cause, circle);
+  assert.equal(await endOfLostScope(t, throwing('text')), 'text');
+  assert.equal(await endOfLostScope(t, throwing(undefined)), undefined);
 });
 
 scenario('a release waits no longer than its time-out or its signal says, and goes on by itself', async (t) => {

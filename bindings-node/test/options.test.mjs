@@ -50,8 +50,10 @@ function takers(client) {
     AcquireAllOptions: (options) => several.using(options, listener),
     TryAllOptions: (options) => several.tryAcquire(options),
     RequestOptions: (options) => client.request(freshPath(), options, listener),
+    CloseOptions: (options) => client.close(options),
     ElectionOptions: (options) => new Election(client, freshPath(), options),
     ObserveOptions: (options) => election.observe(options).next(),
+    RunOptions: (options) => election.run(listener, options),
     ReleaseOptions: async (options) => {
       const lease = await mutex.acquire();
       try {

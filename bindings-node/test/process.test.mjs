@@ -288,3 +288,54 @@ scenario('a handler of uncaught exceptions goes on with what is held and waited 
   );
   assert.deepEqual([code, stdout, stderr], [0, 'oops held\nreleased\n', '']);
 });
+
+for (const when of ['before', 'after']) {
+  scenario(`fake timers that begin ${when} a hold do let the process end, and losses be told`, async () => {
+    const fake = `mock.timers.enable(); globalThis.queueMicrotask = () => undefined;`;
+    const { code, stdout } = await run(
+      `${PRELUDE}
+      import { mock } from 'node:test';
+      ${when === 'before' ? fake : ''}
+      const held = await mutex.acquire();
+      const waiting = mutex.acquire();
+      ${when === 'after' ? fake : ''}
+      await held.release();
+      const lost = await waiting;
+      const told = [new Promise((resolve) => client.on('lost', resolve)), new Promise((resolve) => lost.signal.addEventListener('abort', resolve))];
+      client.ref();
+      await client.breakLock(lost.node);
+      await Promise.all(told);
+      await client.close();
+      console.log('closed');`,
+      { args: [freshPath()] },
+    );
+    assert.deepEqual([code, stdout], [0, 'closed\n']);
+  });
+}
+
+scenario('a client that drains keeps the process alive until it is closed', async () => {
+  const { code, stdout } = await run(
+    `${PRELUDE}
+    const lease = await mutex.acquire();
+    client.close({ drain: 300 }).then(() => console.log(lease.lossReason));`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout], [0, 'client closed\n']);
+});
+
+scenario('a candidate that pauses keeps the process alive, and fake timers do not stop it', async () => {
+  const { code, stdout } = await run(
+    `${PRELUDE}
+    import { mock } from 'node:test';
+    import { Election } from 'zklock';
+    mock.timers.enable();
+    let rounds = 0;
+    const end = new Election(client, path).run(async () => {
+      rounds += 1;
+      if (rounds === 3) await client.close();
+    });
+    end.then(() => console.log('led', rounds));`,
+    { args: [freshPath()] },
+  );
+  assert.deepEqual([code, stdout], [0, 'led 3\n']);
+});

@@ -1,6 +1,7 @@
 // Versions in a transaction guard a write, so nothing may turn into a version by itself.
 
 import assert from 'node:assert/strict';
+import { runInNewContext } from 'node:vm';
 
 import { Mutex } from 'zklock';
 
@@ -35,8 +36,19 @@ scenario('versions that are out of range are refused, by check, setData and dele
   assert.ok(!(await exists(path)));
 });
 
+scenario('bytes may be of another realm, as those of test runners are', async (t) => {
+  const client = await connected(t);
+  const lease = await new Mutex(client, freshPath()).acquire();
+  const [path, foreign] = [freshPath(), runInNewContext('new Uint8Array([1, 2, 3])')];
+  assert.ok(!(foreign instanceof Uint8Array));
+  await lease.transaction().create(path, foreign).commit();
+  assert.deepEqual([...(await client.get(path)).data], [1, 2, 3]);
+  assert.throws(() => lease.transaction().create(path, [1, 2, 3]), TypeError);
+});
+
 scenario('a failed transaction names the operation in words', async (t) => {
   const lease = await new Mutex(await connected(t), freshPath()).acquire();
-  const failed = lease.transaction().setData('/no/such/node', 'x').commit();
-  await assert.rejects(failed, { code: 'TRANSACTION_FAILED', message: /because of set the data of "\/no\/such\/node"/ });
+  const failed = lease.transaction().create(freshPath()).setData('/no/such/node', 'x').commit();
+  const message = /because of set the data of "\/no\/such\/node"/;
+  await assert.rejects(failed, { code: 'TRANSACTION_FAILED', message, index: 1, path: '/no/such/node' });
 });

@@ -4,7 +4,7 @@
  * Nothing of it runs where it is not used. In the examples, `client` is a connected client, and `mutex` a free mutex of
  * it at `/locks/report`.
  *
- * @module opentelemetry
+ * @module zklock/opentelemetry
  */
 
 import { type Attributes, type BatchObservableCallback, type Meter, type MeterProvider, metrics, type TracerProvider } from '@opentelemetry/api';

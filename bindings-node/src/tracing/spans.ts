@@ -6,6 +6,7 @@ import { LockTimeoutError, ZkLockError } from '../errors';
 import { type Lease, leaseInternals, type TracedHold, traceLease } from '../lease';
 import type { Leases } from '../leases';
 import type { TraceHook } from '../trace-hook';
+import type { LossReason } from '../types';
 
 export const NAME = 'zklock';
 
@@ -54,7 +55,7 @@ class HoldSpan implements TracedHold {
     if (!this.#over) failed(this.#span, error);
   }
 
-  ended(lossReason: string | undefined): void {
+  ended(lossReason: LossReason | undefined): void {
     if (this.#over) return;
     this.#over = true;
     this.#span.setAttribute('zklock.outcome', lossReason === undefined ? 'released' : 'lost');

@@ -7,6 +7,7 @@ import { Registry, type OpenMetricsContentType } from 'prom-client';
 
 import {
   Client,
+  Election,
   Lock,
   LockLostError,
   LockTimeoutError,
@@ -14,6 +15,7 @@ import {
   Mutex,
   ReadWriteLock,
   Semaphore,
+  TransactionFailedError,
   ZkLockError,
   off,
   on,
@@ -21,6 +23,7 @@ import {
   type AcquireOptions,
   type ClientOptions,
   type ClientState,
+  type CloseOptions,
   type ConnectOptions,
   type Contender,
   type ContenderInfo,
@@ -38,11 +41,13 @@ import {
   type LogListener,
   type LogOptions,
   type LogRecord,
+  type LossReason,
   type LostListener,
   type MutexOptions,
   type ReadyOptions,
   type ReleaseOptions,
   type RequestOptions,
+  type RunOptions,
   type SemaphoreOptions,
   type SharedCount,
   type StateListener,
@@ -67,7 +72,17 @@ const releasing: ReleaseOptions = { wait: true };
   const state: ClientState = client.state;
   const session: bigint = client.sessionId;
   const listener: StateListener = (changed: ClientState) => void changed;
-  const lost: LostListener = ({ path, lossReason }: Lease) => void [path, lossReason];
+  const reasons: Record<LossReason, number> = {
+    'term ended': 0,
+    'session expired': 0,
+    'node deleted': 0,
+    'held too long': 0,
+    'client closed': 0,
+  };
+  const lost: LostListener = ({ path, lossReason }: Lease) => void [path, lossReason && reasons[lossReason]];
+  // @ts-expect-error -- it is none of them
+  const unknown: LossReason = 'lost';
+  void unknown;
   const same: Client = client.unref().ref().on('state', listener).off('state', listener).once('lost', lost);
   const emitter: EventEmitter = client;
   const gone: Promise<[Lease]> = once(emitter, 'lost') as Promise<[Lease]>;
@@ -138,6 +153,14 @@ const releasing: ReleaseOptions = { wait: true };
   const undo: (() => void) & Disposable = client.closeOnSignals(ending);
   undo();
   void [maybe, surely, infos.map(({ name, mode, clientId }) => `${name} ${mode} ${clientId}`)];
+  const leading: RunOptions = { signal: AbortSignal.timeout(1000) };
+  const led: Promise<void> = new Election(client, path).run((leadership) => leadership.fencingToken, leading);
+  const failed: TransactionFailedError = new TransactionFailedError('in vain');
+  const place: [number | undefined, string | undefined] = [failed.index, failed.path];
+  const draining: CloseOptions = { drain: Infinity };
+  await client.close(draining);
+  await led;
+  void place;
   const stats: Stats = client.stats();
   const waits: Histogram = stats.wait;
   const counts: number[] = [stats.acquisitions, waits.sum, ...waits.buckets.map(([bound, count]) => bound * count)];
@@ -223,6 +246,8 @@ export async function refusedByTheCompiler(): Promise<void> {
   await (undefined as unknown as Client).request(path, { ifAvailable: true }, (held) => held.path);
   // @ts-expect-error This signal cannot be handled.
   (undefined as unknown as Client).closeOnSignals(['SIGKILL']);
+  // @ts-expect-error A drain takes a time.
+  await new Client().close({ drain: true });
   // @ts-expect-error There is no such event.
   on('lag', () => undefined);
   // @ts-expect-error There is no such naming.

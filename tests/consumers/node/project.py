@@ -18,7 +18,7 @@ from harness.paths import NODE
 from harness.processes import reap, spawn
 
 HERE = Path(__file__).parent
-EXAMPLES = ("app", "esbuild", "webpack", "rollup", "ncc", "jest", "vitest")
+EXAMPLES = ("app", "esbuild", "webpack", "rollup", "ncc", "jest", "vitest", "runtimes", "sinon")
 
 LINE = 15.0
 """Seconds for a line of a program. Less than its session time-out."""
@@ -54,11 +54,11 @@ class Project:
 
 
 class Program:
-    """`app/main.mjs`, in whatever form it was bundled."""
+    """`app/main.mjs`, in whatever form it was bundled, and on whatever runs it."""
 
-    def __init__(self, bundle: Path, hosts: str, path: str) -> None:
+    def __init__(self, bundle: Path, hosts: str, path: str, runtime: Sequence[str] = (NODE,)) -> None:
         self._process = spawn(
-            [NODE, str(bundle), path],
+            [*runtime, str(bundle), path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from consumers.node.project import Program, Project, lines
 from harness.observer import Observer
+from harness.paths import NODE
 from harness.server import Standalone
 
 
@@ -37,12 +39,14 @@ BUNDLES = [
 ]
 
 
-def check(bundle: Path, server: Standalone, observer: Observer, path: str) -> None:
+def check(
+    bundle: Path, server: Standalone, observer: Observer, path: str, runtime: Sequence[str] = (NODE,)
+) -> None:
     """Two processes exclude each other; one releases at the end of its scope, and then by its exit."""
-    with Program(bundle, server.hosts, path) as first:
+    with Program(bundle, server.hosts, path, runtime) as first:
         assert first.line() == "free"
         assert (first.line() or "").startswith("holding, with token ")
-        with Program(bundle, server.hosts, path) as second:
+        with Program(bundle, server.hosts, path, runtime) as second:
             assert second.line() == "taken: LockTimeoutError LOCK_TIMEOUT"
             observer.wait_queue(path, 2)
             assert second.silent()

@@ -50,6 +50,17 @@ def test_jest_finds_no_open_handle_of_a_closed_client_or_a_stopped_server(
     assert not lines(said, *COMPLAINTS), said
 
 
+def test_fake_timers_of_jest_stop_nothing(project: Project) -> None:
+    said = project.script("jest", "fake")
+    assert "3 passed" in said, said
+    assert not lines(said, *COMPLAINTS), said
+
+
+def test_fake_timers_of_sinon_stop_nothing(project: Project) -> None:
+    said = project.script("sinon", "test").splitlines()
+    assert said[-2:] == ["session expired", "still fake"], said
+
+
 def test_jest_names_the_line_that_opened_a_client_that_was_left_open(
     project: Project, server: Standalone, path: str
 ) -> None:

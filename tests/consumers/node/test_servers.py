@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE, Popen
 
+import pytest
 import zklock
 
 from consumers.node.project import Project, run
@@ -21,6 +27,57 @@ from harness.server import Standalone
 
 PAGE = REPOSITORY / "docs" / "howto" / "node-servers.md"
 
+SLOW = 15.0
+"""Seconds after which a request to the source is answered even if nobody lets it."""
+
+
+class Source(ThreadingHTTPServer):
+    """What the programs read while they hold the lock: it answers when it is let."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.open = threading.Event()
+        self.open.set()
+        self.asked = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Answer(BaseHTTPRequestHandler):
+    """Answers each request with `sold`."""
+
+    server: Source
+
+    def do_GET(self) -> None:
+        """Waits until the source is open."""
+        self.server.asked.set()
+        self.server.open.wait(SLOW)
+        self.send_response(200)
+        self.end_headers()
+        # It may have been cancelled.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.wfile.write(b"sold")
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def source() -> Iterator[Source]:
+    """A source that is open until a test closes it."""
+    with Source() as made:
+        thread = threading.Thread(target=made.serve_forever, daemon=True)
+        thread.start()
+        yield made
+        made.open.set()
+        made.shutdown()
+        thread.join()
+
 
 def written(project: Project, name: str) -> Path:
     """One of the page's programs, where its packages are."""
@@ -31,15 +88,14 @@ def written(project: Project, name: str) -> Path:
     return directory / name
 
 
-def status(port: str) -> int:
+def answer(port: str) -> tuple[int, str]:
     """What it answers to a POST."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/reports/sales", method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            code: int = answer.status
+        with urllib.request.urlopen(request, timeout=20) as found:
+            return found.status, found.read().decode()
     except urllib.error.HTTPError as error:
-        code = error.code
-    return code
+        return error.code, error.read().decode()
 
 
 def line(process: Popen[bytes]) -> str:
@@ -48,24 +104,68 @@ def line(process: Popen[bytes]) -> str:
     return process.stdout.readline().decode().rstrip()
 
 
-def test_express(project: Project, server: Standalone, observer: Observer) -> None:
+def test_express(project: Project, server: Standalone, observer: Observer, source: Source) -> None:
     hosts = f"{server.hosts}/howto-express"
     file = written(project, "express.mjs")
-    process = spawn([NODE, str(file)], env={"ZKLOCK_HOSTS": hosts, "PORT": "0"}, stdout=PIPE)
+    env = {"ZKLOCK_HOSTS": hosts, "PORT": "0", "SOURCE": source.url}
+    process = spawn([NODE, str(file)], env=env, stdout=PIPE)
     try:
         listening = re.match(r"listening on (\d+)", line(process))
         assert listening is not None
-        assert status(listening[1]) == 200
-        with zklock.Client(hosts) as other, zklock.Mutex(other, "/locks/reports/sales"):
-            assert status(listening[1]) == 409
-        process.terminate()
+        port = listening[1]
+        code, text = answer(port)
+        assert (code, bool(re.fullmatch(r"sold, written with token \d+", text))) == (200, True), text
+        with zklock.Client(hosts) as other, ThreadPoolExecutor() as pool:
+            with zklock.Mutex(other, "/locks/reports/sales"):
+                assert answer(port) == (409, "somebody else is writing it")
+            # A loss cancels the work.
+            source.open.clear()
+            source.asked.clear()
+            lost = pool.submit(answer, port)
+            assert source.asked.wait(SLOW)
+            (holder,) = zklock.Mutex(other, "/locks/reports/sales").contenders()
+            other.break_lock(holder.node)
+            assert lost.result(SLOW / 2) == (503, "the lock was lost; nothing was written")
+            # A request that is under way ends before the server does.
+            source.asked.clear()
+            last = pool.submit(answer, port)
+            assert source.asked.wait(SLOW)
+            process.terminate()
+            while not refused(port):
+                assert process.poll() is None
+            source.open.set()
+            code, text = last.result(SLOW)
+            assert (code, text.startswith("sold")) == (200, True), text
         assert process.wait(15) == 0
         observer.wait_queue("/howto-express/locks/reports/sales", 0, timeout=5)
     finally:
         reap(process)
 
 
-def test_a_job_in_nest(project: Project, server: Standalone) -> None:
+def refused(port: str) -> bool:
+    """Whether it takes no connections any more."""
+    try:
+        answer_of = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
+        answer_of.close()
+    except urllib.error.HTTPError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def test_express_tells_of_a_port_that_is_taken(project: Project, server: Standalone, source: Source) -> None:
+    file = written(project, "express.mjs")
+    env = {"ZKLOCK_HOSTS": server.hosts, "PORT": source.url.rpartition(":")[2]}
+    process = spawn([NODE, str(file)], env=env, stdout=PIPE, stderr=PIPE)
+    try:
+        _, said = process.communicate(timeout=15)
+        assert b"EADDRINUSE" in said
+    finally:
+        reap(process)
+
+
+def test_a_job_in_nest(project: Project, server: Standalone, observer: Observer, source: Source) -> None:
     hosts = f"{server.hosts}/howto-nest"
     file = written(project, "nightly.ts")
     (file.parent / "tsconfig.json").write_text(
@@ -76,14 +176,24 @@ def test_a_job_in_nest(project: Project, server: Standalone) -> None:
     if not esbuild.exists():
         esbuild = Path(__file__).parent / "node_modules" / ".bin" / "esbuild"
     run(esbuild, file, "--format=esm", f"--outfile={compiled}", cwd=file.parent)
-    process = spawn([NODE, str(compiled)], env={**os.environ, "ZKLOCK_HOSTS": hosts}, stdout=PIPE)
+    env = {**os.environ, "ZKLOCK_HOSTS": hosts, "SOURCE": source.url}
+    process = spawn([NODE, str(compiled)], env=env, stdout=PIPE)
     try:
-        assert re.match(r"written, with token \d+", line(process))
+        assert re.match(r"sold, written with token \d+", line(process))
         with zklock.Client(hosts) as other, zklock.Mutex(other, "/locks/nightly-report"):
-            while (told := line(process)).startswith("written"):
+            while (told := line(process)).startswith("sold"):
                 pass
             assert told == "another instance is at it"
+        # A job that is under way ends before the client is closed.
+        source.open.clear()
+        source.asked.clear()
+        assert source.asked.wait(SLOW)
         process.terminate()
+        while (told := line(process)) != "waiting for the job":
+            assert told
+        source.open.set()
+        assert re.match(r"sold, written with token \d+", line(process))
         process.wait(15)
+        observer.wait_queue("/howto-nest/locks/nightly-report", 0, timeout=5)
     finally:
         reap(process)

@@ -1,0 +1,5 @@
+module.exports = {
+  testMatch: ['**/fake.test.js'],
+  testTimeout: 60000,
+  fakeTimers: { enableGlobally: true },
+};
