@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON := .venv/bin/python
 # What is built, in what order, and when it is out of date: tools/parts.py and tools/build.py.
-PARTS := venv npm worker previous embedded command stage python node packages jars java go bundlers
+PARTS := venv npm worker previous embedded command stage python node packages jars java go bundlers chromium
 
 .PHONY: help
 help: ## Show what can be made
@@ -30,12 +30,12 @@ test: build ## Set everything up, run tests that cover every promise, and tell w
 	@$(TEST)
 
 .PHONY: test-all
-test-all: build bundlers lint ## Lint, then every test (tests/second-tier.toml says what `make test` leaves to it)
+test-all: build bundlers chromium lint ## Lint, then every test (tests/second-tier.toml says what `make test` leaves to it)
 	@$(TEST) --all
 
 .PHONY: consumers
-consumers: build ## Programs as users have them: servers, task queues, test runners, bundlers (tests/consumers)
-	@python3 tools/build.py bundlers
+consumers: build ## Programs as users have them: servers, task queues, test runners, bundlers, the site (tests/consumers)
+	@python3 tools/build.py bundlers chromium
 	@$(PYTHON) tools/test.py consumers
 
 .PHONY: worlds

@@ -178,6 +178,38 @@ def bundlers() -> None:
     run("npm", "ci", "--no-audit", "--no-fund", cwd=ROOT / "tests" / "consumers" / "node")
 
 
+FONTS = """<fontconfig>
+  <dir>{tree}/usr/share/fonts</dir>
+  <cachedir>{tree}/cache</cachedir>
+  <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+  <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
+</fontconfig>
+"""
+
+
+def chromium() -> None:
+    """Debian's headless browser, the libraries that this machine lacks, and fonts."""
+    tree = STAMPS / "chromium"
+    arrived, lists = tree / "packages", tree / "lists"
+    shutil.rmtree(tree, ignore_errors=True)
+    for directory in (arrived, lists):
+        (directory / "partial").mkdir(parents=True)
+    # Lists of its own are current, and the archive has no older version. The lock and the user are root's.
+    options = (
+        *(f"Dir::State::Lists={lists}", f"Dir::Cache::Archives={arrived}"),
+        *("Debug::NoLocking=1", "APT::Sandbox::User="),
+    )
+    apt = ("apt-get", "-qq", *(f"-o{option}" for option in options))
+    run(*apt, "update")
+    download = ("--yes", "--download-only", "--reinstall", "--no-install-recommends")
+    run(*apt, "install", *download, "chromium-headless-shell", "fonts-dejavu-core")
+    for package in sorted(arrived.glob("*.deb")):
+        run("dpkg-deb", "-x", package, tree)
+    for directory in (arrived, lists):
+        shutil.rmtree(directory)
+    (tree / "fonts.conf").write_text(FONTS.format(tree=tree))
+
+
 BUILDERS: dict[str, Callable[[], None]] = {
     builder.__name__: builder
     for builder in (
@@ -195,6 +227,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         java,
         go,
         bundlers,
+        chromium,
     )
 }
 

@@ -14,6 +14,8 @@ NODE = ROOT / "bindings-node"
 RUST = "rustdoc"
 """Where the site has the reference of Rust."""
 
+MODULES = ("zklock", "zklock/testing", "zklock/prometheus", "zklock/opentelemetry")
+"""What programs on Node import."""
 
 QUICKLY = "ZKLOCK_SITE_QUICKLY"
 """With this in the environment the references are empty, because something else is looked at."""
@@ -34,7 +36,7 @@ def _run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
 def node_reference() -> dict[str, str]:
     """The pages of Node, by their names below the reference, from the types and their comments."""
     if QUICKLY in os.environ:
-        return {"index.md": "# Node\n"}
+        return {"index.md": "# Node\n"} | {f"{module}/index.md": f"# {module}\n" for module in MODULES}
     with tempfile.TemporaryDirectory() as made:
         _run(NODE / "node_modules" / ".bin" / "typedoc", "--out", made, cwd=NODE)
         there = Path(made)

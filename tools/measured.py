@@ -38,7 +38,7 @@ FIGURES = {
     "pip start ms": "start of the command, as pip installs it",
     "npm start ms": "the same, as npm does",
     "cargo start ms": "the same, as cargo does",
-    "first minute s": "both installed in empty directories, and the README's first programs run",
+    "first minute s": "*first minute*: both installed, and the README's first programs run",
 }
 """Each with its unit, and how the page calls it."""
 

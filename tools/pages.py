@@ -2,26 +2,37 @@
 
 Links to files outside `docs` lead to the hosting site, unless the file is itself a page here. What rustdoc
 hides in an example is hidden here, too. The reference of Python comes from the stubs, by mkdocstrings; that
-of Node by TypeDoc, as pages; that of Rust by rustdoc, beside them.
+of Node by TypeDoc, as pages; that of Rust by rustdoc, beside them. Numbers of scenarios lead to the contract.
+The search ranks pages for users first, and `llms.txt` lists the pages of the menu.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from html import unescape
 from pathlib import Path
 from textwrap import indent
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure import StructureItem
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
 from generated import RUST, node_reference, rust_reference
-from links import HOST, ROOT, links
+from links import HOST, ROOT, blanked, links
 
 DOCS = "docs/"
 DECISIONS = "decisions/index.md"
-REFERENCES = {"reference-python.md": "zklock", "reference-python-aio.md": "zklock.aio"}
+REFERENCES = {
+    "reference-python.md": "zklock",
+    "reference-python-aio.md": "zklock.aio",
+    "reference-python-testing.md": "zklock.testing",
+    "reference-python-prometheus.md": "zklock.prometheus",
+    "reference-python-opentelemetry.md": "zklock.opentelemetry",
+    "reference-python-kazoo.md": "zklock.compat.kazoo",
+}
 NODE = "reference-node/"
 RUST_PAGE = "reference-rust.md"
 # Files outside `docs` that are pages.
@@ -37,12 +48,21 @@ BORROWED = {
     "tests/README.md": "tests.md",
     "tests/scenarios.md": "scenarios.md",
 }
+SCENARIOS = "scenarios.md"
+# What a hit on other pages than those for users counts in the search, where theirs count 1.
+WEIGHTS = {
+    **dict.fromkeys(("safety.md", "architecture.md", "protocol.md", "performance.md"), 0.5),
+    **dict.fromkeys(("reference-", "benchmark.md", "upstream.md", "security.md"), 0.05),
+    **dict.fromkeys(("decisions/", SCENARIOS, "changelog.md", "contributing.md", "tests.md"), 0.001),
+}
 _ORIGINS = {page: path for path, page in BORROWED.items()}
 LANGUAGES = {"python": "Python", "js": "Node", "rust": "Rust"}
 _BLOCK = re.compile(r"^```(\w+)\n.*?^```$", re.DOTALL | re.MULTILINE)
 _GROUP = re.compile(
     r"^```python\n(?:(?!^```).)*^```\n(?:\n^```(?:js|rust)\n(?:(?!^```).)*^```\n)+", re.DOTALL | re.MULTILINE
 )
+_NUMBER = re.compile(r"\bS(\d+)\b")
+_ROW = re.compile(r"^\| S(\d+) \|", re.MULTILINE)
 _RUST = re.compile(r"^```rust\S*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -72,10 +92,24 @@ def moved(target: str, origin: str, page: str) -> str:
     return f"{there}#{fragment}" if fragment else there
 
 
+def numbered(text: str, page: str) -> str:
+    """The text with each number of a scenario as a link to its row in the contract, where it is an anchor."""
+    if page == SCENARIOS:
+        return _ROW.sub(r'| <span id="s\1">S\1</span> |', text)
+    there = posixpath.relpath(SCENARIOS, posixpath.dirname(page) or ".")
+    # Neither in code nor in the text of another link.
+    plain = re.sub(r"\[[^\]]*\]\([^)]*\)", lambda link: " " * len(link[0]), blanked(text))
+    for number in reversed(list(_NUMBER.finditer(plain))):
+        link = f"[{number[0]}]({there}#s{number[1]})"
+        text = text[: number.start()] + link + text[number.end() :]
+    return text
+
+
 def rewritten(text: str, origin: str, page: str) -> str:
     """The text of a file, as the site shows it."""
     for link in reversed(list(links(text))):
         text = text[: link.start] + moved(link.target, origin, page) + text[link.end :]
+    text = numbered(text, page)
 
     def visible(code: re.Match[str]) -> str:
         lines = [line for line in code[1].splitlines(keepends=True) if not re.match(r"#( |$)", line)]
@@ -134,11 +168,47 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Leads links to where the site has their targets."""
+    """Leads links to where the site has their targets, and tells the search how much the page counts."""
     here = page.file.src_uri
-    if here in (DECISIONS, RUST_PAGE) or here in REFERENCES or here.startswith(NODE):
+    weight = next((weight for start, weight in WEIGHTS.items() if here.startswith(start)), 1)
+    page.meta.setdefault("search", {})["boost"] = weight
+    if here.startswith(NODE):
+        return re.sub(r"^```ts$", "``` { .ts .wraps }", markdown, flags=re.MULTILINE)
+    if here in (DECISIONS, RUST_PAGE) or here in REFERENCES:
         return markdown
     return rewritten(markdown, _ORIGINS.get(here, DOCS + here), here)
+
+
+def first_sentence(html: str) -> str:
+    """The first sentence of a page, as plain text."""
+    for paragraph in re.findall(r"<p\b[^>]*>(.*?)</p>", html, re.DOTALL):
+        if words := " ".join(unescape(re.sub(r"<[^>]+>", "", paragraph)).split()):
+            return re.split(r"(?<=[.!?])\s", words, maxsplit=1)[0].removesuffix(":")
+    return ""
+
+
+def pages_of(item: StructureItem) -> list[Page]:
+    """The pages of a part of the menu."""
+    if isinstance(item, Section):
+        return [page for child in item.children for page in pages_of(child)]
+    return [item] if isinstance(item, Page) else []
+
+
+def llms(config: MkDocsConfig, nav: Navigation) -> str:
+    """The pages of the menu, with their first sentences, in the form of llmstxt.org."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for section in nav.items:
+        lines += ["", f"## {section.title}", ""]
+        for page in pages_of(section):
+            about = first_sentence(page.content or "")
+            lines.append(f"- [{page.title}]({page.url or './'})" + (f": {about}" if about else ""))
+    return "\n".join(lines) + "\n"
+
+
+def on_page_context(_context: object, page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+    """Writes the list of the menu's pages, all of which have been rendered before the first is written."""
+    if page.file.src_uri == "index.md":
+        Path(config.site_dir, "llms.txt").write_text(llms(config, nav))
 
 
 def on_post_build(config: MkDocsConfig) -> None:

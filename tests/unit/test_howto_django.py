@@ -77,7 +77,7 @@ def test_the_command_runs_on_one_host(project: Path, server: Standalone) -> None
 def test_two_terminals(project: Path, server: Standalone, observer: Observer) -> None:
     """What the page proposes to try."""
     page = (REPOSITORY / "docs" / "howto" / "django.md").read_text()
-    (code,) = re.findall(r'^python manage\.py shell -c "(.*)"$', page, re.MULTILINE)
+    (code,) = re.findall(r'^python manage\.py shell -c "(.*?)"$', page, re.MULTILINE | re.DOTALL)
     hosts = f"{server.hosts}/howto-django-two"
     environment = {**os.environ, "ZKLOCK_HOSTS": hosts}
     first = spawn(

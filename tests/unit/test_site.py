@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
-import zklock
+import zklock.aio
+import zklock.testing
+from zklock import opentelemetry, prometheus
+from zklock.compat import kazoo
 
 import diagrams
 import generated
 import links
 import pages
 from harness.paths import REPOSITORY
-
-MKDOCS = Path(sys.executable).with_name("mkdocs")
+from harness.site import build
 
 
 def wrong(root: Path, text: str, name: str = "docs/page.md") -> list[str]:
@@ -85,41 +85,112 @@ def test_programs_in_two_languages_are_tabs() -> None:
     )
 
 
-# Without `--quiet`, which keeps warnings from `--strict` as well.
-def build(root: Path, target: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [MKDOCS, "build", "--strict", "--config-file", root / "mkdocs.yml", "--site-dir", target],
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+def test_numbers_of_scenarios_lead_to_the_contract() -> None:
+    text = "As S23 says (S1, [S2](x.md)), `S3`.\n\n```\nS4\n```\n"
+    assert pages.rewritten(text, "docs/howto/x.md", "howto/x.md") == (
+        "As [S23](../scenarios.md#s23) says ([S1](../scenarios.md#s1), [S2](x.md)), `S3`.\n\n```\nS4\n```\n"
+    )
+    row = "| S23 | Curator holds | As S1 | |\n"
+    assert pages.rewritten(row, "tests/scenarios.md", "scenarios.md") == (
+        '| <span id="s23">S23</span> | Curator holds | As S1 | |\n'
     )
 
 
-def test_the_site_builds_and_asks_nobody_else(tmp_path: Path) -> None:
-    done = build(REPOSITORY, tmp_path)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, with its references."""
+    made = tmp_path_factory.mktemp("site")
+    done = build(REPOSITORY, made)
     assert done.returncode == 0, done.stderr
-    shown = {page.relative_to(tmp_path): page.read_text() for page in tmp_path.rglob("*.html")}
+    return made
+
+
+def html(site: Path, page: str) -> str:
+    """A page as it is served."""
+    return (site / page / "index.html").read_text()
+
+
+def words(text: str) -> str:
+    """The words of a page, each separated by one space."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
+
+
+def test_the_site_asks_nobody_else(site: Path) -> None:
+    shown = {page.relative_to(site): page.read_text() for page in site.rglob("*.html")}
     assert len(shown) > 50
     for name, text in shown.items():
         assert not re.search(r"<(script|link|img|iframe)\b[^>]*\b(src|href)=[\"']?(https?:)?//", text), name
-    # From the stubs, with its examples.
-    words = re.sub(r"<[^>]+>", "", shown[Path("reference-python/index.html")])
-    assert "&gt;&gt;&gt; with lock" in words
-    reference = shown[Path("reference-python/index.html")]
-    public = [one for one in zklock.__all__ if not one.startswith("_")]
-    assert [one for one in public if f'id="zklock.{one}"' not in reference] == []
-    # From the types of Node, with their comments; and from rustdoc.
-    mutex = re.sub(r"<[^>]+>", "", shown[Path("reference-node/index/classes/Mutex/index.html")])
-    assert "LockTimeoutError if it is not acquired in time" in mutex
-    assert "fn hold" in re.sub(r"<[^>]+>", "", shown[Path(generated.RUST, "zklock/struct.Mutex.html")])
-    links_to_rust = re.findall(
-        rf'href="\.\./({generated.RUST}/[^"]+)"', shown[Path("reference-rust/index.html")]
+    assert "fencing" in (site / "search" / "search_index.json").read_text()
+
+
+MODULES = {
+    "reference-python": zklock,
+    "reference-python-aio": zklock.aio,
+    "reference-python-testing": zklock.testing,
+    "reference-python-prometheus": prometheus,
+    "reference-python-opentelemetry": opentelemetry,
+    "reference-python-kazoo": kazoo,
+}
+
+
+@pytest.mark.parametrize("page", MODULES)
+def test_the_reference_of_python_has_every_name(site: Path, page: str) -> None:
+    module = MODULES[page]
+    text = html(site, page)
+    public = [one for one in module.__all__ if not one.startswith("_")]
+    assert [one for one in public if f'id="{module.__name__}.{one}"' not in text] == []
+    assert ">>> " in words(text)
+
+
+def test_the_reference_of_python_has_signatures_bases_and_members(site: Path) -> None:
+    text = html(site, "reference-python")
+    assert re.findall(r'<h2 id="zklock\.(\w+)"', text)[:2] == ["Client", "Mutex"]
+    (mutex,) = re.findall(r'<h2 id="zklock\.Mutex".*?(?=<h2 )', text, re.DOTALL)
+    assert "Mutex( client: Client | str | None, path: str, *, reentrant: bool = True," in words(mutex)
+    assert "Bases: Lock" in words(mutex)
+    assert "acquire( blocking: bool = True, timeout: float | None = -1," in words(mutex)
+    assert 'id="zklock.Mutex.contenders"' in mutex
+    assert "Client( hosts: str | None = None," in words(html(site, "reference-python-aio"))
+    assert "traced( lock: Lock, timeout: float | None = -1," in words(
+        html(site, "reference-python-opentelemetry")
     )
-    assert [Path(one) for one in links_to_rust if Path(one) not in shown] == []
-    assert len(links_to_rust) == 2
-    assert "fencing" in (tmp_path / "search" / "search_index.json").read_text()
+
+
+def test_the_reference_of_node_is_in_the_menu_and_has_titles(site: Path) -> None:
+    page = html(site, "reference-node/zklock/classes/Mutex")
+    assert "LockTimeoutError if it is not acquired in time" in words(page)
+    assert "<title>Node: Mutex - zklock</title>" in page
+    for module in generated.MODULES:
+        assert f"<title>{module} - zklock</title>" in html(site, f"reference-node/{module}")
+    (menu,) = re.findall(
+        r'<nav class="md-nav md-nav--primary.*?</nav>\s*</div>', html(site, "rust"), re.DOTALL
+    )
+    for module in ("", *(f"{module}/" for module in generated.MODULES)):
+        assert f'href="../reference-node/{module}"' in menu
+
+
+def test_the_reference_of_rust_is_beside_the_pages(site: Path) -> None:
+    assert "fn hold" in words((site / generated.RUST / "zklock" / "struct.Mutex.html").read_text())
+    found = re.findall(rf'href="\.\./({generated.RUST}/[^"]+)"', html(site, "reference-rust"))
+    assert len(found) == 2
+    assert [one for one in found if not (site / one).exists()] == []
+
+
+def test_programs_find_every_page_of_the_menu(site: Path) -> None:
+    """In llms.txt, with its title and its first sentence."""
+    listed = re.findall(r"^- \[(.+)\]\((\S+)\)(?:: (.+))?$", (site / "llms.txt").read_text(), re.MULTILINE)
+    sources = re.findall(
+        r"^ +- (?:[^#\n]+: )?(\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+    assert len(sources) > 40
+    assert [url for _, url, _ in listed] == [
+        "./" if source == "index.md" else f"{re.sub(r'(index)?[.]md$', '', source).rstrip('/')}/"
+        for source in sources
+    ]
+    assert [url for _, url, _ in listed if not (site / url / "index.html").exists()] == []
+    about = {url: (title, sentence) for title, url, sentence in listed}
+    assert about["howto/upgrade/"][0] == "Upgrade, mixed versions"
+    assert about["choosing/"][1] == "How to choose between the kinds of locks, and how to choose their paths."
 
 
 @pytest.mark.parametrize("broken", ["[x](gone.md)", "[x](safety.md#gone)"])

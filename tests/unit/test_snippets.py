@@ -43,6 +43,7 @@ RUN_BY = {
     ("docs/from-redis.md", "python"): PROGRAMS,
     ("docs/interop.md", "python"): HERE,
     ("docs/node.md", "js"): NODE_README,
+    ("docs/node.md", "ts"): "bindings-node/test/await-using.test.mjs",
     ("docs/observability.md", "js"): README,
     ("docs/observability.md", "python"): README,
     ("docs/python.md", "python"): PYTHON_README,

@@ -1,0 +1,95 @@
+"""The site in a browser: no code is cut off, pages fit a phone, and the search finds pages for users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import generated
+from harness.browser import look
+from harness.paths import REPOSITORY
+from harness.site import build
+
+# The references are built too, and hundreds of pages are shown one after the other.
+pytestmark = pytest.mark.timeout(600)
+
+TOO_WIDE = """
+const wide = [];
+const { pages, width, blocks } = given;
+for (const page of pages) {
+  const shown = await show(page, width);
+  if (shown.documentElement.scrollWidth > width) wide.push(`${page} is wider than ${width} px`);
+  for (const one of blocks ? shown.querySelectorAll(blocks) : [])
+    if (one.scrollWidth > one.clientWidth)
+      wide.push(`${page} by ${one.scrollWidth - one.clientWidth} px: ${one.textContent.trim().slice(0, 60)}`);
+}
+return wide;
+"""
+
+# The pages that the search lists, in its order, for each query. It says how many when it has searched.
+FOUND = """
+const found = {};
+for (const query of given) {
+  const shown = await show(`/index.html?q=${encodeURIComponent(query)}`, 1400);
+  const told = () => shown.querySelector('.md-search-result__meta')?.textContent ?? '';
+  while (!/matching document/.test(told())) await new Promise((resolve) => setTimeout(resolve, 10));
+  const links = [...shown.querySelectorAll('a.md-search-result__link')];
+  found[query] = links.map((link) => new URL(link.href).pathname);
+}
+return found;
+"""
+FIRST = {
+    "apscheduler": "/frameworks/",
+    "celery": "/frameworks/",
+    "cron": "/howto/cron/",
+    "dask": "/frameworks/",
+    "deadlock": "/choosing/",
+    "fencing token": "/howto/database/",
+    "LockLost": "/errors/",
+    "LockTimeout": "/errors/",
+    "metrics": "/observability/",
+    "Mutex": "/choosing/",
+    "time-out": "/howto/operations/",
+    "timeout": "/howto/operations/",
+    "tls": "/howto/security/",
+    "upgrade": "/howto/upgrade/",
+}
+"""What a user who asks this has to find first."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, with its references."""
+    made = tmp_path_factory.mktemp("site")
+    done = build(REPOSITORY, made)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture(scope="module")
+def addresses(site: Path) -> list[str]:
+    """All pages but those of rustdoc, which has a look of its own."""
+    pages = [page.relative_to(site) for page in site.rglob("index.html")]
+    found = sorted(f"/{page}" for page in pages if page.parts[0] != generated.RUST)
+    assert len(found) > 100
+    return found
+
+
+def test_no_code_is_wider_than_its_column(site: Path, addresses: list[str]) -> None:
+    """Readers overlook the end of a line that has to be scrolled sideways, such as a comment."""
+    assert look(site, TOO_WIDE, {"pages": addresses, "width": 1400, "blocks": "pre, pre > code"}) == []
+
+
+def test_no_page_is_wider_than_a_phone(site: Path, addresses: list[str]) -> None:
+    """Code and tables scroll by themselves there; a page must not."""
+    assert look(site, TOO_WIDE, {"pages": addresses, "width": 390}) == []
+
+
+def test_the_search_finds_pages_for_users_first(site: Path) -> None:
+    found = look(site, FOUND, list(FIRST))
+    assert {query: pages[:1] for query, pages in found.items()} == {
+        query: [page] for query, page in FIRST.items()
+    }
+    # Decisions are found, behind the pages that apply them.
+    assert "/decisions/0076-metrics-are-read-and-spans-are-asked-for/" in found["metrics"]

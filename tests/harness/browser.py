@@ -1,0 +1,109 @@
+"""Chromium without a window, on a page that this process serves: a script tells what it sees there."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+from collections.abc import Sequence
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from subprocess import STDOUT
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness.built import require
+from harness.processes import reap, spawn
+from parts import PARTS
+
+SCRIPT = "/script-of-the-test"
+# Shows one page after the other, as wide as it is asked to.
+PAGE = """<!doctype html><body><script type="module">
+const frame = document.body.appendChild(document.createElement('iframe'));
+async function show(path, width) {
+  frame.style.cssText = `border: 0; height: 900px; width: ${width}px`;
+  await new Promise((resolve) => { frame.onload = resolve; frame.src = path; });
+  return frame.contentDocument;
+}
+async function seen(given) {
+%s
+}
+const report = await seen(%s).catch((error) => ({ error: String(error) }));
+await fetch('/', { method: 'POST', body: JSON.stringify(report) });
+</script>"""
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def __init__(self, *rest: Any, script: str, reports: queue.Queue[Any], **more: Any) -> None:
+        self.script, self.reports = script, reports
+        super().__init__(*rest, **more)
+
+    def do_GET(self) -> None:
+        if self.path != SCRIPT:
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(self.script.encode())
+
+    def do_POST(self) -> None:
+        self.reports.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: a log of a thousand requests hides what failed."""
+
+
+def _command() -> tuple[Sequence[str], dict[str, str]]:
+    """How it is started: the one that is named in the environment, or Debian's, which is not installed."""
+    part = PARTS["chromium"]
+    (program,) = part.products
+    assert part.override is not None
+    if part.override in os.environ:
+        return [os.environ[part.override]], {}
+    require(part.name)
+    tree = program.parents[3]
+    libraries = sorted({str(library.parent) for library in tree.rglob("*.so*")})
+    return [str(program)], {
+        "LD_LIBRARY_PATH": ":".join(libraries),
+        "FONTCONFIG_FILE": str(tree / "fonts.conf"),
+    }
+
+
+def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
+    """Returns the result of the script, which knows what it is `given`, and `await show(path, width)`.
+
+    `show` shows a page of the site and returns its document. `limit` is in seconds.
+    """
+    command, env = _command()
+    reports: queue.Queue[Any] = queue.Queue()
+    script = PAGE % (script, json.dumps(given))
+    handler = partial(_Handler, script=script, reports=reports, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, TemporaryDirectory() as scratch:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        said = Path(scratch, "said")
+        options = (
+            # Root has no sandbox, and it stays only while somebody may debug it.
+            *("--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--window-size=1600,1000"),
+            f"--user-data-dir={scratch}/profile",
+        )
+        with said.open("wb") as log:
+            process = spawn(
+                [*command, *options, f"http://127.0.0.1:{server.server_port}{SCRIPT}"],
+                env={**env, "HOME": scratch},
+                stdout=log,
+                stderr=STDOUT,
+            )
+        try:
+            report = reports.get(timeout=limit)
+        except queue.Empty:
+            raise AssertionError(f"{command[0]} reported nothing in {limit} s:\n{said.read_text()}") from None
+        finally:
+            reap(process)
+            server.shutdown()
+    assert not isinstance(report, dict) or "error" not in report, report
+    return report

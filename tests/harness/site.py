@@ -1,0 +1,23 @@
+"""The site of the documentation, built as `make site` builds it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MKDOCS = Path(sys.executable).with_name("mkdocs")
+
+
+# Without `--quiet`, which keeps warnings from `--strict` as well.
+def build(root: Path, target: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Builds the site of the repository at `root`."""
+    return subprocess.run(
+        [MKDOCS, "build", "--strict", "--config-file", root / "mkdocs.yml", "--site-dir", target],
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
