@@ -123,6 +123,9 @@ def test_s483_operators_on_the_wire(
         with talk.step("B asks A to give up"):
             second.call("revoke", client="c", node=node)
             first.wait_line("revoked", lease="1")
+            # It says again who it is, and watches on.
+            eventually(lambda: b"revoked" in observer.client.get(node)[0], "A has restored its data")
+            eventually(lambda: node in watched_by(server, first.sessions["c"], path), "A watches its node")
         with talk.step("B lists the contenders"):
             second.call("contenders", lock="m")
         with talk.step("B breaks the lock"):
