@@ -49,7 +49,7 @@ BORROWED = {
     "tests/scenarios.md": "scenarios.md",
 }
 SCENARIOS = "scenarios.md"
-# What a hit on other pages than those for users counts in the search, where theirs count 1.
+# The weight of other pages than those for users in the search, where theirs have 1.
 WEIGHTS = {
     **dict.fromkeys(("safety.md", "architecture.md", "protocol.md", "performance.md"), 0.5),
     **dict.fromkeys(("reference-", "benchmark.md", "upstream.md", "security.md"), 0.05),

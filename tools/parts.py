@@ -259,7 +259,7 @@ PARTS = {
             (ROOT / "tests" / "consumers" / "node" / "node_modules" / ".bin" / "esbuild",),
             apart=True,
         ),
-        # Whatever version Debian has now: it keeps no older one.
+        # The version that Debian has now: it keeps no older one.
         Part(
             "chromium",
             (),

@@ -2,7 +2,7 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** What a block holds. */
+/** The lease of a block. */
 interface Held {
   readonly path: string;
   readonly state: string;

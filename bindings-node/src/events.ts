@@ -195,7 +195,7 @@ function isWrapped(event: string | symbol, listener: unknown): boolean {
   return (event === 'state' || event === 'lost') && typeof listener === 'function';
 }
 
-/** What calls a listener in its async context. It is removed by the listener, as a wrapper of `once` is. */
+/** The function that calls a listener in its async context. It is removed by the listener, as a wrapper of `once` is. */
 function wrapped(listener: Listener, call: Listener): AnyListener {
   // Outside of scopes: it is called for all leases of the client, and must keep none.
   const bound = outsideScopes(() => outsideBlocks(() => inContext(call)));

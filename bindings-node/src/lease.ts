@@ -170,7 +170,7 @@ export class Lease {
     anchorOf = (lease) => lease.#again?.outer ?? lease.#native;
     keep = (lease) => lease.#keep();
     begin = (lease) => {
-      // Who holds one of the others is no owner that could acquire it again.
+      // An owner that holds one of the others could not acquire it again.
       if (['mutex', 'read', 'write'].includes(lease.mode)) enterBlock(lease, lease.#client);
     };
     const { [Symbol.asyncDispose]: dispose } = this.prototype;
@@ -324,7 +324,7 @@ export class Lease {
     return controller.signal;
   }
 
-  /** What to do on a loss. */
+  /** The listener of a loss. */
   static #abortOf(controller: AbortController): (lease: Lease) => void {
     return (lease) => {
       pinned.delete(lease);

@@ -7,7 +7,7 @@ import { clearTimeout, setTimeout } from './timers';
 /** How long such a wait lasts before it is named, in ms. What the block started, and does not wait for, may wait rightly. */
 const AFTER = 1000;
 
-/** What is acquired: a lock that its owner may acquire again. */
+/** A lock that its owner may acquire again. */
 interface Wanted {
   readonly client: object;
   readonly path: string;

@@ -136,7 +136,7 @@ function* causesOf(error: unknown): Generator<{ name?: unknown; cause?: unknown 
   }
 }
 
-/** What a body threw: a loss; an abort that a loss caused, as functions do that take `lease.signal`; or anything else. */
+/** The error of a body: a loss; an abort that a loss caused, as functions do that take `lease.signal`; or anything else. */
 function kindOf(error: unknown): 'loss' | 'cancelled' | 'error' {
   if (error instanceof LockLostError) return 'loss';
   const [first, ...causes] = causesOf(error);

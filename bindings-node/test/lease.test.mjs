@@ -160,7 +160,7 @@ const lose = async (lease) => {
   assert.equal(lease.remaining, 0);
 };
 
-/** What a scope rejects with whose lock is lost before its body ends with `end`. */
+/** The error of a scope whose lock is lost before its body ends with `end`. */
 async function endOfLostScope(context, end) {
   const client = (await connected(context)).ref();
   const scope = new Mutex(client, freshPath()).using(async (lease) => {

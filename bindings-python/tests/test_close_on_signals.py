@@ -20,7 +20,7 @@ lock.acquire()
 """
 
 WAYS = {
-    "asleep": "print('ready'); time.sleep(60)",
+    "asleep": "print('ready'); threading.Event().wait()",
     "busy": "print('ready')\nwhile True: pass",
     "waiting for a lock": """
         print('ready')
@@ -33,7 +33,7 @@ WAYS = {
         threading.Thread(target=wait).start()
         while not client.health().waits: time.sleep(0.01)
         print('ready')
-        time.sleep(60)
+        threading.Event().wait()
         """,
     "in asyncio": """
         async def main():
@@ -52,12 +52,12 @@ WAYS = {
         """,
     "with a callback": """
         lock.lease.on_lost(lambda lease: print('lost'))
-        print('ready'); time.sleep(60)
+        print('ready'); threading.Event().wait()
         """,
     "called in a thread": """
         thread = threading.Thread(target=zklock.close_on_signals)
         thread.start(); thread.join()
-        print('ready'); time.sleep(60)
+        print('ready'); threading.Event().wait()
         """,
 }
 
@@ -88,7 +88,7 @@ def test_sigterm_closes_the_clients_and_ends_the_process(
 
 def test_without_it_the_lock_stays_taken(observer: Observer, hosts: str, path: str) -> None:
     """The tests above would pass without it otherwise."""
-    code = indented("print('ready'); time.sleep(60)").replace("zklock.close_on_signals()", "")
+    code = indented("print('ready'); threading.Event().wait()").replace("zklock.close_on_signals()", "")
     with scripts.start(code, hosts, path) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
@@ -133,7 +133,7 @@ def test_ctrl_c_raises_as_ever(observer: Observer, hosts: str, path: str) -> Non
         try:
             with zklock.Mutex(hosts, path):
                 print("ready")
-                time.sleep(60)
+                threading.Event().wait()
         except KeyboardInterrupt:
             print("interrupted")
         """,
@@ -177,7 +177,7 @@ def test_a_forked_child_ends_by_the_signal_and_may_call_it_for_itself(
                     lock = zklock.Mutex(zklock.Client(hosts, session_timeout=40), path)
                     lock.acquire()
                 os.write(writer, b"x")
-                time.sleep(60)
+                threading.Event().wait()
             os.read(reader, 1)
             os.kill(child, signal.SIGTERM)
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -36,7 +36,7 @@ def test_locks_for_threads_are_refused(client: zklock.Client, path: str) -> None
             with pytest.raises(RuntimeError, match="does not support trio") as caught:
                 wait()
             assert "await trio.to_thread.run_sync(function)" in str(caught.value)
-        # What is held can still be let go of, and nothing that sends nothing is refused.
+        # A lock that is held can still be released, and nothing that sends nothing is refused.
         assert client.state == "connected"
         client.close()
 

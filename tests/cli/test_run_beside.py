@@ -131,7 +131,7 @@ def children(pid: int) -> list[int]:
 
 
 def command_line(pid: int) -> str:
-    """What a process runs."""
+    """The command line of a process."""
     return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ").strip()
 
 

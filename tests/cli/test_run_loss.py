@@ -189,7 +189,7 @@ def test_s557_what_a_loss_does(proxy: Proxy, observer: Observer, path: str, log:
 
 
 def events(err: str) -> list[tuple[str, str]]:
-    """What was reported as JSON: each event with its message."""
+    """The reports in JSON: each event with its message."""
     reports = [json.loads(line) for line in err.splitlines()]
     assert all(set(report) == {"time", "event", "message"} for report in reports)
     return [(report["event"], report["message"]) for report in reports]

@@ -75,7 +75,7 @@ class Command:
         return shown
 
     def errors(self) -> str:
-        """What it has written on the standard error so far."""
+        """Its standard error so far."""
         return os.pread(self.err.fileno(), 1 << 20, 0).decode(errors="replace")
 
     def wait(self, limit: float = LIMIT) -> Outcome:

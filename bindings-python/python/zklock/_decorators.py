@@ -72,7 +72,7 @@ def check_any_body(body: Any) -> None:
 
 
 def awaitable(returned: Any) -> Any:
-    """What a body has returned, which is to be awaited."""
+    """Check that the body has returned something to await, and return it."""
     if not inspect.isawaitable(returned):
         raise TypeError(f"body must return an awaitable, as an async function does, not {returned!r}")
     return returned

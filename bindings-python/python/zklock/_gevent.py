@@ -16,7 +16,7 @@ from greenlet import getcurrent  # type: ignore[import-untyped]
 
 from zklock import _zklock
 
-# Those that are owners, for a dump.
+# The greenlets that are owners, for a dump.
 greenlets: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

@@ -110,7 +110,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Data<'a> {
     }
 }
 
-/// What a client shows to the servers.
+/// The credentials of a client.
 #[derive(Default)]
 pub(crate) struct Auth(pub(crate) Vec<(String, Vec<u8>)>);
 

@@ -1,4 +1,4 @@
-//! Who waits and holds, for a dump: found when it is asked for, so that an acquire does not pay for it.
+//! The callers that wait and hold, for a dump: found when it is asked for, so that an acquire does not pay for it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -13,7 +13,7 @@ use crate::modules::interned;
 /// Like [`CANDIDATES`], locked by attached threads only, which do not detach meanwhile: no fork comes in between.
 static THREADS: Mutex<Vec<(zklock::Owner, u64, Weak<()>)>> = Mutex::new(Vec::new());
 
-/// Who campaigned last through each election object, by its candidate.
+/// The last caller that campaigned through each election object, by its candidate.
 static CANDIDATES: Mutex<Option<HashMap<zklock::Owner, zklock::Owner>>> = Mutex::new(None);
 
 /// A panic cannot leave half a change.
@@ -46,7 +46,7 @@ pub(crate) fn campaigns_no_more(candidate: zklock::Owner) {
     }
 }
 
-/// What to say of each owner that is known. What cannot be found is left out: a dump is for programs in trouble.
+/// A description of each owner that is known. Owners that cannot be found are left out: a dump is for programs in trouble.
 pub(crate) fn all(py: Python<'_>) -> HashMap<zklock::Owner, String> {
     let mut all = HashMap::new();
     threads(py, &mut all).ok();

@@ -132,7 +132,7 @@ async fn read_latency(client: &Client) -> Result<Duration, Failure> {
     Ok(began.elapsed() / READS)
 }
 
-/// What the servers say of themselves, each of them; the session time-out is known if there is a session.
+/// The answers of the servers about themselves; the session time-out is known if there is a session.
 async fn servers(
     client: &Client,
     connection: &Connection,

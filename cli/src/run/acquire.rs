@@ -60,7 +60,7 @@ async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Fa
 /// How long it may take to find out who has a lock.
 const WHO: Duration = Duration::from_secs(2);
 
-/// Who has the lock, if that is known: the first, and how many more.
+/// The holders of the lock, if they are known: the first, and how many more.
 async fn taken_by(client: &Client, path: &str, blockers: Vec<Contender>) -> Option<String> {
     let mut holders: Vec<_> =
         blockers.into_iter().map(|contender| Place { role: Role::Holds, contender }).collect();

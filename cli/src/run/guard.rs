@@ -67,11 +67,11 @@ pub(crate) struct Guard {
     lost: Option<Instant>,
 }
 
-/// What is seen of the lease and of the command.
+/// The lease and the command, as seen at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) state: LeaseState,
-    /// What is left of the lease's term.
+    /// The rest of the lease's term.
     pub(crate) remaining: Duration,
     pub(crate) now: Instant,
     /// How late this look is: by more than a moment, if this process was paused.

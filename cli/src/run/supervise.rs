@@ -41,7 +41,7 @@ pub(crate) struct Supervision {
 /// The end of the command, and the state of its lock then.
 pub(crate) struct Ended {
     pub(crate) end: End,
-    /// What was left of the lock's term.
+    /// The rest of the lock's term.
     pub(crate) left: Duration,
     /// For how long no server had confirmed the session.
     pub(crate) unproven: Duration,

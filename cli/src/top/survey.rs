@@ -203,7 +203,7 @@ impl Survey {
             },
             Answer::Read(listing, content) => match content {
                 Ok(content) => self.complete(path, &listing, content),
-                // Who may not be read holds all the same.
+                // A contender that may not be read holds all the same.
                 Err(error) if error.kind() == ErrorKind::AuthFailed => self.complete(path, &listing, None),
                 Err(error) => return self.failed(path, error),
             },
@@ -245,7 +245,7 @@ impl Survey {
         let now = Instant::now();
         self.questions.retain(|(other, _)| *other != path);
         match error.kind() {
-            // What was known stays; the next look will tell.
+            // The last findings stay; the next look will tell.
             ErrorKind::ConnectionFailed => {
                 if self.board.get(&path).is_some_and(|entry| entry.seen.is_none()) {
                     self.rotation.discover(path);

@@ -64,7 +64,7 @@ pub(crate) trait Report: Send + Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: Owner,
-    /// Who asked for it: the owner itself, or, without re-entry, the flow of control that the owner was made for.
+    /// The caller that asked for it: the owner itself, or, without re-entry, the flow of control that the owner was made for.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
     /// When its caller began to wait; `None` for a claim that does not count as a hold.

@@ -35,7 +35,7 @@ pub struct WaitReport {
     /// The full path of the node that it waits for: the nearest before it that it cannot hold together with. `None` if
     /// none is known; and for a permit, which waits for any of those that hold one.
     pub behind: Option<String>,
-    /// Who asked for it.
+    /// The caller that asked for it.
     pub(crate) caller: Owner,
 }
 
@@ -72,7 +72,7 @@ pub struct HoldReport {
     pub state: LeaseState,
     /// For how long no one else can get the lock, unless it is broken.
     pub remaining: Duration,
-    /// Who asked for it.
+    /// The caller that asked for it.
     pub(crate) caller: Owner,
 }
 

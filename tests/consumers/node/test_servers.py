@@ -32,7 +32,7 @@ SLOW = 15.0
 
 
 class Source(ThreadingHTTPServer):
-    """What the programs read while they hold the lock: it answers when it is let."""
+    """A source that the programs read while they hold the lock: it answers when it is let."""
 
     daemon_threads = True
 

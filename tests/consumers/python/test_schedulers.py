@@ -1,4 +1,4 @@
-"""What docs/frameworks.md shows for APScheduler and Dask, as printed: scheduled.py, dask_job.py."""
+"""The programs of docs/frameworks.md for APScheduler and Dask, as printed: scheduled.py, dask_job.py."""
 
 from __future__ import annotations
 

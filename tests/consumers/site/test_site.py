@@ -55,7 +55,7 @@ FIRST = {
     "tls": "/howto/security/",
     "upgrade": "/howto/upgrade/",
 }
-"""What a user who asks this has to find first."""
+"""The page that a user who asks this has to find first."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-// What a program does with the package, on Node, Bun and Deno. Prints a line for each thing that works.
+// A program that uses the package, on Node, Bun and Deno. Prints a line for each thing that works.
 //
 //   RUNTIME smoke.mjs PATH
 
