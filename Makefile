@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON := .venv/bin/python
 # What is built, in what order, and when it is out of date: tools/parts.py and tools/build.py.
-PARTS := venv npm worker previous embedded command stage python node packages jars java go bundlers chromium
+PARTS := venv npm worker previous embedded command stage python node packages jars java go porcupine bundlers chromium redis
 
 .PHONY: help
 help: ## Show what can be made
@@ -30,26 +30,34 @@ test: build ## Set everything up, run tests that cover every promise, and tell w
 	@$(TEST)
 
 .PHONY: test-all
-test-all: build bundlers chromium lint ## Lint, then every test (tests/second-tier.toml says what `make test` leaves to it)
+test-all: build bundlers chromium redis lint ## Lint, then every test (tests/second-tier.toml says what `make test` leaves to it)
 	@$(TEST) --all
 
 .PHONY: consumers
 consumers: build ## Programs as users have them: servers, task queues, test runners, bundlers, the site (tests/consumers)
-	@python3 tools/build.py bundlers chromium
+	@python3 tools/build.py bundlers chromium redis
 	@$(PYTHON) tools/test.py consumers
 
 .PHONY: worlds
 worlds: venv ## Every order of events in the explorer's larger worlds, optimized, in ten minutes
 	@$(PYTHON) tools/test.py worlds
 
+# A day has 10,000 seeds of its own: no two days try the same ones. FROM: which seeds instead.
+soak: FROM := $(shell echo $$(($$(date +%s) / 86400 * 10000)))
+soak: export ZKLOCK_SEED = $(FROM)
 .PHONY: soak
-soak: build worlds ## The long versions: larger worlds, half an hour of faults, 10,000 simulated worlds
+soak: build worlds ## The long versions, with the seeds of the day: half an hour of faults, 10,000 simulated worlds, hours of fuzzing
+	@echo "seeds $(FROM) to $$(($(FROM) + 9999)); the same again: make soak FROM=$(FROM)"
 	cd tests && ../$(PYTHON) -m pytest clients --soak -m soak -n 4 --dist worksteal
 	cd tests && ../$(PYTHON) -m pytest unit -s --soak -m soak
 	cd tests && ../$(PYTHON) -m pytest scenarios -s --soak -m soak
-	$(SIMULATION) --seeds 10000 --grants 1000000
+	$(SIMULATION) --from $(FROM) --seeds 10000 --grants 1000000 --histories $(HISTORIES)
+	cd tests && ../$(PYTHON) -m harness.porcupine --at-least 10000 ../$(HISTORIES)
+	$(SIMULATION) --from $(FROM) --together --seeds 10000
+	$(SIMULATION) --from $(FROM) --progress --seeds 10000
+	python3 tools/fuzz.py --minutes 60
 	$(PYTHON) tools/mutants.py
-	$(PYTHON) tools/sample_mutants.py
+	$(PYTHON) tools/sample_mutants.py --seed $(FROM)
 
 # QUICK=1: two minutes instead of twenty. BENCH: further arguments, such as `--only free try`.
 .PHONY: bench
@@ -85,10 +93,17 @@ mutants-sample: venv ## Small changes of the engine, drawn by lot: `make mutants
 # SEEDS and FROM: how many, from which on. REPLAY: the arguments that a failing seed prints.
 SEEDS ?= 500
 FROM ?= 0
+HISTORIES := target/simulated.jsonl
 SIMULATION := cargo run --quiet --locked --release --manifest-path tests/simulation/Cargo.toml --
 .PHONY: sim
 sim: ## The whole stack in simulated time: `make sim SEEDS=n FROM=m` (tests/simulation)
 	@$(SIMULATION) $(if $(REPLAY),$(REPLAY),--seeds $(SEEDS) --from $(FROM))
+
+# MINUTES for each target.
+MINUTES ?= 1
+.PHONY: fuzz
+fuzz: ## Frames, names, data and hosts strings, made up by a fuzzer that is guided by coverage: `make fuzz MINUTES=n` (tests/fuzz)
+	@python3 tools/fuzz.py --minutes $(MINUTES)
 
 .PHONY: lint
 lint: venv ## Format, lints, types, generated files: first what needs no build
@@ -136,7 +151,7 @@ python: venv
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed
-	rm -rf .make .venv target dist tests/target tests/simulation/target
+	rm -rf .make .venv target dist tests/target tests/simulation/target tests/threads/target tests/fuzz/target
 	rm -rf bindings-node/node_modules bindings-node/dist bindings-node/native
 	rm -rf benches/target benches/locks/workers/node/node_modules
 	rm -f bindings-python/python/zklock/*.so

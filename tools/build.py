@@ -75,6 +75,7 @@ def worker() -> None:
     """The Rust worker, copied away from cargo's other builds."""
     install(TARGET / "zklock-worker", BUILT / "zklock-worker")
     install(TARGET / "ends", BUILT / "ends")
+    install(TARGET / "slots", BUILT / "slots")
 
 
 # Cargo tells crates of two workspaces apart by their settings, not by where they lie. With this setting it
@@ -167,10 +168,19 @@ def java() -> None:
 
 def go() -> None:
     """The worker on go-zookeeper."""
-    peer = ROOT / "tests" / "peers" / "go"
+    go_program(ROOT / "tests" / "peers" / "go", BUILT / "go-worker")
+
+
+def porcupine() -> None:
+    """The outside judge of histories."""
+    go_program(ROOT / "tests" / "porcupine", BUILT / "porcupine")
+
+
+def go_program(source: Path, product: Path) -> None:
+    """A program in Go."""
     BUILT.mkdir(exist_ok=True)
-    run("go", "vet", "./...", cwd=peer)
-    run("go", "build", "-trimpath", "-buildvcs=false", "-o", BUILT / "go-worker", ".", cwd=peer)
+    run("go", "vet", "./...", cwd=source)
+    run("go", "build", "-trimpath", "-buildvcs=false", "-o", product, ".", cwd=source)
 
 
 def bundlers() -> None:
@@ -187,9 +197,8 @@ FONTS = """<fontconfig>
 """
 
 
-def chromium() -> None:
-    """Debian's headless browser, the libraries that this machine lacks, and fonts."""
-    tree = STAMPS / "chromium"
+def unpack(tree: Path, *names: str) -> None:
+    """Debian's packages with the libraries that this machine lacks, below a directory."""
     arrived, lists = tree / "packages", tree / "lists"
     shutil.rmtree(tree, ignore_errors=True)
     for directory in (arrived, lists):
@@ -201,13 +210,23 @@ def chromium() -> None:
     )
     apt = ("apt-get", "-qq", *(f"-o{option}" for option in options))
     run(*apt, "update")
-    download = ("--yes", "--download-only", "--reinstall", "--no-install-recommends")
-    run(*apt, "install", *download, "chromium-headless-shell", "fonts-dejavu-core")
+    run(*apt, "install", "--yes", "--download-only", "--reinstall", "--no-install-recommends", *names)
     for package in sorted(arrived.glob("*.deb")):
         run("dpkg-deb", "-x", package, tree)
     for directory in (arrived, lists):
         shutil.rmtree(directory)
+
+
+def chromium() -> None:
+    """Debian's headless browser, and fonts."""
+    tree = STAMPS / "chromium"
+    unpack(tree, "chromium-headless-shell", "fonts-dejavu-core")
     (tree / "fonts.conf").write_text(FONTS.format(tree=tree))
+
+
+def redis() -> None:
+    """Debian's Redis server."""
+    unpack(STAMPS / "redis", "redis-server")
 
 
 BUILDERS: dict[str, Callable[[], None]] = {
@@ -226,8 +245,10 @@ BUILDERS: dict[str, Callable[[], None]] = {
         jars,
         java,
         go,
+        porcupine,
         bundlers,
         chromium,
+        redis,
     )
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from parts import BUILT, PARTS, lacking
 from rust_suite import rust, worlds
 from suites import PYTHON, ROOT, Tally, node, pytest, run
 
 SEEDS = 500
-"""Simulated worlds. `make soak` has 10,000."""
+"""Simulated worlds. `make soak` has 10,000, others each day."""
 
 SIMULATION_LIMIT = 1200.0
 """Seconds to build the simulation and to run it."""
@@ -29,20 +31,49 @@ def tier(suite: str, whole: bool) -> tuple[str, ...]:
 
 
 def simulation(_whole: bool) -> Tally:
-    """The whole stack in simulated time: a seed is one history, and the first ones have no violation."""
+    """The whole stack in simulated time: a seed is one history, and the first ones have no violation.
+
+    Two judges read those histories once more: our checker, and Porcupine.
+    """
     manifest = ("--locked", "--release", "--manifest-path", f"{ROOT / 'tests' / 'simulation' / 'Cargo.toml'}")
+    histories = str(BUILT / "simulated.jsonl")
+    seeds = ["--seeds", f"{SEEDS}", "--histories", histories]
     tally = Tally()
-    for name, command in (
-        ("simulation: a seed is one history", ["cargo", "test", *manifest]),
-        (f"simulation: {SEEDS} seeds", ["cargo", "run", "--quiet", *manifest, "--", "--seeds", f"{SEEDS}"]),
-    ):
-        code, text = run(command, limit=SIMULATION_LIMIT, quiet=True)
+    commands = [
+        ("simulation: a seed is one history", ["cargo", "test", *manifest], ROOT),
+        (f"simulation: {SEEDS} seeds", ["cargo", "run", "--quiet", *manifest, "--", *seeds], ROOT),
+    ]
+    if lacking("porcupine") is None:
+        judge = [PYTHON, "-m", "harness.porcupine", "--at-least", f"{SEEDS}", histories]
+        commands.append((f"simulation: both judges on {SEEDS} seeds", judge, ROOT / "tests"))
+    else:
+        tally.left_out[PARTS["porcupine"].shown] += 1
+    for name, command, directory in commands:
+        code, text = run(command, cwd=directory, limit=SIMULATION_LIMIT, quiet=True)
         if code == 0:
             tally.passed += 1
         else:
             tally.failures.append(name)
             print(text, flush=True)
     return tally
+
+
+APART_LIMIT = 900.0
+"""Seconds to build a workspace of its own, and to run its tests."""
+
+
+def workspace(name: str) -> Tally:
+    """The tests of a workspace of its own, by its directory below tests."""
+    manifest = str(ROOT / "tests" / name / "Cargo.toml")
+    code, text = run(
+        ["cargo", "test", "--locked", "--manifest-path", manifest], limit=APART_LIMIT, quiet=True
+    )
+    passed = sum(int(count) for count in re.findall(r"^test result: \w+\. (\d+) passed", text, re.MULTILINE))
+    if code == 0 and passed > 0:
+        return Tally(passed=passed)
+    print(text, flush=True)
+    failed = re.findall(r"^test (\S+) \.\.\. .*FAILED$", text, re.MULTILINE)
+    return Tally(passed=passed, failures=[f"{name}: {test}" for test in failed] or [f"tests/{name}"])
 
 
 def coverage(_whole: bool) -> Tally:
@@ -81,8 +112,11 @@ Suite = Callable[[bool], Tally]
 SUITES: dict[str, Suite] = {
     "rust": rust,
     # Beside each other, those that take longest first.
-    "packages": lambda _: pytest("packages", cwd="tests"),
+    # In a worker, so that one test that hangs does not end the others.
+    "packages": lambda _: pytest("packages", *spread(1), cwd="tests"),
     "simulation": simulation,
+    "threads": lambda _: workspace("threads"),
+    "fuzz": lambda _: workspace("fuzz"),
     "harness": lambda whole: pytest(
         "unit", *spread(AT_A_TIME, "loadfile"), *tier("harness", whole), cwd="tests"
     ),
@@ -105,13 +139,13 @@ APART: dict[str, Suite] = {
 }
 
 # Suites that need no part: cargo builds what they run.
-CARGO = {"rust", "worlds"}
+CARGO = {"rust", "worlds", "threads", "fuzz"}
 
 # Stages run one after the other, the suites of a stage beside each other. Rust uses every processor by
 # itself. The scenarios mostly wait, and the worlds need one processor.
 STAGES = [
     ["rust"],
-    ["packages", "simulation", "harness", "python", "node", "coverage", "clients", "cli"],
+    ["packages", "simulation", "threads", "fuzz", "harness", "python", "node", "coverage", "clients", "cli"],
     ["scenarios", "worlds"],
     ["embedded", "consumers"],
 ]

@@ -15,7 +15,7 @@ RUST = "rustdoc"
 """Where the site has the reference of Rust."""
 
 MODULES = ("zklock", "zklock/testing", "zklock/prometheus", "zklock/opentelemetry")
-"""What programs on Node import."""
+"""The entry that programs on Node import."""
 
 QUICKLY = "ZKLOCK_SITE_QUICKLY"
 """With this in the environment the references are empty, because something else is looked at."""

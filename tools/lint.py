@@ -120,6 +120,10 @@ QUICK = [
         "rustfmt: simulation",
         command("cargo", "fmt", "--manifest-path", "tests/simulation/Cargo.toml", "--check"),
     ),
+    Check(
+        "rustfmt: threads", command("cargo", "fmt", "--manifest-path", "tests/threads/Cargo.toml", "--check")
+    ),
+    Check("rustfmt: fuzz", command("cargo", "fmt", "--manifest-path", "tests/fuzz/Cargo.toml", "--check")),
     Check("ruff", tool("ruff", "check", *PYTHON_SOURCES)),
     Check("ruff format", tool("ruff", "format", "--check", *PYTHON_SOURCES)),
     Check("circles", arrows),
@@ -139,6 +143,21 @@ QUICK = [
         command(
             *("cargo", "clippy", "--locked", "--release", "--manifest-path", "tests/simulation/Cargo.toml"),
             *("--all-targets", "--quiet", "--", "-D", "warnings"),
+        ),
+    ),
+    # Workspaces of their own, too. Their libraries have core's modules, whose unit tests run in core.
+    Check(
+        "clippy: threads",
+        command(
+            *("cargo", "clippy", "--locked", "--manifest-path", "tests/threads/Cargo.toml"),
+            *("--lib", "--tests", "--quiet", "--", "-D", "warnings"),
+        ),
+    ),
+    Check(
+        "clippy: fuzz",
+        command(
+            *("cargo", "clippy", "--locked", "--manifest-path", "tests/fuzz/Cargo.toml"),
+            *("--lib", "--tests", "--quiet", "--", "-D", "warnings"),
         ),
     ),
     Check("shims", shims),

@@ -13,6 +13,9 @@ PATCHES = ROOT / "tests" / "mutants"
 NEEDED = {"promise"}
 HEADERS = NEEDED | {"covers", "found by", "build", "command", "simulation"}
 
+KINDS = {"": "seed", "once": "once"}
+"""The kinds of runs of the simulation: as a patch names them behind its seeds, and as runs name theirs."""
+
 MOST_SEEDS = 1000
 """A bug that a simulation is to find has to be found within so many seeds."""
 
@@ -35,13 +38,14 @@ class Mutant:
     build: str | None
     command: str | None
     seeds: int
+    kind: str = "seed"
 
     @staticmethod
     def read(path: Path) -> Mutant:
         text = path.read_text()
         head, mark, patch = text.partition("--- a/")
         headers = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
-        seeds = headers.get("simulation", "0")
+        seeds, _, kind = headers.get("simulation", "0").partition(" ")
         command, found_by = headers.get("command"), headers.get("found by")
         sound = (
             mark
@@ -49,12 +53,14 @@ class Mutant:
             and (command is None) == (found_by is None)
             and (command is not None or "simulation" in headers)
             and seeds.isdigit()
+            and kind in KINDS
             and ("simulation" in headers) == (1 <= int(seeds) <= MOST_SEEDS)
         )
         if not sound:
             raise StaleError(
                 f"{path.name}: the headers are {', '.join(sorted(HEADERS))}; it needs a promise, a command "
-                f"with `found by` or a `simulation` of 1 to {MOST_SEEDS} seeds, and a diff follows"
+                f"with `found by` or a `simulation` of 1 to {MOST_SEEDS} seeds (`N once`: of runs with "
+                "slots), and a diff follows"
             )
         return Mutant(
             path.stem,
@@ -65,6 +71,7 @@ class Mutant:
             headers.get("build") or built_first(command),
             command,
             int(seeds),
+            KINDS[kind],
         )
 
     @property

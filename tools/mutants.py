@@ -84,7 +84,7 @@ def by_command(mutant: Mutant) -> tuple[bool, str]:
 
 def by_simulation(mutant: Mutant, known: set[int]) -> tuple[bool, str]:
     """Whether the simulation notices a bug that is planted; and a line of what it said."""
-    found, took = timed(lambda: failing_seed(mutant.seeds, known))
+    found, took = timed(lambda: failing_seed(mutant.seeds, known, mutant.kind))
     if found is not None:
         return True, f"by seed {found[0]} in {took}: {found[1]}"
     return False, f"not by the first {mutant.seeds} seeds"
@@ -121,15 +121,21 @@ def verdict(mutant: Mutant, known: set[int], number: int | None) -> tuple[str, s
 def verdicts(mutants: list[Mutant], numbers: dict[str, int]) -> Iterator[tuple[Mutant, str, str]]:
     """What became of each of these bugs, in a copy in which all of them, or none, are planted."""
     wrong = sound(mutants)
-    most = max((one.seeds for one in mutants), default=0)
-    known = failing_without_bugs(most) if most else set()
-    if known:
-        print(f"seeds that fail without any bug, and count for none: {', '.join(map(str, sorted(known)))}")
+    known: dict[str, set[int]] = {}
+    for kind in sorted({one.kind for one in mutants if one.seeds}):
+        known[kind] = failing_without_bugs(max(one.seeds for one in mutants if one.kind == kind), kind)
+        if known[kind]:
+            shown = ", ".join(map(str, sorted(known[kind])))
+            print(f"seeds that fail without any bug, and count for none ({kind}): {shown}")
 
     def judged(mutant: Mutant) -> tuple[Mutant, str, str]:
         problem = wrong.get(mutant.command or "")
         number = numbers.get(mutant.name)
-        result = ("ERROR", problem) if problem is not None else verdict(mutant, known, number)
+        result = (
+            ("ERROR", problem)
+            if problem is not None
+            else verdict(mutant, known.get(mutant.kind, set()), number)
+        )
         return mutant, *result
 
     # Many are noticed by a test that waits in vain, and meanwhile takes no processor.

@@ -52,7 +52,7 @@ SCENARIOS = "scenarios.md"
 # The weight of other pages than those for users in the search, where theirs have 1.
 WEIGHTS = {
     **dict.fromkeys(("safety.md", "architecture.md", "protocol.md", "performance.md"), 0.5),
-    **dict.fromkeys(("reference-", "benchmark.md", "upstream.md", "security.md"), 0.05),
+    **dict.fromkeys(("reference-", "benchmark.md", "track-record.md", "upstream.md", "security.md"), 0.05),
     **dict.fromkeys(("decisions/", SCENARIOS, "changelog.md", "contributing.md", "tests.md"), 0.001),
 }
 _ORIGINS = {page: path for path, page in BORROWED.items()}

@@ -150,6 +150,8 @@ PACKAGE = ROOT / "bindings-node"
 JAVA = os.environ.get("ZKLOCK_JAVA", "java")
 CHROMIUM = STAMPS / "chromium" / "usr" / "lib" / "chromium" / "chromium-headless-shell"
 """In a tree of Debian's packages, which are unpacked and not installed: that needs no rights."""
+REDIS = STAMPS / "redis" / "usr" / "bin" / "redis-server"
+"""The same."""
 
 PARTS = {
     part.name: part
@@ -158,7 +160,7 @@ PARTS = {
         Part(
             "worker",
             (*WORKSPACE, *CORE, "tests/workers/rust"),
-            (BUILT / "zklock-worker", BUILT / "ends"),
+            (BUILT / "zklock-worker", BUILT / "ends", BUILT / "slots"),
             override="ZKLOCK_RUST_WORKER",
         ),
         Part(
@@ -270,11 +272,27 @@ PARTS = {
             built_by=("apt-get", "dpkg-deb"),
         ),
         Part(
+            "redis",
+            (),
+            (REDIS,),
+            shown="BullMQ",
+            override="ZKLOCK_REDIS",
+            apart=True,
+            built_by=("apt-get", "dpkg-deb"),
+        ),
+        Part(
             "go",
             ("tests/peers/go",),
             (BUILT / "go-worker",),
             shown="go-zookeeper",
             override="ZKLOCK_GO_WORKER",
+            built_by=("go",),
+        ),
+        Part(
+            "porcupine",
+            ("tests/porcupine/*.go", "tests/porcupine/go.*"),
+            (BUILT / "porcupine",),
+            shown="the outside judge of histories",
             built_by=("go",),
         ),
     )

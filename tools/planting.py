@@ -196,29 +196,30 @@ def check(command: str) -> None:
             raise StaleError(f"{command}: fails, or tests nothing, without any bug\n{output}")
 
 
-def failing_seed(most: int, known: set[int]) -> tuple[int, str] | None:
+def failing_seed(most: int, known: set[int], kind: str = "seed") -> tuple[int, str] | None:
     """The first of so many seeds that fails, without those that are known; and what is wrong with it."""
     begin = 0
     while begin < most:
         words = [BUILD / "release" / "simulation", "--from", begin, "--seeds", most - begin, "--first"]
+        words += [] if kind == "seed" else [f"--{kind}"]
         status, output = execute(shlex.join(map(str, words)), SIMULATION_LIMIT)
         if re.search(r"^\d+ seeds, \d+ grants, \d+ violations$", output, re.MULTILINE) is None:
             raise StaleError(f"the simulation does not end as it should (status {status})\n{output[-2000:]}")
-        failed = [int(seed) for seed in re.findall(r"^seed (\d+) fails:$", output, re.MULTILINE)]
+        failed = [int(seed) for seed in re.findall(rf"^{kind} (\d+) fails:$", output, re.MULTILINE)]
         if not failed:
             return None
         if new := sorted(set(failed) - known):
-            said = re.search(rf"^seed {new[0]} fails:\n +(.+)", output, re.MULTILINE)
+            said = re.search(rf"^{kind} {new[0]} fails:\n +(.+)", output, re.MULTILINE)
             return new[0], said[1][:160] if said else "no word"
         begin = max(failed) + 1
     return None
 
 
-def failing_without_bugs(most: int) -> set[int]:
+def failing_without_bugs(most: int, kind: str = "seed") -> set[int]:
     """The seeds that fail in any case, and so say nothing of a bug."""
     make(SIMULATION, "without any bug")
     known: set[int] = set()
-    while (found := failing_seed(most, known)) is not None:
+    while (found := failing_seed(most, known, kind)) is not None:
         known.add(found[0])
     return known
 

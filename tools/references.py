@@ -1,6 +1,8 @@
-"""Fails if docs/protocol.md names a file or a function that does not exist, or has a rule that names none.
+"""Fails if docs/protocol.md or docs/track-record.md names what does not exist.
 
-A reference is written `path/from/the/top.rs::function`; types and modules may stand in between.
+A reference is written `path/from/the/top.rs::function`; types and modules may stand in between. A test of
+Node is written `path.test.mjs::title`. Each rule of the protocol names a function, and each bug of the track
+record a test; a planted bug there is a patch of tests/mutants.
 """
 
 from __future__ import annotations
@@ -11,23 +13,55 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = Path("docs/protocol.md")
+RECORD = Path("docs/track-record.md")
 
-_REFERENCE = re.compile(r"`([\w./-]+\.(?:rs|py|ts))::([\w:]+)`")
+_REFERENCE = re.compile(r"`([\w./-]+\.(?:rs|py|ts|mjs))::([^`]+)`")
 _RULE = re.compile(r"^\*\*(\d+)\. ", re.MULTILINE)
 _DEFINITION = r"\b(?:fn|def|function)\s+{}\b"
+_PLANTED = re.compile(r"`([a-z]+(?:-[a-z0-9]+){2,})`")
+
+
+def missing(root: Path, document: Path) -> list[str]:
+    """The references of a page that lead nowhere."""
+    text = (root / document).read_text()
+    found = []
+    for reference in _REFERENCE.finditer(text):
+        path, name = reference[1], reference[2]
+        line = text.count("\n", 0, reference.start()) + 1
+        if not (root / path).is_file():
+            found.append(f"{document}:{line}: there is no file {path}")
+            continue
+        source = (root / path).read_text()
+        if path.endswith(".mjs"):
+            if not re.search(rf"""(['"`]){re.escape(name)}\1""", source):
+                found.append(f"{document}:{line}: {path} has no test '{name}'")
+        elif not re.search(_DEFINITION.format(re.escape(name.rsplit("::", 1)[-1])), source):
+            found.append(f"{document}:{line}: {path} defines no function `{name.rsplit('::', 1)[-1]}`")
+    return found
+
+
+def untested(root: Path) -> list[str]:
+    """Bugs of the track record without a test, and planted bugs that do not exist."""
+    found = []
+    heading = ""
+    for number, line in enumerate((root / RECORD).read_text().splitlines(), 1):
+        if line.startswith("|") and heading.startswith("| Bug "):
+            if not line.startswith("|---") and not _REFERENCE.search(line):
+                found.append(f"{RECORD}:{number}: the bug has no test")
+            found += [
+                f"{RECORD}:{number}: there is no planted bug {name}"
+                for name in _PLANTED.findall(line)
+                if not (root / "tests" / "mutants" / f"{name}.patch").is_file()
+            ]
+        else:
+            heading = line
+    return found
 
 
 def problems(root: Path) -> list[str]:
-    """What is wrong with the references."""
+    """The faults of the references."""
     text = (root / DOCUMENT).read_text()
-    found = []
-    for reference in _REFERENCE.finditer(text):
-        path, name = reference[1], reference[2].rsplit("::", 1)[-1]
-        line = text.count("\n", 0, reference.start()) + 1
-        if not (root / path).is_file():
-            found.append(f"{DOCUMENT}:{line}: there is no file {path}")
-        elif not re.search(_DEFINITION.format(name), (root / path).read_text()):
-            found.append(f"{DOCUMENT}:{line}: {path} defines no function `{name}`")
+    found = missing(root, DOCUMENT)
     starts = list(_RULE.finditer(text))
     if not starts:
         found.append(f"{DOCUMENT}: no rule was recognized")
@@ -35,7 +69,7 @@ def problems(root: Path) -> list[str]:
         section = text[rule.start() : following.start() if following else len(text)]
         if not _REFERENCE.search(section):
             found.append(f"{DOCUMENT}: rule {rule[1]} names no `file.rs::function`")
-    return found
+    return found + missing(root, RECORD) + untested(root)
 
 
 def main() -> int:

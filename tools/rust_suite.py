@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from strays import marked
 from suites import ROOT, Tally, run
 from tiers import Second
 
@@ -66,29 +67,41 @@ class Outcomes:
 
 
 def run_tests(executable: str, tests: Sequence[str], *options: str, limit: float = HANG_LIMIT) -> Tally:
-    """Runs these tests of an executable one after another, and names those that fail, hang or never begin."""
-    process = subprocess.Popen(
-        [executable, "--exact", *tests, "--test-threads=1", *options],
-        cwd=ROOT,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    outcomes, text, hangs = follow(process, limit)
+    """Runs tests of an executable one after another, and names those that fail, hang or end the process.
+
+    Tests behind one that hangs or ends the process run in another process.
+    """
+    tally, waiting = Tally(), list(tests)
+    while waiting:
+        part, waiting = run_process(executable, waiting, *options, limit=limit)
+        tally.add(part)
+    return tally
+
+
+def run_process(executable: str, tests: list[str], *options: str, limit: float) -> tuple[Tally, list[str]]:
+    """Runs tests in one process; returns how they ended, and those that had no chance to begin."""
+    with marked() as environment:
+        process = subprocess.Popen(
+            [executable, "--exact", *tests, "--test-threads=1", *options],
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        outcomes, text, hangs = follow(process, limit)
     tally = Tally(passed=sum(outcomes.ended.values()))
     tally.failures += [name for name, passed in outcomes.ended.items() if not passed]
     if awaited := [name for name in tests if name not in outcomes.ended]:
         why = f"had not ended after {limit:.0f} s" if hangs else f"ended the process: {process.returncode}"
-        running = outcomes.running or awaited[0]
+        running = outcomes.running if outcomes.running in awaited else awaited[0]
         tally.failures.append(f"{running} ({why})")
         awaited.remove(running)
-    if awaited:
-        tally.failures.append(f"{len(awaited)} tests behind it, which never began: {', '.join(awaited)}")
     if process.returncode != 0 and not tally.failures:
         tally.failures.append(f"{executable} (exit status {process.returncode})")
     if tally.failures:
         print(text, flush=True)
-    return tally
+    return tally, awaited
 
 
 def follow(process: subprocess.Popen[bytes], limit: float) -> tuple[Outcomes, str, bool]:
@@ -113,7 +126,13 @@ def follow(process: subprocess.Popen[bytes], limit: float) -> tuple[Outcomes, st
             if len(outcomes.ended) > before:
                 deadline = time.monotonic() + limit
     outcomes.read(rest.decode(errors="replace"))
-    process.wait()
+    try:
+        process.wait(limit)
+    except subprocess.TimeoutExpired:
+        # It has closed its output, and goes on.
+        hangs = True
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     return outcomes, text.decode(errors="replace"), hangs
 
 

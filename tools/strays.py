@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MARK = "ZKLOCK_TEST_RUN"
+
+PART = "ZKLOCK_TEST_PART"
+"""The same for one process of a run: the part that ends together."""
 
 STRAY_LIMIT = 5.0
 """Seconds within which processes must end after the suite that started them."""
@@ -28,9 +34,29 @@ def end_strays() -> list[str]:
     return found
 
 
+@contextmanager
+def marked() -> Iterator[dict[str, str]]:
+    """An environment for one process; at the end, all that carries its mark is killed.
+
+    What began a session of its own is not in the process's group.
+    """
+    part = uuid.uuid4().hex
+    yield {**os.environ, PART: part}
+    for stray in carrying(f"{PART}={part}"):
+        try:
+            os.kill(int(stray.split()[0]), signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
 def marked_processes() -> list[str]:
     """The processes that carry the mark which this run put into their environment."""
-    marked = f"{MARK}={os.environ[MARK]}".encode()
+    return carrying(f"{MARK}={os.environ[MARK]}")
+
+
+def carrying(mark: str) -> list[str]:
+    """The other processes with this in their environment."""
+    marked = mark.encode()
     found = []
     for process in Path("/proc").iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():

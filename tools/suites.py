@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from strays import marked
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 PLUGINS = ROOT / "tools" / "plugins"
@@ -46,25 +48,27 @@ def run(
     quiet: bool = False,
     env: dict[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Runs a command in its own process group; when the time is up the whole group is killed, loudly."""
+    """Runs a command in its own process group; when the time is up, it is killed with all that it started."""
     output = subprocess.PIPE if quiet else None
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        start_new_session=True,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, **(env or {})},
-    )
-    try:
-        text, _ = process.communicate(timeout=limit)
-        return process.returncode, text or ""
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        text, _ = process.communicate()
-        print(f"KILLED after {limit:.0f} s: {' '.join(command)}", flush=True)
-        return KILLED, (text or "") + f"\nkilled after {limit:.0f} s\n"
+    with marked() as environment:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            start_new_session=True,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**environment, **(env or {})},
+        )
+        try:
+            text, _ = process.communicate(timeout=limit)
+            return process.returncode, text or ""
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+    # The processes that held its output open are killed as well.
+    text, _ = process.communicate()
+    print(f"KILLED after {limit:.0f} s: {' '.join(command)}", flush=True)
+    return KILLED, (text or "") + f"\nkilled after {limit:.0f} s\n"
 
 
 def recorded(record: Path, code: int, suite: str) -> Tally:
@@ -85,7 +89,9 @@ def recorded(record: Path, code: int, suite: str) -> Tally:
                 continue
             for test in [what] if isinstance(what, str) else what:
                 if event == "collected":
-                    awaited.setdefault(test, False)
+                    # A worker in place of another one collects all tests again.
+                    if test not in outcomes:
+                        awaited.setdefault(test, False)
                 elif event == "began":
                     awaited[test] = True
                 elif event == "ended":
@@ -93,9 +99,12 @@ def recorded(record: Path, code: int, suite: str) -> Tally:
                 # What sets a test up or clears up behind it can only make it worse.
                 elif outcomes.get(test) != "failed":
                     outcomes[test] = event
+    # One that took its worker with it has failed, and never ends.
+    awaited = {test: began for test, began in awaited.items() if outcomes.get(test) != "failed"}
     tally = Tally(passed=sum(outcome == "passed" for outcome in outcomes.values()), left_out=left_out)
     tally.failures += [test for test, outcome in outcomes.items() if outcome == "failed"]
-    if code == KILLED:
+    if code != 0:
+        # Of one that was killed, or that a test took with it.
         tally.failures += [
             f"{test} (had not ended when {suite} was killed)" for test in awaited if awaited[test]
         ]
@@ -114,7 +123,8 @@ def pytest(
     """One directory of Python tests."""
     with TemporaryDirectory() as scratch:
         record = Path(scratch, "record")
-        command = [PYTHON, "-m", "pytest", "-p", "recorded", f"--record={record}", "-q", directory, *options]
+        plugins = ("-p", "recorded", f"--record={record}", "-p", "ended")
+        command = [PYTHON, "-m", "pytest", *plugins, "-q", directory, *options]
         env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH")]))}
         code, text = run(command, cwd=ROOT / cwd, limit=limit, quiet=quiet, env=env)
         print(text, end="", flush=True)

@@ -87,9 +87,9 @@ def read(mutant: Mutant) -> schemata.Mutant | None:
         remove(mutant)
 
 
-def crate(file: str) -> Path:
-    """The directory of the crate that a source is of."""
-    return next(parent.parent for parent in Path(file).parents if parent.name == "src")
+def sources(file: str) -> Path:
+    """The folder of the sources of a file's crate: `src`, or `native` of Node's package."""
+    return next(parent for parent in Path(file).parents if (ROOT / parent / "lib.rs").is_file())
 
 
 def texts(chosen: dict[int, schemata.Mutant]) -> dict[str, str]:
@@ -98,9 +98,9 @@ def texts(chosen: dict[int, schemata.Mutant]) -> dict[str, str]:
     for file in {one.file for one in chosen.values()}:
         own = {number: one for number, one in chosen.items() if one.file == file}
         found[file] = schemata.planted((ROOT / file).read_text(), own)
-    for home in {crate(one.file) for one in chosen.values()}:
-        library, manifest = str(home / "src" / "lib.rs"), str(home / "Cargo.toml")
-        found[str(home / "src" / "planted.rs")] = schemata.SWITCH.format(size=max(chosen) + 1)
+    for home in {sources(one.file) for one in chosen.values()}:
+        library, manifest = str(home / "lib.rs"), str(home.parent / "Cargo.toml")
+        found[str(home / "planted.rs")] = schemata.SWITCH.format(size=max(chosen) + 1)
         text = found.get(library) or (ROOT / library).read_text()
         found[library] = f"{text}\n#[doc(hidden)]\npub mod planted;\n"
         # Copies of code are not tidy.
@@ -139,7 +139,9 @@ def builds(mutants: list[Mutant]) -> list[str]:
 
 def plant(mutants: list[Mutant]) -> dict[str, int]:
     """Plants all that can be planted together, and builds them: by their names, the number of each."""
-    switches = {number: switch for number, one in enumerate(mutants) if (switch := read(one)) is not None}
+    # A workspace that includes files by their paths has no module in which the numbers are looked up.
+    here = {number: one for number, one in enumerate(mutants) if "--manifest-path" not in (one.build or "")}
+    switches = {number: switch for number, one in here.items() if (switch := read(one)) is not None}
     while len(switches) > 1:
         written = write(switches)
         try:
