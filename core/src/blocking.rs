@@ -35,6 +35,8 @@ use crate::config::ClientOptions;
 use crate::config::timeout::Timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::owner::Owner;
+use crate::lock::once::slot::Slot;
+use crate::lock::once::{Record, turn};
 use crate::lock::options::LockOptions;
 use crate::lock::semaphore::Permits;
 use crate::queue::contender::Contender;
@@ -264,6 +266,84 @@ impl Mutex {
         options: LockOptions,
     ) -> Result<Self> {
         crate::Mutex::with_options(client, path, options).map(|mutex| Self(Lock(mutex.into())))
+    }
+
+    /// Runs `body` under the lock, unless this slot is recorded; then records the slot, and releases the lock. `None` if
+    /// the slot was recorded already. Unlike the other one, this does not end a body when the lock is lost: a long one
+    /// asks [`Lease::check`](crate::Lease::check).
+    ///
+    /// ```no_run
+    /// # fn example(client: &zklock::blocking::Client) -> zklock::Result<()> {
+    /// let lock = zklock::blocking::Mutex::new(client, "/jobs/report")?;
+    /// let rows = lock.once("2026-11-26", |lease| write_report(lease.fencing_token()))?;
+    /// # Ok(())
+    /// # }
+    /// # fn write_report(_: i64) -> zklock::Result<u32> { Ok(1) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`zklock::Mutex::once`](crate::Mutex::once).
+    pub fn once<T, E: From<Error>>(
+        &self,
+        key: impl AsRef<str>,
+        body: impl FnOnce(&crate::Lease) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let slot = Slot::key(key.as_ref())?;
+        self.once_as(Owner::new(), &slot, Timeout::Forever, Record::default(), body)
+    }
+
+    /// The same, but waits no longer than `time` for the lock.
+    ///
+    /// # Errors
+    /// As [`zklock::Mutex::once_within`](crate::Mutex::once_within).
+    pub fn once_within<T, E: From<Error>>(
+        &self,
+        key: impl AsRef<str>,
+        time: Duration,
+        body: impl FnOnce(&crate::Lease) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let slot = Slot::key(key.as_ref())?;
+        self.once_as(Owner::new(), &slot, time, Record::default(), body)
+    }
+
+    /// The same, where the slot is the current period.
+    ///
+    /// # Errors
+    /// As [`zklock::Mutex::once_per`](crate::Mutex::once_per).
+    pub fn once_per<T, E: From<Error>>(
+        &self,
+        period: Duration,
+        body: impl FnOnce(&crate::Lease) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let slot = Slot::per(period)?;
+        self.once_as(Owner::new(), &slot, Timeout::Forever, Record::default(), body)
+    }
+
+    /// The same for `owner`, with a time-out, and a choice of when the slot is recorded.
+    ///
+    /// # Errors
+    /// As [`zklock::Mutex::once_as`](crate::Mutex::once_as).
+    pub fn once_as<T, E: From<Error>>(
+        &self,
+        owner: Owner,
+        slot: &Slot,
+        timeout: impl Into<Timeout>,
+        record: Record,
+        body: impl FnOnce(&crate::Lease) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let Some(turn) = wait(turn::begin(&self.0.0, owner, slot, timeout.into(), record))? else {
+            return Ok(None);
+        };
+        match body(turn.lease()) {
+            Ok(value) => {
+                wait(turn.record())?;
+                Ok(Some(value))
+            }
+            Err(error) => {
+                wait(turn.abandon()).ok();
+                Err(error)
+            }
+        }
     }
 }
 

@@ -78,6 +78,8 @@ pub use lock::any::AnyLock;
 pub use lock::election::{Candidate, Election, Leaders, Leadership};
 pub use lock::multi::MultiLock;
 pub use lock::mutex::Mutex;
+pub use lock::once::Record;
+pub use lock::once::slot::Slot;
 pub use lock::options::LockOptions;
 pub use lock::rwlock::ReadWriteLock;
 pub use lock::semaphore::{Permits, Semaphore};
@@ -90,6 +92,8 @@ pub use queue::contender::{Contender, ContenderInfo};
 pub use runtime::simulation;
 #[doc(hidden)]
 pub use session::reply;
+#[doc(hidden)]
+pub use session::term::ModelTerm;
 
 /// The README's example, compiled.
 #[cfg(doctest)]
@@ -100,6 +104,11 @@ pub struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/election.md")]
 pub struct Elections;
+
+/// The page on slots, with its example compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/howto/once.md")]
+pub struct Once;
 
 /// docs/rust.md's examples, compiled.
 #[cfg(doctest)]

@@ -13,7 +13,8 @@ use crate::error::Result;
 
 impl Client {
     /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
-    /// Waits until the server has acknowledged it, or for two seconds. Closing again does nothing.
+    /// Waits until the server has acknowledged it, or for two seconds. Closing again waits for the same end, and does
+    /// nothing else.
     ///
     /// Cancel safe: the closing is on its way when this function returns its future.
     ///

@@ -9,6 +9,8 @@ pub(crate) mod per_process;
 mod registry;
 pub(crate) mod signals;
 pub(crate) mod source;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;

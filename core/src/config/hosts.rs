@@ -77,7 +77,7 @@ impl Hosts {
     /// `origin`: where the text comes from, for use behind it in a message.
     fn parse_from(text: &str, origin: &str) -> Result<Self> {
         Self::split(text).map_err(|problem| {
-            // What is too long is not repeated.
+            // A text that is too long is not repeated.
             let text: String = text.chars().take(SHOWN).chain((text.len() > SHOWN).then_some('…')).collect();
             Error::bad_argument("hosts", format_args!("{problem}, in {text:?}{origin}"))
         })

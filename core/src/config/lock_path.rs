@@ -6,6 +6,10 @@ use std::sync::Arc;
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
+/// The suffix of the node that records a mutex's slots, which is the lock path with this appended. No lock path ends in it.
+/// The node lies beside the lock directory, not in it, so no contender of any client meets it in a queue.
+pub(crate) const RECORD_SUFFIX: &str = ".once";
+
 /// Checks a path by the server's own rules. The root is refused too: it cannot be a lock.
 pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
     check_path_within(argument, path, size_limits::NODE)
@@ -60,8 +64,20 @@ impl LockPath {
     /// (empty, or `/name`).
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or one that is too long.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, one that is too long, or one that is reserved.
     pub(crate) fn new(chroot: &str, path: &str, part: &str) -> Result<Self> {
+        let place = Self::of_directory(chroot, path, part)?;
+        if path.ends_with(RECORD_SUFFIX) {
+            let problem = format!(
+                "{path:?} ends in {RECORD_SUFFIX:?}, which is reserved for the record of a lock's slots"
+            );
+            return Err(Error::bad_argument("path", problem));
+        }
+        Ok(place)
+    }
+
+    /// The same for a directory that may be no lock's.
+    pub(crate) fn of_directory(chroot: &str, path: &str, part: &str) -> Result<Self> {
         // The suffix counts, and the message names the length that is left for the caller.
         let limit = size_limits::DIRECTORY.saturating_sub(chroot.len() + part.len());
         check_path_within("path", path, limit)?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod credentials;
+pub(crate) mod environment;
 pub(crate) mod hosts;
 pub(crate) mod lock_path;
 pub(crate) mod secret;
@@ -65,7 +66,8 @@ pub struct ClientOptions {
 
 impl ClientOptions {
     /// Options for `hosts`: `host[:port]`, separated by commas, with an optional chroot (`/some/path`) at the end.
-    /// `None` means what the environment variable `ZKLOCK_HOSTS` says, or else `127.0.0.1:2181`.
+    /// `None` means what the environment variable `ZKLOCK_HOSTS` says, or else `127.0.0.1:2181`. No other variable is
+    /// read: see [`from_env`](Self::from_env).
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if `hosts` is malformed.
@@ -124,6 +126,14 @@ impl ClientOptions {
         }
         self.max_frame = bytes;
         Ok(self)
+    }
+
+    /// The same options for other hosts.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `hosts` is malformed.
+    pub(crate) fn at(self, hosts: Option<&str>) -> Result<Self> {
+        Ok(Self { hosts: Hosts::given_or_default(hosts)?, ..self })
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -9,6 +9,7 @@ mod tests;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -229,6 +230,9 @@ impl Driver {
         if self.drain.is_some() && !drain::is_part_of_a_hold(&attempt) {
             return drop(attempt.reply.send(Err(Error::client_draining())));
         }
+        if let Err(error) = self.connection.check_grace(attempt.claim.grace.time()) {
+            return drop(attempt.reply.send(Err(error)));
+        }
         self.start_connection();
         let (path, join) = (attempt.holds.place.full(), attempt.join);
         let id = self.directories.open(path, &self.connection, self.heartbeat.is_fresh());
@@ -264,7 +268,9 @@ impl Driver {
         let Some(directory) = id.and_then(|id| self.directories.change(id)) else { return };
         match notice {
             Notice::Released { node, release } => directory.release(&node, release, &mut self.timers),
-            Notice::Expired { node, reason } => directory.expire(&node, reason),
+            Notice::Expired { node, reason } => {
+                directory.expire(&node, reason, self.connection.term_left(), &mut self.timers);
+            }
             Notice::Listening { node } => directory.watch_hold(&node),
             Notice::Transact { .. } => {}
         }
@@ -292,6 +298,7 @@ impl Driver {
                 self.status.set_term(self.connection.term().cloned());
                 for directory in self.directories.iter_mut() {
                     directory.on_event(Event::SessionBegan(random::bits()));
+                    directory.refuse_long_graces(&self.connection, &mut self.timers);
                 }
                 self.connected();
             }
@@ -382,7 +389,17 @@ impl Driver {
                 }
                 Alarm::HeldTooLong(id, node) => {
                     if let Some(directory) = self.directories.change(id) {
-                        directory.expire(&node, LossReason::HeldTooLong);
+                        directory.expire(&node, LossReason::HeldTooLong, Duration::ZERO, &mut self.timers);
+                    }
+                }
+                Alarm::GraceBegins(id, node) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.check_grace(&node, &self.connection, &mut self.timers);
+                    }
+                }
+                Alarm::GraceEnds(id, node) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.end_grace(&node, &mut self.timers);
                     }
                 }
                 // After the alarms it is asked whether the time is up.
@@ -437,7 +454,7 @@ impl Driver {
 
     /// Lets the queues draw conclusions, and carries them out.
     fn flush(&mut self) {
-        self.heartbeat.check_term(&self.connection, &mut self.directories);
+        self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
         // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
         for id in self.directories.take_unsettled() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
@@ -459,23 +476,17 @@ impl Driver {
     ) {
         self.status.set(ClientState::Closed);
         self.status.set_term(None);
-        receiver.close();
         self.directories.lose_all(LossReason::ClientClosed);
         self.fail_all(&Error::client_closed());
-        // Commands that came too late are dropped, which tells their senders; but other closers wait for this close.
         let mut waiting = self.drain.take().map(Drain::closers).unwrap_or_default();
         waiting.extend(done);
-        while let Ok(input) = receiver.try_recv() {
-            if let Input::Command(Command::Close { done: Some(done) } | Command::Drain { done, .. }) = input {
-                waiting.push(done);
-            }
-        }
         let session = self.session();
         let mut closing = std::pin::pin!(self.connection.close(CLOSE_LIMIT));
         loop {
             tokio::select! {
                 biased;
                 () = &mut closing => break,
+                Some(input) = receiver.recv() => waiting.extend(closer(input)),
                 // Callers that wait for a release still wait for no longer than they were promised.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {
@@ -484,9 +495,23 @@ impl Driver {
                 },
             }
         }
+        receiver.close();
+        while let Ok(input) = receiver.try_recv() {
+            waiting.extend(closer(input));
+        }
         tracing::debug!(%session, "closed");
         for done in waiting {
             done.send(()).ok();
         }
+    }
+}
+
+/// The callers that wait for the end of a client that is closing. Everything else comes too late, and is dropped, which tells its
+/// sender.
+fn closer(input: Input) -> Option<oneshot::Sender<()>> {
+    match input {
+        Input::Command(Command::Close { done }) => done,
+        Input::Command(Command::Drain { done, .. }) => Some(done),
+        _ => None,
     }
 }

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use zklock_transport::Urgency;
 
 use super::connection::Connection;
-use super::directory::Directory;
 use super::timers::{Alarm, AlarmKey, Timers};
 use crate::driver::directory::table::DirectoryTable;
 use crate::driver::mailbox::{DirectoryId, OwnNode};
@@ -55,6 +54,8 @@ pub(super) struct HeartbeatScheduler {
     running: bool,
     /// Whether a hold may begin, as the queues were told.
     fresh: bool,
+    /// How much of the term was left when it was last looked at.
+    left: Duration,
     /// Whether the holders were told that the session is disconnected.
     suspended: bool,
     /// Whether anything was vital when the connection was lost. Without one nothing is known of the others in a queue, so
@@ -111,15 +112,23 @@ impl HeartbeatScheduler {
     }
 
     /// Reads the clock, and reports what follows from it.
-    pub(super) fn check_term(&mut self, connection: &Connection, directories: &mut DirectoryTable) {
+    pub(super) fn check_term(
+        &mut self,
+        connection: &Connection,
+        directories: &mut DirectoryTable,
+        timers: &mut Timers,
+    ) {
         let running = connection.term().is_some_and(|term| term.runs());
         if std::mem::replace(&mut self.running, running) && !running {
-            directories.iter_mut().for_each(Directory::end_term);
+            directories.iter_mut().for_each(|directory| directory.end_term(timers));
         }
         // A hold begins as `held`, and with more than a third of the term left (rule 16): both are what fresh means.
         let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
+        }
+        if connection.term_left() > std::mem::replace(&mut self.left, connection.term_left()) {
+            directories.wake_short();
         }
         if self.suspended && fresh {
             self.suspend(directories, false);

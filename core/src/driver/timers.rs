@@ -31,6 +31,10 @@ pub(super) enum Alarm {
     LongHold(DirectoryId, NodeName),
     /// The hold through this node has lasted for as long as it may.
     HeldTooLong(DirectoryId, NodeName),
+    /// The hold through this node has only its grace left of the term, unless the term was extended.
+    GraceBegins(DirectoryId, NodeName),
+    /// The term of the hold through this node, which was lost, is over: its grace ends.
+    GraceEnds(DirectoryId, NodeName),
     /// A client that was to close when it holds nothing any more closes now.
     Drained,
     /// The heartbeat is due.

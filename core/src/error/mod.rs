@@ -131,7 +131,11 @@ enum Details {
     Servers(Servers),
     TimedOut(TimedOut),
     Lost(LossReason),
-    Operation(Arc<FailedOperation>),
+    /// `denied`: the access control lists do not permit it.
+    Operation {
+        failed: Arc<FailedOperation>,
+        denied: bool,
+    },
     Cause(Arc<dyn StdError + Send + Sync>),
 }
 
@@ -211,7 +215,7 @@ impl Error {
 
     /// Whether it says of an attempt only that there was no answer, or none that told anything.
     pub(crate) fn is_unanswered(&self) -> bool {
-        self.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Taken)
+        matches!(self.timeout_reason(), Some(TimeoutReason::Unreachable | TimeoutReason::Unknown))
     }
 
     /// The same error for another reason, if it is one of an attempt whose time is up.
@@ -236,11 +240,16 @@ impl Error {
         Self { details: Details::Lost(reason), ..Self::new(ErrorKind::LockLost, message) }
     }
 
-    /// The error of a transaction of which this operation cannot be carried out.
-    pub(crate) fn operation_failed(index: usize, path: &str, message: impl Into<Cow<'static, str>>) -> Self {
-        let failed = FailedOperation { index, path: path.to_owned() };
+    /// The error of a transaction of which this operation cannot be carried out; `denied`: because it is not permitted.
+    pub(crate) fn operation_failed(
+        index: usize,
+        path: &str,
+        denied: bool,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let failed = Arc::new(FailedOperation { index, path: path.to_owned() });
         Self {
-            details: Details::Operation(Arc::new(failed)),
+            details: Details::Operation { failed, denied },
             ..Self::new(ErrorKind::TransactionFailed, message)
         }
     }
@@ -353,9 +362,19 @@ impl Error {
     #[must_use]
     pub fn failed_operation(&self) -> Option<&FailedOperation> {
         match &self.details {
-            Details::Operation(failed) => Some(failed),
+            Details::Operation { failed, .. } => Some(failed),
             _ => None,
         }
+    }
+
+    /// Whether it is the error of a transaction of which an operation is not permitted.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self.details, Details::Operation { denied: true, .. })
+    }
+
+    /// The same error, with what is added to its message.
+    pub(crate) fn with_origin(self, origin: impl fmt::Display) -> Self {
+        Self { message: format!("{}{origin}", self.message).into(), ..self }
     }
 
     /// The same error for an argument of another name: for callers that pass on an argument of their own.

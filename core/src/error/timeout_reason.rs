@@ -1,4 +1,4 @@
-//! Why an attempt to acquire a lock ran out of time.
+//! Why an attempt to acquire a lock ran out of time, or was refused.
 
 use std::fmt;
 
@@ -29,6 +29,9 @@ pub enum TimeoutReason {
     Taken,
     /// No server answered anything since the attempt began.
     Unreachable,
+    /// As many contenders waited as the lock's [`max_waiters`](crate::LockOptions::max_waiters) permits, so that the
+    /// attempt was refused at once.
+    Full,
     /// A server answered, but no answer showed a contender in the way: the connection was lost in between, or the time
     /// was too short.
     Unknown,
@@ -41,6 +44,7 @@ impl TimeoutReason {
         match self {
             Self::Taken => "taken",
             Self::Unreachable => "unreachable",
+            Self::Full => "full",
             Self::Unknown => "unknown",
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::credentials::Identity;
 use crate::client::source::ClientSource;
+use crate::config::environment::SetByProgram;
 use crate::config::timeout::Timeout;
 use crate::config::{ClientOptions, LONGEST};
 use crate::error::{Error, Result};
@@ -119,7 +120,7 @@ impl Language {
         }
     }
 
-    /// How to connect; options that are not given have their defaults.
+    /// How to connect; options that are not given have the values of the environment, or else their defaults.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -132,7 +133,9 @@ impl Language {
         max_frame: Option<impl Count>,
         identity: Identity,
     ) -> Result<ClientOptions> {
-        let mut options = ClientOptions::new(hosts)?.label(label)?.language(self.name);
+        let set = SetByProgram { session_timeout: session_timeout.is_some(), ..identity.set() };
+        let options = ClientOptions::new(hosts)?.label(label)?.language(self.name);
+        let mut options = options.with_environment(set)?;
         if let Some(timeout) = session_timeout {
             options = options.session_timeout(self.duration("session_timeout", timeout)?)?;
         }
@@ -164,15 +167,34 @@ impl Language {
         if let Some(time) = given.max_hold {
             options = options.max_hold(self.duration("max_hold", time)?);
         }
+        if let Some(time) = given.grace {
+            options = options.grace(self.duration("grace", time)?);
+        }
+        if let Some(waiters) = given.max_waiters {
+            let problem = || format!("{waiters} is not a valid number of waiters");
+            let waiters = waiters.to_count().ok_or_else(|| Error::bad_argument("max_waiters", problem()))?;
+            options = options.max_waiters(waiters);
+        }
         Ok(options)
     }
 
-    /// The process's one client for `hosts`; without them for those of [`ClientOptions::new`].
+    /// The process's one client for `hosts`, with the options of the environment; without hosts for those of
+    /// [`ClientOptions::new`].
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
     pub fn shared_client(self, hosts: Option<&str>) -> Result<ClientSource> {
-        Ok(ClientSource::Shared(ClientOptions::new(hosts)?.language(self.name)))
+        let options = ClientOptions::from_env(hosts)?.language(self.name);
+        options.check()?;
+        Ok(ClientSource::Shared(options))
+    }
+
+    /// The process's one client for `hosts` with these options.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
+    pub fn shared_client_with(self, hosts: Option<&str>, options: &ClientOptions) -> Result<ClientSource> {
+        Ok(ClientSource::Shared(options.clone().at(hosts)?))
     }
 }
 
@@ -217,6 +239,10 @@ pub struct GivenOptions {
     pub naming: Option<String>,
     /// The longest hold, in the language's unit of time.
     pub max_hold: Option<f64>,
+    /// How long before the end of its term a lease is lost, in the language's unit of time.
+    pub grace: Option<f64>,
+    /// How many contenders may wait at most when another one joins them.
+    pub max_waiters: Option<f64>,
 }
 
 /// The value of an option, as a program in another language gives it.
@@ -228,17 +254,21 @@ pub enum GivenValue<'a> {
     Text(&'a str),
     /// A number, in the language's unit.
     Number(f64),
+    /// A whole number.
+    Count(u32),
 }
 
 impl GivenOptions {
     /// The options that are given, by name.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, GivenValue<'_>)> {
-        let Self { reentrant, label, naming, max_hold } = self;
+        let Self { reentrant, label, naming, max_hold, grace, max_waiters } = self;
         let all = [
             ("reentrant", reentrant.map(GivenValue::Flag)),
             ("label", label.as_deref().map(GivenValue::Text)),
             ("naming", naming.as_deref().map(GivenValue::Text)),
             ("max_hold", max_hold.map(GivenValue::Number)),
+            ("grace", grace.map(GivenValue::Number)),
+            ("max_waiters", max_waiters.and_then(Count::to_count).map(GivenValue::Count)),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }

@@ -8,6 +8,7 @@ use crate::client::Client;
 use crate::client::per_process::PerProcessClient;
 use crate::client::source::ClientSource;
 use crate::config::ClientOptions;
+use crate::error::Result;
 use crate::error::escape::Escaped;
 use crate::lock::any::AnyLock;
 use crate::runtime;
@@ -33,6 +34,18 @@ impl ClientHandle {
     #[must_use]
     pub fn one(options: ClientOptions) -> Self {
         Self::One(Client::new(options))
+    }
+
+    /// The client of a lock. That of one on a shared client belongs to this process.
+    ///
+    /// # Errors
+    /// [`Forked`](crate::ErrorKind::Forked).
+    pub fn of_lock(lock: &AnyLock) -> Result<Self> {
+        Ok(match lock.source() {
+            ClientSource::EachProcess(client) => Self::EachProcess(client.clone()),
+            ClientSource::Client(client) => Self::One(client.clone()),
+            ClientSource::Shared(_) => Self::One(lock.client()?),
+        })
     }
 
     /// Its connect string, for people to read.

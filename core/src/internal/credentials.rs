@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::ClientOptions;
 use crate::config::acl::Acl;
+use crate::config::environment::SetByProgram;
 use crate::config::secret::Secret;
 use crate::config::tls::{Tls, TlsFiles};
 use crate::error::{Error, Result};
@@ -12,7 +13,9 @@ use crate::error::{Error, Result};
 #[derive(Default)]
 pub struct Identity {
     /// Schemes and credentials.
-    pub auth: Vec<(String, Vec<u8>)>,
+    pub auth: Option<Vec<(String, Vec<u8>)>>,
+    /// A file of credentials.
+    pub auth_file: Option<PathBuf>,
     /// `open`, `creator`, or rules.
     pub acl: Option<String>,
     /// The same, for the parents of lock directories.
@@ -26,9 +29,24 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The properties that the program sets. The two kinds of credentials are one: who shows some does not show those of
+    /// the environment beside them.
+    pub(super) fn set(&self) -> SetByProgram {
+        SetByProgram {
+            credentials: self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some(),
+            acl: self.acl.is_some(),
+            parent_acl: self.parent_acl.is_some(),
+            tls: self.tls.is_some(),
+            session_timeout: false,
+        }
+    }
+
     pub(super) fn apply(self, mut options: ClientOptions) -> Result<ClientOptions> {
-        for (scheme, credential) in self.auth {
+        for (scheme, credential) in self.auth.into_iter().flatten() {
             options = options.auth(&scheme, credential)?;
+        }
+        if let Some(file) = self.auth_file {
+            options = options.auth_file(file)?;
         }
         if let Some(acl) = self.acl {
             options = options.acl(Acl::parse(&acl)?);
@@ -73,6 +91,13 @@ impl<T> TlsParts<T> {
     }
 }
 
+impl<T> TlsParts<T> {
+    /// The authorities' certificates; and the certificate to present, with its private key.
+    pub fn parts(&self) -> (&T, Option<(&T, &T)>) {
+        (&self.ca, self.identity.as_ref().map(|(cert, key)| (cert, key)))
+    }
+}
+
 impl TlsParts<PathBuf> {
     /// What the files hold, now and whenever a connection is made.
     ///
@@ -109,7 +134,8 @@ mod tests {
     #[test]
     fn what_is_given_is_set() {
         let options = apply(Identity {
-            auth: vec![("digest".into(), b"app:secret".to_vec())],
+            auth: Some(vec![("digest".into(), b"app:secret".to_vec())]),
+            auth_file: None,
             acl: Some("world:anyone:r".into()),
             parent_acl: Some("open".into()),
             sasl: Some(("app".into(), "secret".into())),
@@ -128,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let argument = |identity| apply(identity).unwrap_err().argument().map(str::to_owned);
-        let auth = vec![(String::new(), Vec::new())];
+        let auth = Some(vec![(String::new(), Vec::new())]);
         assert_eq!(argument(Identity { auth, ..Identity::default() }).as_deref(), Some("auth"));
         let acl = Some("everybody".to_owned());
         assert_eq!(argument(Identity { acl, ..Identity::default() }).as_deref(), Some("acl"));

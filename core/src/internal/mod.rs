@@ -13,6 +13,7 @@ mod credentials;
 mod forgotten;
 mod inspect;
 pub mod log;
+pub mod once;
 mod operation;
 mod scope;
 mod scope_match;
@@ -33,13 +34,16 @@ pub use self::client_handle::close_all;
 pub use self::client_handle::{ClientHandle, shown_hosts};
 pub use self::credentials::{Identity, TlsParts};
 pub use self::forgotten::{Forgotten, collectable, collectable_all, on_forgotten, pin};
-pub use self::inspect::{about, four_letter_word, last_proof, list, look, why_unproven};
+pub use self::inspect::{
+    about, first_contender, four_letter_word, last_proof, list, look, resolve, term_left, why_unproven,
+};
 pub use self::operation::{Operation, begin};
 pub use self::scope::{BodyOutcome, ScopeError, ScopeExit, leave, scope_error};
 pub use self::scope_match::{Exit, Frame, Site};
 pub use self::transaction_builder::TransactionBuilder;
 pub use crate::client::dump::dump_with_callers;
 pub use crate::client::signals::close_on_signals_after;
+pub use crate::config::environment::{Secured, SetByProgram, VARIABLES, parse_duration};
 pub use crate::driver::mailbox::replies::{Listing, NodeContent};
 pub use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind};

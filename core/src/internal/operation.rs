@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use crate::error::Result;
 use crate::runtime;
 use crate::runtime::Background;
 use crate::runtime::fork::ForkGuard;
+use crate::runtime::sync::{Mutex, MutexGuard};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -10,11 +10,11 @@ mod tests;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::config::lock_path::LockPath;
@@ -31,6 +31,7 @@ use crate::queue::contender::{Contender, NodeSnapshot};
 use crate::queue::{Kind, NodeName, SmallMap};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::fork::ForkGuard;
+use crate::runtime::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Notify, OnceLock};
 use crate::session::term::Term;
 
 /// How many nodes with permits are remembered.
@@ -38,7 +39,7 @@ const REMEMBERED: usize = 1_000;
 
 /// What the driver is told about a hold, which is named by its node.
 pub(crate) enum Notice {
-    /// The last lease was released.
+    /// The last lease was released. A hold that is lost, and has a grace, ends with it too.
     Released { node: NodeName, release: Release },
     /// A holder found that its time is over, for this reason.
     Expired { node: NodeName, reason: LossReason },
@@ -73,13 +74,36 @@ pub(crate) struct AcquireRequest {
     pub(crate) contended: bool,
     /// For how long it may hold the lock, if that is limited.
     pub(crate) max_hold: Option<Duration>,
+    /// How long before the end of its term it is lost.
+    pub(crate) grace: Grace,
+}
+
+/// How long before the end of its term a lease is lost, in whole milliseconds: there is one for each waiter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grace(u32);
+
+impl Grace {
+    /// This long, rounded down: a sixth of a session time-out is seldom whole, and must not become more. Not to nothing.
+    pub(crate) fn of(time: Duration) -> Self {
+        let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        Self(if time.is_zero() { 0 } else { whole.max(1) })
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn time(self) -> Duration {
+        Duration::from_millis(self.0.into())
+    }
 }
 
 impl AcquireRequest {
     /// Of a caller that has waited like this; `None` for a claim that does not count as a hold.
     pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
-        Self { owner, caller: owner, kind, since: wait.map(|wait| wait.since), contended, max_hold: None }
+        let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
+        Self { owner, caller: owner, kind, since, contended, max_hold: None, grace }
     }
 
     /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
@@ -409,13 +433,20 @@ impl Hold {
         let state = self.fate.state();
         if !state.holds() {
             state
-        } else if !self.grant.term.runs() {
+        } else if !self.is_in_term() {
             LeaseState::Lost(LossReason::TermEnded)
         } else if self.left().is_some_and(|left| left.is_zero()) {
             LeaseState::Lost(LossReason::HeldTooLong)
         } else {
             state
         }
+    }
+
+    /// Whether more than the grace is left of the term. Without a grace it is not worked out how much is left: every
+    /// re-entry asks.
+    fn is_in_term(&self) -> bool {
+        let (term, grace) = (&self.grant.term, self.claim.grace);
+        if grace.is_zero() { term.runs() } else { term.remaining() > grace.time() }
     }
 
     /// For how long it may still be held, if that is limited.
@@ -425,7 +456,7 @@ impl Hold {
 
     /// For how long it is certain, if nobody breaks it and it is not lost already.
     pub(crate) fn remaining(&self) -> Duration {
-        let term = self.grant.term.remaining();
+        let term = self.grant.term.remaining().saturating_sub(self.claim.grace.time());
         self.left().map_or(term, |left| left.min(term))
     }
 

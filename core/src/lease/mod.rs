@@ -18,7 +18,7 @@ pub(crate) mod transaction;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -35,6 +35,7 @@ use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::mode::LockMode;
 use crate::queue::{Intent, Kind};
+use crate::runtime::sync::AtomicBool;
 use crate::session::term::Term;
 
 pub use self::forgotten::{Forgotten, on_forgotten};
@@ -231,7 +232,7 @@ impl Lease {
 
     /// For how long no one else can get the lock, unless it is broken: the rest of the term. It ends half the session
     /// time-out after the last write that the server acknowledged, and is extended by heartbeats while the server
-    /// answers, but not beyond the lock's `max_hold`. Zero for a lease that is lost or released. Sends nothing.
+    /// answers, but not beyond the lock's `max_hold`, and less the lock's `grace`. Zero for a lease that is lost or released. Sends nothing.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
@@ -264,8 +265,8 @@ impl Lease {
         let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(false));
         async move {
             fate.wait_for(|fate| fate.is_revoked().then_some(())).await;
-            // Other levels of the hold may be asked after this one was released.
-            if !level.is_some_and(|level| level.is_open()) {
+            // Other levels of the hold may be asked after this one was released; of a lost lease nothing is asked.
+            if !fate.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
         }
@@ -429,6 +430,10 @@ impl Lease {
                 term: Arc::clone(&grant.term),
             });
             hold.report(|node| Notice::Released { node, release: Release { waiter, reporter } }).ok();
+        } else if !claim.grace.is_zero() {
+            // Lost before the end of its term: its node may have been kept until now.
+            let release = Release { waiter: None, reporter: None };
+            self.hold.report(|node| Notice::Released { node, release }).ok();
         }
         Ok(freed.is_some())
     }

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use crate::error::loss_reason::LossReason;
 use crate::error::{Error, Result};
 use crate::lease::hold::HoldIndex;
 use crate::metrics::recorder::Recorder;
+use crate::runtime::sync::{AtomicU8, OnceLock};
 use crate::session::term::Term;
 
 /// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver. It is watched
@@ -57,7 +58,7 @@ impl Level {
 
     /// Another one, as this one is now.
     pub(crate) fn copy(&self) -> Self {
-        Self(self.0.load(Ordering::Acquire).into())
+        Self(AtomicU8::new(self.0.load(Ordering::Acquire)))
     }
 
     /// Whether it was released while the lock was held: what happens to the lock later is no concern of its lease.

@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-use tokio::sync::Notify;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use crate::error::loss_reason::LossReason;
+use crate::runtime::sync::{AtomicBool, AtomicU8, Mutex, Notify};
 
 /// The state of a lease.
 ///

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use crate::config::lock_path::LockPath;
-use crate::lease::hold::Report;
+use crate::lease::hold::{Grace, Report};
 use crate::lease::*;
 use crate::queue::NodeName;
 use crate::runtime::clock::BootInstant;
@@ -35,6 +35,40 @@ impl Report for Driver {
     fn heard_since(&self, _: tokio::time::Instant) -> bool {
         false
     }
+}
+
+#[test]
+fn the_last_release_of_a_hold_that_is_lost_is_told_if_it_has_a_grace() {
+    for (grace, told) in [(Duration::ZERO, 0), (Duration::from_secs(1), 1)] {
+        let directory = Directory::new();
+        let claim = AcquireRequest {
+            grace: Grace::of(grace),
+            ..AcquireRequest::new(directory.owner, Kind::Exclusive, None)
+        };
+        let lease = directory.grant_for(claim, Duration::from_secs(60));
+        let Ok(EnterOutcome::Reentered(inner)) =
+            directory.holds.enter(directory.owner, Kind::Exclusive, Intent::Wait)
+        else {
+            panic!("a level")
+        };
+        assert!(directory.holds.lose(&node(), LossReason::TermEnded));
+        lease.release_in_background().unwrap();
+        assert_eq!(directory.driver.releases.lock().unwrap().len(), 0);
+        drop(inner);
+        assert_eq!(directory.driver.releases.lock().unwrap().len(), told, "a grace of {grace:?}");
+    }
+}
+
+#[test]
+fn a_grace_is_taken_off_the_term() {
+    let directory = Directory::new();
+    let request = AcquireRequest::new(directory.owner, Kind::Exclusive, None);
+    let claim = AcquireRequest { grace: Grace::of(Duration::from_secs(10)), ..request };
+    let lease = directory.grant_for(claim, Duration::from_secs(60));
+    assert!(lease.remaining() <= Duration::from_secs(20) && lease.state() == LeaseState::Held);
+    let lease = directory.grant_for(claim, Duration::from_secs(20));
+    assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
+    assert_eq!(lease.remaining(), Duration::ZERO);
 }
 
 struct Directory {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::client::Client;
+use crate::client::source::ClientSource;
 use crate::config::hosts::Hosts;
 use crate::config::lock_path::LockOrder;
 use crate::config::timeout::{Deadline, Timeout};
@@ -196,7 +197,11 @@ impl AnyLock {
 
     /// The hosts, as given to its client.
     pub(crate) fn hosts(&self) -> &Hosts {
-        self.directory().source().hosts()
+        self.source().hosts()
+    }
+
+    pub(crate) fn source(&self) -> &ClientSource {
+        self.directory().source()
     }
 
     /// Whether its client sees the node of a lease that another client was granted: then both are connected to one

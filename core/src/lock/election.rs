@@ -87,6 +87,15 @@ impl Election {
         Ok(Self { lock, owner: Owner::new(), id })
     }
 
+    /// The same candidate on the client that it has now. An election on hosts gets another client when its own is closed,
+    /// and would lead on after the program has closed all clients.
+    ///
+    /// # Errors
+    /// As [`campaign`](Self::campaign) without a request.
+    pub(crate) fn on_one_client(&self) -> Result<Self> {
+        Ok(Self { lock: Arc::new(self.lock.on_one_client()?), owner: self.owner, id: self.id.clone() })
+    }
+
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }

@@ -5,6 +5,7 @@ pub(crate) mod election;
 pub(crate) mod multi;
 pub(crate) mod mutex;
 mod node_metadata;
+pub(crate) mod once;
 pub(crate) mod options;
 pub(crate) mod rwlock;
 mod scoped;
@@ -97,10 +98,38 @@ impl Lock {
         Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
     }
 
+    /// The same lock on the client that it has now, which it keeps when that is closed.
+    pub(crate) fn on_one_client(&self) -> Result<Self> {
+        let Inner { place, kind, settings, .. } = &*self.0;
+        let source = ClientSource::Client(self.resolve()?.client.clone());
+        let (first, last) = (PerProcess::new(), PerProcess::new());
+        let (place, kind, settings) = (place.clone(), *kind, settings.clone());
+        Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
+    }
+
     /// The lock path, as given.
     #[must_use]
     pub fn path(&self) -> &str {
         self.0.place.path()
+    }
+
+    /// The client on which the lock is: for one on [shared](ClientSource::Shared) options the process's one client with
+    /// them, which is created now unless there is one. Sends nothing.
+    ///
+    /// ```no_run
+    /// # fn main() -> zklock::Result<()> {
+    /// use zklock::{ClientOptions, Mutex};
+    ///
+    /// let lock = Mutex::new(ClientOptions::from_env(None)?, "/locks/report")?;
+    /// println!("{:?}", lock.client()?.state());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Forked`](ErrorKind::Forked).
+    pub fn client(&self) -> Result<Client> {
+        Ok(self.resolve()?.client.clone())
     }
 
     /// Acquires the lock as a new owner, waiting as long as it takes.
@@ -110,7 +139,8 @@ impl Lock {
     /// # Errors
     /// [`ClientClosed`](ErrorKind::ClientClosed), [`ConnectionFailed`](ErrorKind::ConnectionFailed) if no server
     /// was ever reached, [`AuthFailed`](ErrorKind::AuthFailed), [`SequenceExhausted`](ErrorKind::SequenceExhausted),
-    /// [`Forked`](ErrorKind::Forked).
+    /// [`Forked`](ErrorKind::Forked); [`LockTimeout`](ErrorKind::LockTimeout) if as many wait as
+    /// [`max_waiters`](crate::LockOptions::max_waiters) permits.
     pub async fn acquire(&self) -> Result<Lease> {
         self.acquire_as(Owner::new(), Timeout::Forever).await
     }
@@ -167,7 +197,7 @@ impl Lock {
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         let timeout = timeout.into();
-        let intent = match self.enter(owner, self.0.kind, timeout.intent())? {
+        let intent = match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
             EnterOutcome::Reentered(lease) => return Ok(lease),
             EnterOutcome::Queues(intent) => intent,
         };
@@ -178,7 +208,7 @@ impl Lock {
 
     /// Asks for the lock: what an owner that holds it gets at once, or the wait.
     pub(crate) fn request(&self, owner: Owner, timeout: Timeout) -> Result<Acquiring> {
-        Ok(match self.enter(owner, self.0.kind, timeout.intent())? {
+        Ok(match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
             EnterOutcome::Reentered(lease) => Acquiring::Granted(lease),
             EnterOutcome::Queues(intent) => {
                 // A re-entry does not pay for reading the clock.
@@ -259,6 +289,11 @@ impl Lock {
         }
     }
 
+    /// The name that its contenders give themselves.
+    pub(crate) fn label<'a>(&'a self, options: &'a ClientOptions) -> Option<&'a str> {
+        self.0.settings.label.as_deref().or(options.label.as_deref())
+    }
+
     /// The place of this lock in the order that is the same in all programs.
     pub(crate) fn order(&self) -> LockOrder {
         LockOrder {
@@ -280,6 +315,11 @@ impl Lock {
 
     pub(crate) fn kind(&self) -> Kind {
         self.0.kind
+    }
+
+    /// How many contenders may wait at most, if that is limited.
+    pub(crate) fn max_waiters(&self) -> Option<u32> {
+        self.0.settings.max_waiters
     }
 
     #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::timeout::Timeout;
 use crate::config::{LONGEST, size_limits};
 use crate::error::{Error, Result};
-use crate::lease::hold::AcquireRequest;
+use crate::lease::hold::{AcquireRequest, Grace};
 use crate::lease::owner::Owner;
 use crate::metrics::recorder::WaitTimer;
-use crate::queue::{Kind, Naming};
+use crate::queue::{Intent, Kind, Naming};
 
 /// How a lock behaves. One type for all kinds of locks; a lock refuses what it cannot do with
 /// [`BadArgument`](crate::ErrorKind::BadArgument) when it is created, instead of ignoring it.
@@ -28,6 +29,8 @@ pub struct LockOptions {
     label: Option<Arc<str>>,
     naming: Naming,
     max_hold: Option<Duration>,
+    grace: Duration,
+    max_waiters: Option<u32>,
 }
 
 impl LockOptions {
@@ -68,10 +71,54 @@ impl LockOptions {
         self
     }
 
+    /// How long before the end of its term a lease is reported lost. The lock's node is kept until the lease is released
+    /// or that term ends, so the program has this long to stop before another contender can be granted the lock. Default:
+    /// none.
+    ///
+    /// At most a sixth of the session time-out that the server granted; an acquire fails with
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if it is more. A grant waits until a sixth of the time-out and the
+    /// grace are left of the term. A lock that is broken, a session that ends early and `max_hold` leave no grace.
+    #[must_use]
+    pub fn grace(mut self, time: Duration) -> Self {
+        self.grace = time;
+        self
+    }
+
+    /// How many contenders may wait for the lock at most when another one joins them: for a service that refuses a request
+    /// rather than queue it. An attempt that would have to wait behind this many waiters is refused at once, with a
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) for the reason [`Full`](crate::TimeoutReason::Full). It has created
+    /// nothing by then. With 0, an attempt never waits behind anybody. Holders are no waiters, and one that acquires the
+    /// lock again is never refused. Default: no limit.
+    ///
+    /// An attempt that may wait reads the queue first, which costs a round trip more (a semaphore reads two directories, in
+    /// one flight). Contenders that arrive at the same moment read the same queue, so the limit holds but for those. It
+    /// is a limit of this lock object: others on the path have their own, or none. A try does not wait in any case, and
+    /// fails because the lock is [`Taken`](crate::TimeoutReason::Taken).
+    ///
+    /// ```no_run
+    /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+    /// use zklock::{LockOptions, Mutex, TimeoutReason};
+    ///
+    /// let lock = Mutex::with_options(client, "/locks/report", LockOptions::default().max_waiters(10))?;
+    /// match lock.acquire().await {
+    ///     Ok(lease) => lease.release().await?,
+    ///     Err(error) if error.timeout_reason() == Some(TimeoutReason::Full) => println!("503: {error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn max_waiters(mut self, waiters: u32) -> Self {
+        self.max_waiters = Some(waiters);
+        self
+    }
+
     /// The settings of a mutex.
     pub(crate) fn of_mutex(self) -> LockSettings {
-        let Self { reentrant, label, naming, max_hold } = self;
-        LockSettings { reentrant: reentrant.unwrap_or(true), label, naming, max_hold, stated_permits: None }
+        let Self { reentrant, label, naming, max_hold, grace, max_waiters } = self;
+        let reentrant = reentrant.unwrap_or(true);
+        LockSettings { reentrant, label, naming, max_hold, grace, max_waiters, stated_permits: None }
     }
 
     /// The settings of both halves of a read/write lock.
@@ -109,6 +156,10 @@ pub(crate) struct LockSettings {
     pub(crate) naming: Naming,
     /// For how long it may be held, if that is limited.
     pub(crate) max_hold: Option<Duration>,
+    /// How long before the end of its term a lease is lost.
+    pub(crate) grace: Duration,
+    /// How many contenders may wait at most when another one joins them, if that is limited.
+    pub(crate) max_waiters: Option<u32>,
     /// For a semaphore: the number of permits that its nodes state.
     pub(crate) stated_permits: Option<u32>,
 }
@@ -126,10 +177,18 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
+    /// How an attempt that may take this long joins the queue.
+    pub(crate) fn intent(&self, timeout: Timeout) -> Intent {
+        match (timeout.intent(), self.max_waiters) {
+            (Intent::Wait, Some(waiters)) => Intent::WaitIfFewer(waiters),
+            (intent, _) => intent,
+        }
+    }
+
     /// The request of an owner that has waited like this.
     pub(crate) fn request(&self, owner: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
-        let max_hold = self.max_hold;
-        AcquireRequest { max_hold, ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait)) }
+        let (max_hold, grace) = (self.max_hold, Grace::of(self.grace));
+        AcquireRequest { max_hold, grace, ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait)) }
     }
 }
 

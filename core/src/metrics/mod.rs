@@ -33,7 +33,7 @@ pub struct Stats {
     pub acquisitions: u64,
     /// Those of them that had to wait for another contender.
     pub contended: u64,
-    /// Tries that found the lock taken.
+    /// Tries that found the lock taken, and attempts that [`max_waiters`](crate::LockOptions::max_waiters) refused.
     pub busy: u64,
     /// Attempts that timed out.
     pub timeouts: u64,

@@ -17,6 +17,9 @@ pub enum Intent {
     Wait,
     /// Looks first, and queues only if the lock seems free (rule 14).
     Try,
+    /// Looks first, and queues only if the lock seems free or fewer than this number of contenders wait for it (rule 14).
+    /// Waits like any other from then on.
+    WaitIfFewer(u32),
     /// Takes, as a reader, the place of this writer's node, through which its owner holds: a downgrade, as Curator does
     /// it. A reader that finds the place gone proceeds like any other.
     Downgrade {
@@ -34,6 +37,12 @@ impl Intent {
         matches!(self, Self::Try | Self::Downgrade { tries: true, .. })
     }
 
+    /// Whether the contender looks at the queue before it creates a node.
+    #[must_use]
+    pub(super) fn looks_first(&self) -> bool {
+        matches!(self, Self::Try | Self::WaitIfFewer(_))
+    }
+
     /// The same for the place of this writer's node.
     #[must_use]
     pub fn in_place_of(&self, writer: NodeName) -> Self {
@@ -43,7 +52,11 @@ impl Intent {
     /// The same without the place of a writer.
     #[must_use]
     pub(super) fn without_place(&self) -> Self {
-        if self.only_tries() { Self::Try } else { Self::Wait }
+        match self {
+            Self::Downgrade { tries: true, .. } => Self::Try,
+            Self::Downgrade { tries: false, .. } => Self::Wait,
+            other => other.clone(),
+        }
     }
 }
 
@@ -65,6 +78,8 @@ pub enum Outcome<T> {
 pub enum Refusal {
     /// Another contender has it, and this one only tried.
     Busy,
+    /// Another contender has it, and this number of contenders wait: no fewer than this one permits.
+    Full(usize),
     /// The directory's sequence counter is close to where it wraps.
     SequenceExhausted,
     /// The access control lists do not permit it.

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
+use crate::runtime::sync::AtomicPtr;
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 

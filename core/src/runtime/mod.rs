@@ -8,6 +8,7 @@ pub(crate) mod random;
 #[cfg(feature = "_simulation")]
 pub mod simulation;
 pub(crate) mod supervise;
+pub(crate) mod sync;
 
 use std::cell::Cell;
 use std::future::Future;

@@ -1,6 +1,8 @@
 //! One ZooKeeper session: how it is created, what is reported about it, how it ends.
 
 pub(crate) mod certificates;
+#[cfg(zklock_stand_ins)]
+mod one_transport;
 pub(crate) mod outage_log;
 pub mod reply;
 pub(crate) mod term;

@@ -1,11 +1,12 @@
 //! Until when a session is certain to exist without hearing from the server again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zklock_transport::LastContact;
 
 use crate::runtime::clock::BootInstant;
+use crate::runtime::sync::AtomicU64;
 
 /// The term of one session. It ends half a session time-out after the last proof of the session, which is a committed
 /// write: counted from the moment before the write was sent, and only once it is acknowledged.
@@ -91,11 +92,6 @@ impl Term {
         self.length * 2 * 7 / 16
     }
 
-    /// Whether a proof was sent at this moment or later.
-    pub(crate) fn is_proven_since(&self, moment: BootInstant) -> bool {
-        self.answered.load(Ordering::Acquire) >= moment.0
-    }
-
     /// How long ago the last proof was sent; `None` before the first.
     pub(crate) fn proof_age(&self) -> Option<Duration> {
         match self.answered.load(Ordering::Acquire) {
@@ -156,7 +152,51 @@ impl Term {
 
     /// Whether proofs come as they should on this connection: at most one of them is late.
     pub(crate) fn is_fresh(&self, connection: u64) -> bool {
-        self.is_proven_on(connection) && self.remaining() > self.interval()
+        self.is_fresh_at(BootInstant::now(), connection)
+    }
+
+    fn is_fresh_at(&self, now: BootInstant, connection: u64) -> bool {
+        self.is_proven_on(connection) && self.left_at(now) > self.interval()
+    }
+}
+
+/// A term by another clock, in nanoseconds: for the tests' model of the world, which has its own.
+#[derive(Debug)]
+pub struct ModelTerm(Term);
+
+impl ModelTerm {
+    /// The term of a session with this time-out and on this connection, which does not run yet.
+    #[must_use]
+    pub fn new(session_timeout: Duration, connection: u64) -> Self {
+        Self(Term::new(session_timeout, connection))
+    }
+
+    /// The session goes on on another connection.
+    pub fn moved(&self, connection: u64) {
+        self.0.moved(connection);
+    }
+
+    /// A write that was sent at a given moment, for this connection, is acknowledged.
+    pub fn prove(&self, sent: u64, connection: u64) {
+        self.0.prove(BootInstant(sent), connection);
+    }
+
+    /// Whether anything is left.
+    #[must_use]
+    pub fn runs_at(&self, now: u64) -> bool {
+        self.0.runs_at(BootInstant(now))
+    }
+
+    /// Whether proofs come as they should on this connection.
+    #[must_use]
+    pub fn is_fresh_at(&self, now: u64, connection: u64) -> bool {
+        self.0.is_fresh_at(BootInstant(now), connection)
+    }
+
+    /// Whether the last proof came on this connection.
+    #[must_use]
+    pub fn is_proven_on(&self, connection: u64) -> bool {
+        self.0.is_proven_on(connection)
     }
 }
 
@@ -212,7 +252,7 @@ mod tests {
         }
         let term = Term::new(TIMEOUT, 1).with(heard);
         term.prove(moment(sent), 1);
-        assert!(term.is_proven_since(moment(sent)));
+        assert_eq!(term.answered.load(Ordering::Acquire), moment(sent).0);
         BootInstant(term.proof.load(Ordering::Acquire))
     }
 
@@ -299,6 +339,6 @@ mod tests {
         term.moved(2);
         term.prove(BootInstant(2_000_000_000), 1);
         assert_eq!(term.left_at(BootInstant(2_000_000_000)), Duration::from_secs(2));
-        assert!(!term.is_proven_on(2) && !term.is_proven_since(BootInstant(2_000_000_000)));
+        assert!(!term.is_proven_on(2) && term.answered.load(Ordering::Acquire) < 2_000_000_000);
     }
 }

@@ -12,7 +12,6 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::attempt::ConnectAttempt;
 use crate::connect_log::ConnectOutcome;
-use crate::frame_validator::Limits;
 use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::srvr_probe;
@@ -57,22 +56,37 @@ async fn ask(settings: &Settings, host: &str, port: u16) -> Result<Option<Connec
     srvr_probe::ask(socket).await
 }
 
-/// Asks a server with one of ZooKeeper's four-letter words, on a connection of its own. The answer is empty if the server
-/// closes the connection without one.
+/// Asks a server with one of ZooKeeper's four-letter words, on a connection of its own to the first of its addresses that
+/// answers. The answer is empty if the server closes the connection without one. `host` is the name that its certificate
+/// has to be for.
 ///
 /// # Errors
-/// Those of the connection, of its encryption, and of the request.
+/// The errors of the connection, of its encryption, and of the request.
 pub async fn four_letter_word(
     encryption: Option<Encryption>,
     host: &str,
-    port: u16,
+    addresses: Vec<SocketAddr>,
     word: &str,
 ) -> Result<String> {
-    let settings = Settings::new(Limits::default(), || 0.0, || 0);
-    if let Some(encryption) = encryption {
-        settings.encrypt(encryption);
+    let stream = connect_to_any(addresses.into_iter()).await?;
+    let socket = match encryption {
+        Some(encryption) => {
+            Socket::Secured(Box::new(encryption.secure(stream, Encryption::name(host)?).await?))
+        }
+        None => Socket::Plain(stream),
+    };
+    srvr_probe::answer(socket, word).await
+}
+
+/// The addresses of a host, which may be given as an address itself.
+///
+/// # Errors
+/// The errors of the resolver.
+pub async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
+    match host.parse::<IpAddr>() {
+        Ok(ip) => Ok(vec![SocketAddr::new(ip, port)]),
+        Err(_) => Ok(tokio::net::lookup_host((host, port)).await?.collect()),
     }
-    srvr_probe::answer(open(settings, host, port, drop).await?, word).await
 }
 
 /// Connects, and says how far it has come.

@@ -23,7 +23,7 @@ mod tls;
 mod tls_failure;
 mod write_coalescing;
 
-pub use connect::four_letter_word;
+pub use connect::{four_letter_word, resolve};
 pub use connect_log::{ConnectOutcome, ServerAttempt};
 pub use connect_throttle::Urgency;
 pub use frame_validator::{Limits, TooLarge};

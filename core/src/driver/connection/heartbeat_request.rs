@@ -23,8 +23,8 @@ pub(in crate::driver) async fn heartbeat(
     mut nodes: Vec<OwnNode>,
     report: impl Fn(SessionEvent),
 ) {
-    let report_checked = |missing, last, found_missing| {
-        report(SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, found_missing }));
+    let report_checked = |missing, last, answered| {
+        report(SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, answered }));
     };
     let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for one in &nodes {
@@ -55,8 +55,8 @@ pub(in crate::driver) async fn heartbeat(
         SessionEvidence::Unknown => {}
     }
     // The first report came while the second request was unanswered, so the last one says again that this is answered.
-    let found_missing = told || missing.is_some();
-    let checked = |missing, last| report_checked(missing, last, found_missing);
+    let answered = told || missing.is_some() || matches!(verdict, SessionEvidence::Alive);
+    let checked = |missing, last| report_checked(missing, last, answered);
     // Reported in any case: holders that are suspended are told of the proof.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
         return checked(Vec::new(), None);

@@ -85,7 +85,7 @@ impl Connection {
             SessionEvent::Beaten(epoch, connection_number, checked)
                 if epoch == self.epoch && self.is_current(connection_number) =>
             {
-                if checked.found_missing {
+                if checked.answered {
                     self.answered();
                 }
                 ConnectionEvent::Checked(checked)
@@ -95,7 +95,7 @@ impl Connection {
             SessionEvent::Beaten(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
             {
-                ConnectionEvent::Checked(Checked { missing, last: None, found_missing: true })
+                ConnectionEvent::Checked(Checked { missing, last: None, answered: true })
             }
             _ => ConnectionEvent::None,
         }

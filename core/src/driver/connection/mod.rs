@@ -24,6 +24,7 @@ use self::requests::{AccessLists, DirectoryClient, RequestTask, SessionContext};
 use self::unanswered::Unanswered;
 use crate::config::ClientOptions;
 use crate::driver::mailbox::{Checked, DirectoryId, Input, OwnNode};
+use crate::error::Error;
 use crate::error::server_report::{ServerReport, Servers};
 use crate::metrics::recorder::Recorder;
 use crate::queue::Event;
@@ -186,6 +187,29 @@ impl Connection {
         }
     }
 
+    /// How much of the session's term is left.
+    pub(super) fn term_left(&self) -> Duration {
+        self.term().map(|term| term.remaining()).unwrap_or_default()
+    }
+
+    /// Whether a lock may have this grace: as long as there is no session it may have any.
+    ///
+    /// # Errors
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for one that is longer than a sixth of the session time-out.
+    pub(super) fn check_grace(&self, grace: Duration) -> Result<(), Error> {
+        let longest = self.term().map(|term| term.interval());
+        match longest.filter(|longest| grace > *longest) {
+            Some(longest) => Err(Error::bad_argument(
+                "grace",
+                format!(
+                    "must be at most {longest:?}, a sixth of the session time-out that the server granted, but is \
+                     {grace:?}"
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the session has a connection on which it was proven recently.
     pub(super) fn is_fresh(&self) -> bool {
         match &self.stage {
@@ -238,7 +262,7 @@ impl Connection {
     /// nothing out, and a client crate whose task has ended goes on saying that it is connected.
     pub(super) fn give_up_in(&mut self) -> Option<Duration> {
         let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
-        let since = self.unanswered.since(term)?;
+        let since = self.unanswered.since()?;
         Some(term.give_up_after().saturating_sub(BootInstant::now().since(since)))
     }
 

@@ -129,6 +129,37 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_heartbeat_is_answered_even_if_another_write_was_answered_in_between() {
+    on_the_runtime(async {
+        let (_server, mut connection, mut receiver) = searching().await;
+        let found = news(&mut receiver).await;
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+        let SessionStage::Live(live) = &connection.stage else { panic!("a session") };
+        let client = live.session.client.clone();
+        let (ephemeral, persistent) = (zk::CreateMode::Ephemeral, zk::CreateMode::Persistent);
+        let [ephemeral, persistent] =
+            [ephemeral, persistent].map(|mode| mode.with_acls(zk::Acls::anyone_all()));
+        client.create("/l", b"", &persistent).await.expect("a directory");
+        client.create("/l/lock-0000000001", b"", &ephemeral).await.expect("a node");
+        let node = OwnNode {
+            directory: DirectoryId::default(),
+            path: Arc::from("/l"),
+            name: NodeName::parse("lock-0000000001").expect("a node"),
+        };
+        connection.beat(vec![node]);
+        tokio::task::yield_now().await;
+        // The heartbeat is sent. The delete of another node is answered before it.
+        connection.answered();
+        assert!(connection.give_up_in().is_some(), "the heartbeat is under way");
+        let beaten = news(&mut receiver).await;
+        assert!(connection.term().expect("a session").runs(), "it has proven the session");
+        assert!(matches!(connection.handle(beaten), ConnectionEvent::Checked(_)));
+        assert_eq!(connection.give_up_in(), None, "nothing is asked any more");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with_the_answer() {
     on_the_runtime(async {
         let (_server, mut connection, mut receiver) = searching().await;
@@ -142,7 +173,7 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
             name: NodeName::parse(name).expect("a node"),
         };
         let beaten = |missing, last| {
-            SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, found_missing: true })
+            SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, answered: true })
         };
         let told = connection.handle(beaten(vec![node("lock-0000000001")], Some(node("lock-0000000002"))));
         let ConnectionEvent::Checked(Checked { missing, last: None, .. }) = told else {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 use crate::runtime::clock::BootInstant;
-use crate::session::term::Term;
 
 /// Of one session.
 #[derive(Default)]
@@ -65,10 +64,7 @@ impl Unanswered {
     }
 
     /// Since when something is asked in vain.
-    pub(super) fn since(&mut self, term: &Term) -> Option<BootInstant> {
-        if self.proofs.is_some_and(|asked| term.is_proven_since(asked)) {
-            self.proof_is_answered();
-        }
+    pub(super) fn since(&mut self) -> Option<BootInstant> {
         self.forget_answered();
         let question =
             self.connected.and_then(|from| self.questions.front().map(|(_, asked)| from.max(*asked)));

@@ -22,12 +22,18 @@ impl Directory {
         connection: &mut Connection,
         timers: &mut Timers,
     ) {
-        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
+        let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else {
             // The waiter gave up at the same moment.
             self.on_event(Event::Release(node.clone()));
             return;
         };
         timers.cancel(&alarms);
+        if let Err(error) = connection.check_grace(attempt.claim.grace.time()) {
+            self.on_event(Event::Release(node.clone()));
+            self.leave_line(&attempt);
+            attempt.reply.send(Err(error)).ok();
+            return;
+        }
         let AcquireAttempt { holds, claim, data, label, reply, .. } = attempt;
         let grant = Grant {
             node: node.clone(),
@@ -37,6 +43,7 @@ impl Directory {
             term: connection.term().map(Arc::clone).unwrap_or_default(),
         };
         self.holders.add(node, &holds, claim, (data, label), self.id, timers);
+        self.await_grace(node, claim.grace.time(), connection.term_left(), timers);
         let lease = holds.grant(claim, grant);
         if let Some(version) = self.revoked.remove(node) {
             holds.revoke(node);
@@ -65,7 +72,7 @@ impl Directory {
 
     /// Answers a waiter that is out of the queue, if it still waits.
     fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
-        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else { return };
+        let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else { return };
         timers.cancel(&alarms);
         attempt.reply.send(answer).ok();
     }
@@ -103,11 +110,11 @@ impl Directory {
         connection: &Connection,
         timers: &mut Timers,
     ) {
-        let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove(join) else {
+        let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else {
             return;
         };
         timers.cancel(&alarms);
-        let busy = refusal == Refusal::Busy;
+        let busy = matches!(refusal, Refusal::Busy | Refusal::Full(_));
         if busy && !attempt.claim.is_part() {
             attempt.holds.recorder.busy();
         }

@@ -2,6 +2,7 @@
 //! of them changes at least two of the three, so they are kept together, in one type.
 
 mod dispatch;
+mod grace;
 mod grant;
 mod holders;
 pub(super) mod inspect;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::grace::Graces;
 use self::holders::Holders;
 use self::releases::Releases;
 use self::resync::{Due, ResyncTimer};
@@ -47,6 +49,7 @@ pub(super) struct Directory {
     waiters: Waiters,
     holders: Holders,
     releases: Releases,
+    graces: Option<Box<Graces>>,
     /// Nodes of waiters that were asked to give up the lock before they had it, each with the version of its data.
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
@@ -91,6 +94,7 @@ impl Directory {
             waiters: Waiters::default(),
             holders: Holders::default(),
             releases: Releases::default(),
+            graces: None,
             revoked: SmallMap::default(),
             pauses: RetryBackoff::new(Instant::now()),
             late: SmallSet::default(),
@@ -118,9 +122,13 @@ impl Directory {
                 self.waiters.end_session();
                 self.watches.forget();
                 self.releases.end_session();
+                self.forget_kept();
                 self.lose_all(LossReason::SessionExpired);
             }
             _ => {}
+        }
+        if self.conceals_term(&event) {
+            return;
         }
         let late = matches!(&event, Event::Created(ticket, _) if self.late.remove(ticket));
         self.queue.handle(event);
@@ -220,6 +228,7 @@ impl Directory {
 
     pub(super) fn join(&mut self, waiter: Waiter) {
         let join = waiter.attempt.join;
+        self.note_grace(&waiter.attempt);
         if self.waiters.add(waiter) {
             self.enter_queue(join);
         }
@@ -236,11 +245,17 @@ impl Directory {
 
     /// Removes a waiter; its place in the queue goes to its owner's next.
     pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<AcquireAttempt> {
-        let Waiter { attempt, alarms, .. } = self.waiters.remove(join)?;
+        let Waiter { attempt, alarms, .. } = self.remove_waiter(join)?;
         timers.cancel(&alarms);
         self.queue.handle(Event::Leave(join));
         self.leave_line(&attempt);
         Some(attempt)
+    }
+
+    fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
+        let waiter = self.waiters.remove(join)?;
+        self.forget_grace(&waiter.attempt);
+        Some(waiter)
     }
 
     fn leave_line(&mut self, attempt: &AcquireAttempt) {
@@ -254,9 +269,11 @@ impl Directory {
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
         // A hold that was lost has nothing left to release; dropping the waiter says so.
         let Some(holder) = self.holders.remove(node) else {
-            return self.releases.came_late(node, &release);
+            self.releases.came_late(node, &release);
+            return self.end_grace(node, timers);
         };
         holder.cancel_alarms(node, timers);
+        self.lose_kept(node, timers);
         self.releases.begin(self.id, node, release, timers);
         self.on_event(Event::Release(node.clone()));
     }
@@ -284,6 +301,7 @@ impl Directory {
     }
 
     pub(super) fn fail_all(&mut self, error: &Error) {
+        self.forget_all_graces();
         for (join, waiter) in self.waiters.remove_all() {
             self.queue.handle(Event::Leave(join));
             waiter.attempt.reply.send(Err(error.clone())).ok();
@@ -299,23 +317,33 @@ impl Directory {
     ) {
         for Waiter { attempt, alarms, .. } in self.waiters.turn_away(keep) {
             timers.cancel(&alarms);
+            self.forget_grace(&attempt);
             self.queue.handle(Event::Leave(attempt.join));
             attempt.reply.send(Err(error.clone())).ok();
         }
     }
 
     /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
-    pub(super) fn end_term(&mut self) {
+    pub(super) fn end_term(&mut self, timers: &mut Timers) {
         let nodes = self.holders.nodes();
         for node in nodes {
-            self.expire(&node, LossReason::TermEnded);
+            self.expire(&node, LossReason::TermEnded, Duration::ZERO, timers);
         }
+        self.end_graces();
     }
 
     /// A holder has lost the lock because its time is over, the term's or its own. The loss is told before the node
-    /// goes, so before anyone else is granted the lock.
-    pub(super) fn expire(&mut self, node: &NodeName, reason: LossReason) {
-        if self.lose(node, reason) {
+    /// goes, so before anyone else is granted the lock. `left`: of the session's term.
+    pub(super) fn expire(
+        &mut self,
+        node: &NodeName,
+        reason: LossReason,
+        left: Duration,
+        timers: &mut Timers,
+    ) {
+        let left = if reason == LossReason::TermEnded { left } else { Duration::ZERO };
+        let kept = self.begin_grace(node, left, timers);
+        if self.lose(node, reason) && !kept {
             self.on_event(Event::Release(node.clone()));
         }
     }
@@ -386,6 +414,7 @@ impl Directory {
         // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
         loop {
             self.unsettled = false;
+            self.check_waiters_grace(connection);
             self.queue.flush();
             while let Some(action) = self.queue.next_action() {
                 let path = connection.below_chroot(&self.path);
@@ -425,6 +454,7 @@ impl Directory {
                 let reason =
                     if connection.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };
                 self.holders.cancel_alarms(&node, timers);
+                self.lose_kept(&node, timers);
                 if !self.lose(&node, reason) {
                     // Its release came before this was acted on.
                     self.releases.lost(&node, reason);

@@ -32,6 +32,8 @@ pub(in crate::driver) struct DirectoryTable {
     seeds: Seeds,
     /// The directories whose queues have something to conclude.
     unsettled: SmallSet<DirectoryId>,
+    /// The directories in which a waiter needs more of the term than is left.
+    short: SmallSet<DirectoryId>,
     /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
     last_ticket: Ticket,
     /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
@@ -101,6 +103,7 @@ impl DirectoryTable {
             last_id: DirectoryId::default(),
             seeds: Seeds::new(),
             unsettled: SmallSet::default(),
+            short: SmallSet::default(),
             last_ticket: Ticket::default(),
             warned: Reported::default(),
             blind: Reported::default(),
@@ -222,6 +225,12 @@ impl DirectoryTable {
         }
     }
 
+    /// The term was extended: waiters for whose grace too little of it was left may be granted their locks.
+    pub(in crate::driver) fn wake_short(&mut self) {
+        let short = std::mem::take(&mut self.short);
+        self.unsettled.extend(short);
+    }
+
     /// Makes queues that have heard nothing for a long time look again.
     pub(in crate::driver) fn wake_silent(&mut self) {
         for (id, directory) in &mut self.all {
@@ -246,6 +255,9 @@ impl DirectoryTable {
     ) -> usize {
         let Some(directory) = self.all.get_mut(&id) else { return 0 };
         directory.flush(connection, timers);
+        if directory.is_short_of_term() {
+            self.short.insert(id);
+        }
         let vital = if directory.is_vital() { directory.places().max(1) } else { 0 };
         if directory.is_idle() {
             self.last_ticket = self.last_ticket.max(directory.last_ticket());

@@ -12,7 +12,7 @@ use crate::driver::directory::*;
 use crate::driver::timers::Alarm;
 use crate::error::Result;
 use crate::lease::Lease;
-use crate::lease::hold::{HoldTable, Notice, Report};
+use crate::lease::hold::{Grace, HoldTable, Notice, Report};
 use crate::lease::owner::Owner;
 use crate::queue::Intent;
 use crate::runtime::fork::ForkGuard;
@@ -55,6 +55,11 @@ fn granted(joins: u64) -> Granted {
 
 /// The same, for a lock with this `max_hold`.
 fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
+    granted_with(joins, max_hold, Duration::ZERO)
+}
+
+/// The same, for a lock with a `grace` too.
+fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Granted {
     let (mut connection, mut timers) = (connection(), Timers::default());
     let place = LockPath::new("", "/l", "").unwrap();
     let path = Arc::clone(place.full());
@@ -64,7 +69,8 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
     let owner = Owner::new();
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
-        let claim = AcquireRequest { max_hold, ..AcquireRequest::new(owner, Kind::Exclusive, None) };
+        let grace = Grace::of(grace);
+        let claim = AcquireRequest { max_hold, grace, ..AcquireRequest::new(owner, Kind::Exclusive, None) };
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), Deadline::after(Timeout::Forever));
         let (asked, label) = (Instant::now(), None);
@@ -122,9 +128,33 @@ async fn what_is_held_too_long_is_lost_before_its_node_is_deleted() {
     timers.next().await;
     let Some(Alarm::HeldTooLong(_, late)) = timers.due() else { panic!("no alarm") };
     assert_eq!(late, node);
-    directory.expire(&late, LossReason::HeldTooLong);
+    directory.expire(&late, LossReason::HeldTooLong, Duration::ZERO, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     assert!(!directory.holders.contains(&node));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release() {
+    let (grace, left) = (Duration::from_secs(3600), Duration::from_secs(1800));
+    let expired = || {
+        let Granted { mut directory, mut timers, node, .. } = granted_with(1, None, grace);
+        directory.expire(&node, LossReason::TermEnded, left, &mut timers);
+        assert!(!directory.holds_through(&node));
+        assert!(directory.next_action().is_none(), "its node is kept");
+        (directory, timers, node)
+    };
+    let (mut directory, mut timers, node) = expired();
+    directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
+    assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
+    assert_eq!(timers.len(), 1, "of the hold's length alone");
+    // The end of the term ends it too, and so does a deletion.
+    let (mut directory, mut timers, node) = expired();
+    directory.end_term(&mut timers);
+    assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
+    let (mut directory, mut timers, node) = expired();
+    directory.on_event(Event::Missing(node));
+    directory.flush(&mut connection(), &mut timers);
+    assert_eq!(timers.len(), 1);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -168,9 +168,9 @@ pub(crate) struct Checked {
     pub(crate) missing: Vec<OwnNode>,
     /// The last node that was checked, if the nodes behind it were not.
     pub(crate) last: Option<OwnNode>,
-    /// Whether the server found a node missing. Perhaps that proves nothing: the node that would have told whose session
-    /// this is may be the missing one.
-    pub(crate) found_missing: bool,
+    /// Whether the server carried the heartbeat out. If it found a node missing, that proves nothing: the missing node may
+    /// be the one that would have told whose session this is.
+    pub(crate) answered: bool,
 }
 
 /// The handles' end of the channel. The driver does not keep it: when the last handle is dropped, the client closes.

@@ -325,7 +325,9 @@ impl DirectoryClient {
                 let what = failed.map_or_else(|| format!("check {shown:?}"), |(_, what)| what.to_string());
                 let message = format!("nothing was written, because of {what}: {source}");
                 Some(Err(match failed {
-                    Some((index, what)) => Error::operation_failed(index, what.path(), message),
+                    Some((index, what)) => {
+                        Error::operation_failed(index, what.path(), source == zk::Error::NoAuth, message)
+                    }
                     None => Error::new(ErrorKind::TransactionFailed, message),
                 }))
             }

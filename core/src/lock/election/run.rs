@@ -54,6 +54,20 @@ impl Rounds {
         }
     }
 
+    /// The election as the same candidate, on the client that it has now.
+    ///
+    /// # Errors
+    /// As [`Election::campaign`] without a request.
+    pub fn election(election: &Election) -> Result<Election> {
+        election.on_one_client()
+    }
+
+    /// Whether there is no next campaign, because the client is closed. `election` is on one client.
+    #[must_use]
+    pub fn are_over(election: &Election) -> bool {
+        election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)
+    }
+
     /// Waits for `time` before the next campaign, and no longer than until the client is closed.
     ///
     /// # Errors
@@ -74,10 +88,11 @@ impl Rounds {
 impl Election {
     /// Campaigns, runs `body` while this candidate leads, and campaigns again: for a program that is to lead whenever it
     /// can. The body gets the lease of the leadership. When it returns, the leadership is resigned; if the leadership is
-    /// lost, the body is dropped where it awaits something. Leaderships that end within five seconds are followed by
+    /// lost, the body is dropped where it awaits something; one that returns nevertheless, because it does not await, has
+    /// no say any more, and an error of its own is not returned. Leaderships that end within five seconds are followed by
     /// pauses of up to six seconds.
     ///
-    /// Returns when the client is closed or drained. To stop it otherwise, drop the future, or let the body fail.
+    /// Returns when the client is closed or drained, also the one that locks on the same hosts share. To stop it otherwise, drop the future, or let the body fail.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -98,8 +113,9 @@ impl Election {
         E: From<Error>,
     {
         let mut rounds = Rounds::default();
+        let election = self.on_one_client()?;
         loop {
-            let pause = match self.campaign().await {
+            let pause = match election.campaign().await {
                 Ok(leadership) => {
                     rounds.begin();
                     // A loss ends the round, and no more than that.
@@ -111,7 +127,7 @@ impl Election {
                 Err(error) => rounds.fail(self.path(), error)?,
             };
             let Some(pause) = pause else { return Ok(()) };
-            Rounds::pause(self, pause).await?;
+            Rounds::pause(&election, pause).await?;
         }
     }
 }

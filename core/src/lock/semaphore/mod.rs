@@ -9,9 +9,11 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::client::Client;
 use crate::client::source::ClientSource;
 use crate::config::lock_path::{LockPath, check_path};
 use crate::config::timeout::{Deadline, Timeout};
+use crate::driver::full;
 use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
@@ -130,6 +132,14 @@ impl Semaphore {
         self.leases.path()
     }
 
+    /// The client on which the semaphore is; see [`Lock::client`].
+    ///
+    /// # Errors
+    /// [`Forked`](ErrorKind::Forked).
+    pub fn client(&self) -> Result<Client> {
+        self.leases.client()
+    }
+
     /// How many permits there are, as given.
     #[must_use]
     pub fn permits(&self) -> &Permits {
@@ -231,7 +241,8 @@ impl Semaphore {
             let error = client.explain(error, wait.since, timeout);
             // One attempt, however many contenders the queues had for it.
             if error.kind() == ErrorKind::LockTimeout {
-                if timeout.is_try() { holds.recorder.busy() } else { holds.recorder.timed_out() }
+                let refused = timeout.is_try() || error.timeout_reason() == Some(TimeoutReason::Full);
+                if refused { holds.recorder.busy() } else { holds.recorder.timed_out() }
             }
             error
         })
@@ -247,6 +258,8 @@ impl Semaphore {
         let deadline = Deadline::after(timeout);
         if timeout.is_try() {
             self.expect_free(count, deadline).await?;
+        } else if let Some(waiters) = self.leases.max_waiters() {
+            self.expect_room(count, waiters, deadline).await?;
         } else {
             self.expect_number(deadline).await?;
         }
@@ -368,6 +381,20 @@ impl Semaphore {
             self.path()
         );
         Err(Error::timed_out(TimeoutReason::Taken, message))
+    }
+
+    /// Fails if the attempt would have to wait, and as many wait already as may. All that take turns count as waiters: one
+    /// that has its turn, and takes permits that are free, does so for a moment.
+    async fn expect_room(&self, count: u32, waiters: u32, deadline: Deadline) -> Result<()> {
+        let client = self.turns.resolve()?.client.clone();
+        let reached = || client.was_connected();
+        let turns = deadline.ask_until_answered(self.path(), reached, || self.turns.count());
+        let ((taken, permits), turns) = tokio::try_join!(self.taken(deadline), turns)?;
+        let waits = taken + turns + count as usize > permits as usize;
+        if waits && turns >= waiters as usize {
+            return Err(full(self.path(), turns));
+        }
+        Ok(())
     }
 
     /// More permits are wanted than there are: as good as taken, by an answer to this attempt.

@@ -14,7 +14,7 @@ impl Queue {
                 self.actions.push_back(Action::Refuse(id, Refusal::Busy));
                 return;
             }
-            Intent::Try => {
+            Intent::Try | Intent::WaitIfFewer(_) => {
                 self.want(ListingMode::Plain);
                 EntryStage::Looking(self.last_ticket)
             }

@@ -56,9 +56,9 @@ impl Queue {
                 let lost = if join.leaving { Action::Released } else { Action::NodeLost };
                 self.actions.push_back(lost(place.name.clone()));
             } else if !join.leaving {
-                // A try looks again: what it saw was true in the last session (rules 14 and 21).
-                let tries = join.intent.only_tries();
-                join.stage = if tries { EntryStage::Looking(self.last_ticket) } else { EntryStage::Idle };
+                // One that looks first looks again: what it saw was true in the last session (rules 14 and 21).
+                let looks = join.intent.looks_first();
+                join.stage = if looks { EntryStage::Looking(self.last_ticket) } else { EntryStage::Idle };
                 self.entries.insert(id, join);
             }
         }

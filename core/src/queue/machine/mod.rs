@@ -1,6 +1,7 @@
 //! The state machine.
 //!
-//! Each contender is in one of seven stages, or out of the queue. It joins as Idle, or as Looking if it only tries.
+//! Each contender is in one of seven stages, or out of the queue. It joins as Idle, or as Looking if it only tries or
+//! waits behind a limited number of others.
 //! This is where each event leads from there; an empty cell means that the event changes nothing. The last row is what
 //! `flush` does after a batch of events.
 //!
@@ -36,7 +37,8 @@
 //! 5. And the parents are made. Or out, if it is leaving, or if this has happened too often (rule 3).
 //! 6. Stays. Its place is certain once a listing on this connection has shown it (rule 10). If it only tries, and
 //!    stands behind another, it is out ✗ (rule 14). If the listing shows an earlier node of it, it is Verifying (rule 8).
-//! 7. If the listing was sent later than the try began: Idle if the lock is free, else out (rule 14).
+//! 7. If the listing was sent later than the try began: Idle if the lock is free, else out (rule 14). One that waits
+//!    behind a limited number of others is also Idle if fewer wait.
 //! 8. If the listing was sent after a sync and later than the create; else it stays (rule 8). Or out, if it is leaving.
 //! 9. If the listing was sent later than the create (rule 3).
 //! 10. Or out, if it is leaving.
@@ -44,7 +46,7 @@
 //! 12. If there is a session and no parents are being made. Or Looking, if it only tries and has lost the place of the
 //!     writer that it was to take; or out, if another of ours is in its way (rule 21).
 //! 13. If it is its turn and enough of the term is left (rules 4, 6, 7, 16 and 17).
-//! 14. Or Looking, if it only tries (rule 21).
+//! 14. Or Looking, if it only tries (rule 21), or has not seen yet how many wait.
 //!
 //! A listing that shows a counter that has wrapped counts as refused too (rule 2).
 //!
@@ -167,6 +169,11 @@ impl Queue {
     #[must_use]
     pub fn last_ticket(&self) -> Ticket {
         self.last_ticket
+    }
+
+    /// Whether enough of the session's term is left for a hold to begin.
+    pub(crate) fn has_term(&self) -> bool {
+        self.term
     }
 
     /// Whether nothing is left to do or under way, so that the queue may be dropped. Dropping it earlier would be

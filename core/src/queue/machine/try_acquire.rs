@@ -1,9 +1,10 @@
-//! Contenders that only try: they look first, and do not wait (rules 14 and 21).
+//! Contenders that look first: those that only try, and do not wait, and those that wait behind a limited number of
+//! others (rules 14 and 21).
 
 use super::Queue;
 use super::entry::{Entry, EntryStage, QueuePlace};
 use crate::queue::event::{Intent, JoinId, Refusal, Ticket};
-use crate::queue::node_name::Kind;
+use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
@@ -14,16 +15,58 @@ impl Queue {
             .entries
             .looking()
             .filter(|(_, join)| looking(join))
-            .map(|(id, join)| (id, join.kind))
+            .map(|(id, join)| (id, join.kind, join.intent.clone()))
             .collect();
-        for (id, kind) in lookers {
+        for (id, kind, intent) in lookers {
             // One of ours that asked before is in its way, too, now that the server has answered.
-            if self.is_taken(kind) || self.entries.contend_against(kind) {
-                self.refuse(id, Refusal::Busy);
-            } else {
-                self.entries.set_stage(id, EntryStage::Idle);
+            let is_taken = self.is_taken(kind) || self.entries.contend_against(kind);
+            match intent {
+                Intent::WaitIfFewer(limit) => self.answer_limited(id, limit, is_taken),
+                intent if is_taken && intent.only_tries() => self.refuse(id, Refusal::Busy),
+                _ => self.entries.set_stage(id, EntryStage::Idle),
             }
         }
+    }
+
+    /// Lets a contender queue behind fewer than `limit` waiters. From then on it is a waiter like any other.
+    fn answer_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
+        let waiting = if is_taken { self.waiting() } else { 0 };
+        if is_taken && waiting >= limit as usize {
+            return self.refuse(id, Refusal::Full(waiting));
+        }
+        self.entries.change(id, |join| {
+            join.intent = Intent::Wait;
+            join.stage = EntryStage::Idle;
+        });
+    }
+
+    /// How many contenders wait for the lock, as far as the last listing and our own contenders tell: all but the first,
+    /// and the readers that hold with it.
+    fn waiting(&self) -> usize {
+        let minted =
+            |name: &NodeName| self.namer.as_ref().is_some_and(|namer| namer.minted(name.as_str()).is_some());
+        // A node of ours whose create is under way is in the view, too: it counts with its contender.
+        let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !minted(name));
+        let mut names: Vec<_> = others.chain(self.line().keys()).collect();
+        names.sort_unstable();
+        // A contender without a node stands behind all that have one.
+        let stands_last = |join: &&Entry| {
+            join.node().is_none() && !join.leaving && !matches!(join.stage, EntryStage::Looking(_))
+        };
+        let without_node: Vec<_> = self.entries.values().filter(stands_last).map(|join| join.kind).collect();
+        let reads = |kind: Kind| kind == Kind::Read;
+        let contenders = names.len() + without_node.len();
+        let holders = match names.first() {
+            // A reader in the place of its owner's writer holds with it.
+            Some(first) if !reads(first.kind()) => {
+                names.iter().take_while(|name| name.sequence() == first.sequence()).count()
+            }
+            _ => {
+                let kinds = names.iter().map(|name| name.kind()).chain(without_node);
+                kinds.take_while(|kind| reads(*kind)).count().max(1)
+            }
+        };
+        contenders.saturating_sub(holders)
     }
 
     /// Whether a newcomer would have to wait.

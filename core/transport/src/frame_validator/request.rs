@@ -1,5 +1,6 @@
 //! What the client sends, as far as the replies depend on it.
 
+use super::LEAST_FRAME;
 use super::jute::Malformed;
 use super::jute::Reader;
 
@@ -72,8 +73,9 @@ pub(super) struct WatchAllowance {
 }
 
 impl WatchAllowance {
-    /// Persistent watches fire as often as they like, recursive ones for longer paths too.
-    const UNLIMITED: Self = Self { count: u64::MAX, longest: usize::MAX };
+    /// Persistent watches fire as often as they like, recursive ones for longer paths too, up to a short reply's length:
+    /// the frame of an event is kept until all of it is there.
+    const UNLIMITED: Self = Self { count: u64::MAX, longest: LEAST_FRAME };
 
     fn one(path: &str) -> Self {
         Self { count: 1, longest: path.len() }

@@ -61,7 +61,7 @@ fn results<'a>(kinds: &'a str, all_or_none: bool, mut bytes: &'a [u8]) -> Option
         } else if found == 1 && number == "15" {
             read("p", rest)?
         } else {
-            (found == number.parse().ok()?).then_some(())?;
+            (found == number.parse::<i32>().ok()?).then_some(())?;
             read(grammar, rest)?
         };
     }

@@ -161,6 +161,20 @@ fn there_are_no_more_events_than_watches() {
 }
 
 #[test]
+fn an_event_of_a_persistent_watch_has_a_limit_too() {
+    let watch = request(1, 106, &bytes().buffer("/locks").int(1));
+    let watched = reply(1, 0, &bytes().int(0));
+    let event = event(1, &format!("/locks/{}", "a".repeat(1000)));
+    let (read, end) = answered(std::slice::from_ref(&watch), &[&watched[..], &event].concat());
+    assert_eq!((read, end), ([&watched[..], &event].concat(), Ok(())));
+    // Refused by its head: nothing is kept of what it announces.
+    for length in [100_000, i32::MAX] {
+        let head = [&length.to_be_bytes()[..], &event[4..20]].concat();
+        assert_refused(std::slice::from_ref(&watch), &head, "which nobody waits for");
+    }
+}
+
+#[test]
 fn an_event_is_sane() {
     let watch = [request(1, 3, &bytes().buffer("/locks/aé").flag(true))];
     for lie in [

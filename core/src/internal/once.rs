@@ -1,0 +1,51 @@
+//! Once per slot, step by step: for callers that run the body themselves.
+
+use crate::config::timeout::Timeout;
+use crate::error::{Error, Result};
+use crate::lease::owner::Owner;
+use crate::lock::any::AnyLock;
+use crate::lock::once::turn;
+use crate::queue::Kind;
+
+pub use crate::lock::once::Record;
+pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record_node};
+pub use crate::lock::once::slot::{NumberedPeriod, Slot};
+pub use crate::lock::once::turn::Turn;
+
+/// Acquires a mutex for a slot. `None`: the slot is recorded already, and the lock is released. With [`Timeout::Try`] a
+/// lock that is taken is a [`LockTimeout`](crate::ErrorKind::LockTimeout).
+///
+/// A caller that gets a [`Turn`] runs its body, and then calls [`Turn::record`] if the body succeeded, or
+/// [`Turn::abandon`] if it failed. [`Turn::lease`] is the lease, to be watched while the body runs.
+///
+/// Cancel safe: dropping the future leaves the queue, or releases the lock. With [`Record::Start`] the slot may be recorded
+/// then.
+///
+/// # Errors
+/// As [`Mutex::once_as`](crate::Mutex::once_as); [`BadArgument`](crate::ErrorKind::BadArgument) for a lock that is no mutex.
+pub async fn begin(
+    lock: &AnyLock,
+    owner: Owner,
+    slot: &Slot,
+    timeout: Timeout,
+    record: Record,
+) -> Result<Option<Turn>> {
+    match lock {
+        AnyLock::Lock(lock) if lock.kind() == Kind::Exclusive => {
+            turn::begin(lock, owner, slot, timeout, record).await
+        }
+        _ => Err(Error::bad_argument("lock", "only a mutex runs a body once per slot")),
+    }
+}
+
+/// When a slot is recorded, as a program in another language says it: `body`, or `start`.
+///
+/// # Errors
+/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `record`.
+pub fn parse_record(record: &str) -> Result<Record> {
+    match record {
+        "body" => Ok(Record::AfterBody),
+        "start" => Ok(Record::Start),
+        _ => Err(Error::bad_argument("record", "must be 'body' or 'start'")),
+    }
+}

@@ -1,0 +1,207 @@
+//! The record of a lock's slots: a persistent node beside the lock directory.
+
+use serde_json::{Value, json};
+
+use super::slot::{CurrentSlot, NumberedPeriod};
+use crate::client::Client;
+use crate::config::lock_path::{LockPath, RECORD_SUFFIX};
+use crate::driver::mailbox::{NodeAction, Query};
+use crate::error::timestamp::Date;
+use crate::error::{Error, ErrorKind, Result};
+use crate::queue::contender::host_name;
+use crate::runtime::clock;
+
+/// The version of the format. Later formats may add fields, which are ignored here.
+const FORMAT: u64 = 1;
+
+/// The last slot of a lock that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OnceRecord {
+    /// The slot's key, or the number of its period.
+    pub slot: String,
+    /// The period, if the slot is one.
+    pub period: Option<NumberedPeriod>,
+    /// When it was recorded, by the clock of the holder: RFC 3339, in UTC. Empty if the record does not tell.
+    pub at: String,
+    /// The process that recorded it, unless its client does not identify itself.
+    pub by: Option<RecordedBy>,
+    /// The fencing token of the lease under which it was recorded.
+    pub fencing_token: i64,
+}
+
+/// The process that recorded a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedBy {
+    /// The name of the host.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// The name that the program gave itself.
+    pub label: Option<String>,
+}
+
+impl RecordedBy {
+    /// This process.
+    pub(super) fn this_process(label: Option<&str>) -> Self {
+        Self { host: host_name(), pid: std::process::id(), label: label.map(str::to_owned) }
+    }
+}
+
+impl OnceRecord {
+    /// The record of a slot at this moment.
+    pub(super) fn new(slot: &CurrentSlot, by: Option<RecordedBy>, fencing_token: i64) -> Self {
+        let at = clock::since_1970().as_millis().try_into().unwrap_or(u64::MAX);
+        let CurrentSlot { name, period } = slot.clone();
+        Self { slot: name, period, at: Date(at).to_string(), by, fencing_token }
+    }
+
+    /// Whether the slot needs no run: it is recorded, or a later one of the same period is.
+    pub(super) fn covers(&self, slot: &CurrentSlot) -> bool {
+        match (self.period, slot.period) {
+            (None, None) => self.slot == slot.name,
+            (Some(recorded), Some(now)) => recorded.millis == now.millis && recorded.number >= now.number,
+            _ => false,
+        }
+    }
+
+    /// The data of the node.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let Self { slot, period, at, by, fencing_token } = self;
+        let mut data = json!({ "v": FORMAT, "slot": slot, "at": at, "token": fencing_token.to_string() });
+        if let Some(RecordedBy { host, pid, label }) = by {
+            data["by"] = json!({ "host": host, "pid": pid, "label": label });
+        }
+        if let Some(NumberedPeriod { millis, number }) = period {
+            data["per"] = (*millis).into();
+            data["n"] = (*number).into();
+        }
+        data.to_string().into()
+    }
+
+    /// The record in a node's data, if it is one.
+    pub(super) fn parse(data: &[u8]) -> Option<Self> {
+        let data: Value = serde_json::from_slice(data).ok()?;
+        if data.get("v")?.as_u64()? != FORMAT {
+            return None;
+        }
+        let period = match (data.get("per"), data.get("n")) {
+            (None, None) => None,
+            (per, n) => Some(NumberedPeriod { millis: per?.as_u64()?, number: n?.as_u64()? }),
+        };
+        let by = data.get("by").and_then(|by| {
+            Some(RecordedBy {
+                host: by.get("host")?.as_str()?.to_owned(),
+                pid: by.get("pid")?.as_u64()?.try_into().ok()?,
+                label: by.get("label").and_then(Value::as_str).map(str::to_owned),
+            })
+        });
+        Some(Self {
+            slot: data.get("slot")?.as_str()?.to_owned(),
+            period,
+            at: data.get("at").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            by,
+            fencing_token: data.get("token")?.as_str()?.parse().ok()?,
+        })
+    }
+}
+
+/// The node that records the slots of the lock at `path`.
+#[must_use]
+pub fn record_node(path: &str) -> String {
+    format!("{path}{RECORD_SUFFIX}")
+}
+
+/// A record as it was read, with its version.
+#[derive(Clone, Debug)]
+pub(super) struct VersionedRecord {
+    pub(super) record: OnceRecord,
+    pub(super) version: i32,
+}
+
+/// Reads the record in a node; `None` if there is no node.
+pub(super) async fn read_node(client: &Client, node: &str) -> Result<Option<VersionedRecord>> {
+    let Some(found) = client.get(node).await? else { return Ok(None) };
+    let Some(record) = OnceRecord::parse(&found.data) else {
+        let problem = format!(
+            "the node {node:?} holds no record of slots that this version understands; check what wrote it, and \
+             delete it or use another lock path"
+        );
+        return Err(Error::bad_argument("path", problem));
+    };
+    Ok(Some(VersionedRecord { record, version: found.version }))
+}
+
+/// Reads the record of the lock at `path`, an absolute path below the client's chroot; `None` if no slot was recorded. One
+/// request. The server may lag behind others.
+///
+/// Cancel safe: nothing is left behind.
+///
+/// # Errors
+/// As [`Client::get`]; [`BadArgument`](ErrorKind::BadArgument) if the node is no record.
+pub async fn read(client: &Client, path: &str) -> Result<Option<OnceRecord>> {
+    LockPath::new(&client.address().chroot, path, "")?;
+    Ok(read_node(client, &record_node(path)).await?.map(|found| found.record))
+}
+
+/// Deletes the record of the lock at `path`, so that its last slot may run again. Returns whether there was one.
+///
+/// Not cancel safe: the record may have been deleted.
+///
+/// # Errors
+/// [`BadArgument`](ErrorKind::BadArgument) for a malformed path; [`AuthFailed`](ErrorKind::AuthFailed) if the record may
+/// not be deleted; [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer; and those of
+/// [`Client::ready`].
+pub async fn forget(client: &Client, path: &str) -> Result<bool> {
+    LockPath::new(&client.address().chroot, path, "")?;
+    let node = client.full(&record_node(path))?;
+    match client.ask(|reply| Query::Touch { node, touch: NodeAction::Break, reply }).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotHeld => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn period(millis: u64, number: u64) -> CurrentSlot {
+        CurrentSlot { name: number.to_string(), period: Some(NumberedPeriod { millis, number }) }
+    }
+
+    fn key(key: &str) -> CurrentSlot {
+        CurrentSlot { name: key.to_owned(), period: None }
+    }
+
+    #[test]
+    fn what_is_encoded_is_parsed() {
+        let by = RecordedBy { host: "h".into(), pid: 7, label: Some("\"l\"\n".into()) };
+        for (slot, by) in [(key("a \"b\"\\ü🔒"), Some(by)), (period(3_600_000, 9), None)] {
+            let record = OnceRecord::new(&slot, by, i64::MAX);
+            let text = String::from_utf8(record.encode()).unwrap();
+            assert!(text.contains(r#""token":"9223372036854775807""#) && text.contains(r#""v":1"#), "{text}");
+            assert_eq!(OnceRecord::parse(text.as_bytes()), Some(record));
+        }
+    }
+
+    #[test]
+    fn later_versions_may_add_fields() {
+        let data = br#"{"v":1,"slot":"a","token":"5","at":7,"by":{"host":"h"},"later":{}}"#;
+        let record = OnceRecord::parse(data).unwrap();
+        assert_eq!((record.slot.as_str(), record.fencing_token, record.by), ("a", 5, None));
+        assert_eq!(record.at, "", "it is only for people to read");
+    }
+
+    #[test]
+    fn a_period_covers_the_ones_before_it_and_a_key_itself() {
+        let covers =
+            |recorded: &CurrentSlot, slot: &CurrentSlot| OnceRecord::new(recorded, None, 1).covers(slot);
+        let now = period(1000, 5);
+        assert!(covers(&now, &now) && covers(&period(1000, 6), &now));
+        assert!(!covers(&period(1000, 4), &now) && !covers(&period(2000, 6), &now));
+        assert!(covers(&key("a"), &key("a")) && !covers(&key("b"), &key("a")));
+        assert!(!covers(&now, &key("5")) && !covers(&key("5"), &now));
+    }
+}

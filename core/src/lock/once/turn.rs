@@ -1,0 +1,291 @@
+//! One turn of a slot: the lock is held, the slot was not recorded when it was read, and the body may run.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Record;
+use super::record::{OnceRecord, RecordedBy, VersionedRecord, read_node, record_node};
+use super::slot::{CurrentSlot, Slot};
+use crate::client::Client;
+use crate::config::lock_path::LockPath;
+use crate::config::timeout::Timeout;
+use crate::driver::mailbox::Query;
+use crate::error::loss_reason::LossReason;
+use crate::error::{Error, ErrorKind, Result};
+use crate::lease::Lease;
+use crate::lease::owner::Owner;
+use crate::lock::Lock;
+use crate::runtime;
+
+/// The pause before a request that was not answered is sent again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The session id that stands in the Stat of a container node.
+const CONTAINER: i64 = i64::MIN;
+
+/// One run of a slot's body, under the lock. Dropping it releases the lock and records nothing.
+#[derive(Debug)]
+#[must_use = "a turn that is dropped releases the lock and records nothing"]
+pub struct Turn {
+    lease: Arc<Lease>,
+    client: Client,
+    /// The node with the record.
+    node: String,
+    slot: CurrentSlot,
+    /// The version of the record that was read; `None` if there was no record.
+    version: Option<i32>,
+    by: Option<RecordedBy>,
+    /// Whether the slot was recorded before the body.
+    recorded: bool,
+}
+
+/// Acquires the lock, reads its record, and records the slot if that is to be done first. `None`: the slot is recorded
+/// already, and the lock is released.
+pub(crate) async fn begin(
+    lock: &Lock,
+    owner: Owner,
+    slot: &Slot,
+    timeout: Timeout,
+    record: Record,
+) -> Result<Option<Turn>> {
+    let lease = Arc::new(lock.acquire_as(owner, timeout).await?);
+    let client = lock.resolve()?.client.clone();
+    let options = client.options();
+    let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));
+    let node = record_node(lock.path());
+    // The period is the one in which the body runs, however long its caller has waited.
+    let mut turn = Turn { lease, client, node, slot: slot.now(), version: None, by, recorded: false };
+    let found = turn.read_once_held().await?;
+    if found.as_ref().is_some_and(|found| found.record.covers(&turn.slot)) {
+        turn.lease.release().await.ok();
+        return Ok(None);
+    }
+    if found.is_none() {
+        turn.check_parent().await?;
+    }
+    turn.version = found.map(|found| found.version);
+    if record == Record::Start {
+        turn.write().await?;
+        turn.recorded = true;
+    }
+    Ok(Some(turn))
+}
+
+impl Turn {
+    /// The lease under which the body runs. Its release is the turn's.
+    #[must_use]
+    pub fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
+    /// The slot: its key, or the number of the period.
+    #[must_use]
+    pub fn slot(&self) -> &str {
+        &self.slot.name
+    }
+
+    /// Records the slot, unless that was done first, and releases the lock.
+    ///
+    /// Not cancel safe: the slot may or may not be recorded. The lock is released.
+    ///
+    /// # Errors
+    /// As [`Mutex::once_as`](crate::Mutex::once_as). The lock is released.
+    pub async fn record(self) -> Result<()> {
+        if !self.recorded {
+            let written = self.write().await;
+            self.lease.release().await.ok();
+            return written;
+        }
+        // The end is that of any scope: a lock that was lost meanwhile is an error, even if only the release finds out.
+        let lost = || self.lease.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
+        let before = lost();
+        self.lease.release().await.ok();
+        before.or_else(lost).map_or(Ok(()), Err)
+    }
+
+    /// Releases the lock, and records nothing.
+    ///
+    /// Cancel safe: the release goes on in the background.
+    ///
+    /// # Errors
+    /// As [`Lease::release`].
+    pub async fn abandon(self) -> Result<()> {
+        self.lease.release().await
+    }
+
+    /// Runs the body, and records the slot if it succeeds. A loss of the lock ends the body.
+    pub(super) async fn run<T, E, F>(self, body: impl FnOnce(Arc<Lease>) -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
+        let lost = self.lease.lost();
+        let outcome = tokio::select! {
+            biased;
+            _ = lost => return Err(self.loss().into()),
+            outcome = body(Arc::clone(&self.lease)) => outcome,
+        };
+        match outcome {
+            Ok(value) => self.record().await.map(|()| value).map_err(E::from),
+            Err(error) => {
+                self.abandon().await.ok();
+                Err(error)
+            }
+        }
+    }
+
+    /// Why the lease holds no longer.
+    fn loss(&self) -> Error {
+        self.lease.check().err().unwrap_or_else(Error::released)
+    }
+
+    /// Reads the record after the grant. The check of the lock's node is a write, which a majority has to accept: so it
+    /// follows all that earlier holders wrote, and an answer that comes after it shows that. A read alone may come from a
+    /// server that lags behind.
+    async fn read_once_held(&self) -> Result<Option<VersionedRecord>> {
+        let read = async || {
+            // In this order, in one flight.
+            let (held, found) = tokio::join!(
+                biased;
+                self.lease.transaction().commit(),
+                read_node(&self.client, &self.node)
+            );
+            held.and(found)
+        };
+        self.while_held(read).await
+    }
+
+    /// Reads the record once the server has caught up with its leader: after a write that was not answered.
+    async fn read_behind_sync(&self) -> Result<Option<VersionedRecord>> {
+        let node = self.client.full(&self.node)?;
+        self.client.ask_again(&self.node, |reply| Query::Exists { node: Arc::clone(&node), reply }).await?;
+        read_node(&self.client, &self.node).await
+    }
+
+    /// Asks until there is an answer, for as long as the lock is held.
+    async fn while_held<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let answer = async {
+            loop {
+                match ask().await {
+                    Err(error) if error.kind() == ErrorKind::ConnectionFailed => {
+                        runtime::sleep(PAUSE).await?;
+                    }
+                    answer => return answer,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = self.lease.lost() => Err(self.loss()),
+            answer = answer => answer,
+        }
+    }
+
+    /// Refuses a lock whose record would be among the contenders of another one: there are clients that fail on a child
+    /// without a number.
+    async fn check_parent(&self) -> Result<()> {
+        let Some((parent, _)) = self.lease.path().rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
+        else {
+            return Ok(());
+        };
+        let place = LockPath::of_directory(&self.client.address().chroot, parent, "")?;
+        let first = || {
+            let place = || place.clone();
+            self.client.ask_again(parent, move |reply| Query::First { place: place(), watch: false, reply })
+        };
+        let first = self.while_held(first).await?;
+        match first.contender {
+            // A directory whose name ends in ten digits is no contender.
+            Some(contender) if !matches!(contender.session_id, 0 | CONTAINER) => {
+                let problem = format!(
+                    "{path:?} is in the directory of another lock: the record {node:?} would be among the contenders \
+                     for {parent:?}, where other clients may fail on it; use a path outside of it",
+                    path = self.lease.path(),
+                    node = self.node,
+                );
+                Err(Error::bad_argument("path", problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Records the slot, in one transaction with a check of the lock's node: a former holder writes nothing. The version
+    /// keeps out a write of our own that comes late.
+    async fn write(&self) -> Result<()> {
+        let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
+        let data = record.encode();
+        let (mut version, mut in_doubt) = (self.version, false);
+        loop {
+            let transaction = self.lease.transaction();
+            let transaction = match version {
+                None => transaction.create(&self.node, &data),
+                version => transaction.set_data(&self.node, &data, version),
+            };
+            let Err(error) = transaction.commit().await else { return Ok(()) };
+            match error.kind() {
+                ErrorKind::ConnectionFailed => in_doubt = true,
+                ErrorKind::TransactionFailed if error.is_denied() => return Err(self.not_permitted()),
+                ErrorKind::TransactionFailed => {}
+                // An earlier attempt may have been carried out, and only its answer lost.
+                _ if in_doubt => {
+                    let found = self.read_behind_sync().await;
+                    let ours =
+                        found.is_ok_and(|found| found.is_some_and(|found| self.is_ours(&found.record)));
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                _ => return Err(error),
+            }
+            match self.read_behind_sync().await {
+                Ok(Some(found)) if self.is_ours(&found.record) => return Ok(()),
+                Ok(Some(found)) if found.record.covers(&self.slot) => {
+                    return Err(self.overtaken(&found.record));
+                }
+                Ok(found) => {
+                    let found = found.map(|found| found.version);
+                    if error.kind() == ErrorKind::TransactionFailed && found == version {
+                        return Err(error);
+                    }
+                    version = found;
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionFailed => runtime::sleep(PAUSE).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether a record of this slot is ours: no other node has this token.
+    fn is_ours(&self, record: &OnceRecord) -> bool {
+        record.fencing_token == self.lease.fencing_token()
+            && (&record.slot, record.period) == (&self.slot.name, self.slot.period)
+    }
+
+    fn not_permitted(&self) -> Error {
+        let message = format!(
+            "not permitted to write the record {:?}; check the access control lists and the client's credentials",
+            self.node
+        );
+        Error::new(ErrorKind::AuthFailed, message)
+    }
+
+    /// Another holder has recorded the slot meanwhile, so the lock was not ours any more.
+    fn overtaken(&self, record: &OnceRecord) -> Error {
+        self.lease.check().err().unwrap_or_else(|| {
+            let message = format!(
+                "another holder recorded slot {:?} in {:?} at {}, so the lock was lost; nothing was written",
+                record.slot, self.node, record.at
+            );
+            Error::lost(LossReason::NodeDeleted, message)
+        })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // The body may have given the lease to something that lives on.
+        self.lease.release_in_background().ok();
+    }
+}
