@@ -3,6 +3,12 @@
 //! The larger scenes, which take long without optimizations: `make worlds`.
 
 mod model;
+#[path = "scenes/several.rs"]
+mod several;
+#[path = "scenes/terms.rs"]
+mod terms;
+#[path = "scenes/tries.rs"]
+mod tries;
 
 use std::time::Instant;
 
@@ -286,19 +292,19 @@ fn a_session_that_is_replaced_unnoticed_beside_somebody_else() {
 #[test]
 fn local_contenders_and_a_session_that_is_replaced_unnoticed() {
     let budget = Budget { joins: 2, cuts: 1, adoptions: 1, ..NOTHING };
-    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 8_000);
+    play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 7_900);
 }
 
 /// The node of a process that has died goes only with its session.
 #[test]
 fn processes_that_die() {
-    scene(1, 1, Budget { joins: 2, enters: 1, crashes: 1, ..NOTHING }, 23_000);
+    scene(1, 1, Budget { joins: 2, enters: 1, crashes: 1, ..NOTHING }, 15_500);
 }
 
 #[test]
 fn a_process_that_dies_beside_another_client() {
     let budget = Budget { joins: 2, crashes: 1, ..NOTHING };
-    play(Scene { grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 1_900);
+    play(Scene { grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 1_500);
 }
 
 /// A server that is too busy answers, and does nothing.
@@ -431,7 +437,7 @@ fn a_permit_and_a_lost_session() {
 
 #[test]
 fn a_permit_a_process_that_dies_and_an_operator() {
-    play(Scene { budget: Budget { crashes: 1, deletions: 1, ..PERMIT.budget }, ..PERMIT }, 21_500);
+    play(Scene { budget: Budget { crashes: 1, deletions: 1, ..PERMIT.budget }, ..PERMIT }, 17_000);
 }
 
 #[test]

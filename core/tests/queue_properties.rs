@@ -295,7 +295,7 @@ proptest! {
     #[test]
     fn sequence_numbers_that_end(steps in steps(REFUSING), room in 0..8u32) {
         let mut world = world(REFUSING, true);
-        world.server.next_sequence = (1 << 31) - (1 << 16) - room;
+        world.server.directories[0].next_sequence = (1 << 31) - (1 << 16) - room;
         run_refusing(world, &steps)?;
     }
 

@@ -2,31 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends with a panic, also in its helpers")]
 
+mod common;
+
 use std::time::Duration;
 
+use common::{LIMIT, client, run, server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use zklock::{Client, ClientOptions, ClientState, LeaseState, Mutex};
 use zklock_embedded::{Server, Settings};
 
-/// Long enough for anything that happens at all.
-const LIMIT: Duration = Duration::from_secs(30);
 /// Long enough to see that nothing happens.
 const SILENCE: Duration = Duration::from_millis(300);
-
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { timeout(LIMIT, test).await.expect("the test hangs") })
-}
-
-async fn server() -> Server {
-    Server::start("127.0.0.1:0").await.expect("a free port")
-}
-
-async fn client(server: &Server) -> Client {
-    Client::connect(&server.hosts()).await.expect("a server that answers")
-}
 
 async fn word(stream: &mut TcpStream) -> String {
     stream.write_all(b"ruok").await.unwrap();

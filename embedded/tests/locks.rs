@@ -1,28 +1,13 @@
 //! The lock library does its work against the embedded server: what it needs of ZooKeeper is there.
 
+mod common;
+
 use std::time::Duration;
 
+use common::{client, run, server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
-use zklock::{Client, ErrorKind, LeaseState, Mutex};
-use zklock_embedded::Server;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Runs a test on a runtime of its own, within a time.
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { timeout(PATIENCE, test).await.expect("the test hangs") })
-}
-
-async fn server() -> Server {
-    Server::start("127.0.0.1:0").await.expect("a free port")
-}
-
-async fn client(server: &Server) -> Client {
-    Client::connect(&server.hosts()).await.expect("a server that answers")
-}
+use zklock::{ErrorKind, LeaseState, Mutex};
 
 #[test]
 fn a_lock_is_taken_queued_for_and_handed_over() {

@@ -6,13 +6,14 @@ use zklock::queue::{JoinId, Kind, NodeName};
 
 use super::client::{Guard, Hold, Place, Told};
 use super::foreign::{Foreign, conflict};
-use super::server::CHILDREN;
+use super::server::watched_directory;
 use super::world::World;
 
 impl World {
     /// Checks what the applications were told.
     pub(super) fn check(&mut self) -> Result<Vec<(usize, Told)>, String> {
         let mut told = Vec::new();
+        self.check_tries()?;
         for number in 0..self.clients.len() {
             for news in std::mem::take(&mut self.clients[number].told) {
                 match news {
@@ -38,6 +39,21 @@ impl World {
             }
             if let Some((join, _)) = client.waiting.iter().find(|(_, wish)| wish.tries) {
                 return Err(format!("client {number} lets {join:?} wait, which only tries"));
+            }
+            if let Some(node) = self.kept_by(client) {
+                return Err(format!("client {number} keeps {node}, for which nobody waits or holds"));
+            }
+            let mut parts = client.holds.values().filter(|hold| hold.part);
+            let keeps =
+                |hold: &&Hold| !client.attempts.iter().any(|attempt| attempt.keeps(&hold.node, hold.join));
+            if let Some(Hold { node, .. }) = parts.find(keeps) {
+                return Err(format!("client {number} keeps {node:?} of an attempt that is over"));
+            }
+            let mut parts = client.waiting.iter().filter(|(_, wish)| wish.part);
+            let waits =
+                |(join, _): &(&JoinId, _)| !client.attempts.iter().any(|attempt| attempt.awaits(**join));
+            if let Some((join, _)) = parts.find(waits) {
+                return Err(format!("client {number} keeps {join:?} waiting for an attempt that is over"));
             }
             let is_lost =
                 |hold: &&Hold| hold.guard == Guard::Watch && !self.server.exists(hold.node.as_str());
@@ -75,7 +91,7 @@ impl World {
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
-        for child in self.server.children_at(self.server.now) {
+        for child in self.server.children_at(hold.directory, self.server.now) {
             let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
             // A reader in the place of a writer that an operator deleted comes too late, and will find out.
             let Some(name) = NodeName::parse(&child).filter(|name| before(name) && !self.is_deleted(name))
@@ -120,6 +136,7 @@ impl World {
         let stood_before = |name: &NodeName| {
             let other = &self.server.nodes[name.as_str()];
             *name < hold.node
+                && other.directory == hold.directory
                 && (other.owner == node.owner || conflict(hold.kind, name.kind()))
                 && other.gone.is_none_or(|gone| gone > node.made)
                 // In a directory created anew the numbers begin at zero again.
@@ -154,13 +171,22 @@ impl World {
     /// All that believe they hold can hold together. A holder does not count if an operator deleted its node, or that
     /// of the writer whose place it took.
     fn check_exclusion(&self) -> Result<(), String> {
+        for directory in 1..self.server.directories.len() {
+            self.check_exclusion_in(directory)?;
+        }
+        self.check_exclusion_in(0)
+    }
+
+    fn check_exclusion_in(&self, directory: usize) -> Result<(), String> {
         let stands = |node: &NodeName| !self.is_deleted(node);
         let mut holders: Vec<(Option<usize>, &NodeName, Kind)> = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
-            let held = client.believed().filter(|hold| stands(&hold.node));
+            let here = client.believed().filter(|hold| hold.directory == directory);
+            let held = here.filter(|hold| stands(&hold.node));
             holders.extend(held.map(|hold| (Some(number), &hold.node, hold.kind)));
         }
-        let foreign = self.foreign.iter().filter_map(Foreign::held).filter(|node| stands(node));
+        let foreign = self.foreign.iter().filter(|_| directory == 0);
+        let foreign = foreign.filter_map(Foreign::held).filter(|node| stands(node));
         holders.extend(foreign.map(|node| (None, node, node.kind())));
         for (at, (client, node, kind)) in holders.iter().enumerate() {
             for (other_client, other, other_kind) in &holders[..at] {
@@ -184,7 +210,7 @@ impl World {
         let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
         let watches = session.wanted_watches();
         let distinct: BTreeSet<_> = watches.iter().collect();
-        let theirs = |name: &str| name != CHILDREN && client.made_for(name).is_none();
+        let theirs = |name: &str| watched_directory(name).is_none() && client.made_for(name).is_none();
         let others = watches.iter().filter(|name| theirs(name)).count();
         if distinct.len() < watches.len() || others > 2 * client.waiting.len() {
             return Err(format!("client {number} watches {watches:?} for {:?}", client.waiting));
@@ -197,8 +223,11 @@ impl World {
             if !client.waiting.is_empty() {
                 return Err(format!("client {number} waits for ever: {:?}", client.waiting));
             }
-            if !client.holds.is_empty() || client.queue.is_some() {
-                return Err(format!("client {number} has not let go: {:?} {:?}", client.holds, client.queue));
+            if !client.holds.is_empty() || !client.queues.is_empty() {
+                return Err(format!(
+                    "client {number} has not let go: {:?} {:?}",
+                    client.holds, client.queues
+                ));
             }
             let session = client.session.as_ref().expect("all faults are over");
             let watches = session.server_watches();
@@ -216,7 +245,7 @@ impl World {
 
     /// A client at rest has no node left, and needs no more time to find out.
     pub(super) fn check_nodes(&self) -> Result<(), String> {
-        let left: Vec<_> = self.server.children_at(self.server.now);
+        let left: Vec<_> = self.server.all_children();
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("nodes are left: {left:?}")) }
     }

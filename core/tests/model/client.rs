@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use zklock::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Refusal, Ticket};
 
+use super::attempt::{Answer, Attempt};
+use super::foreign::conflict;
 use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
 use super::session::{News, Session};
@@ -14,10 +16,10 @@ pub(crate) const FAR_BEYOND: u8 = 2;
 /// What reaches a driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
-    Join(JoinId, Naming, Kind, Intent),
-    Leave(JoinId),
-    Release(NodeName),
-    WatchHold(NodeName),
+    Join(usize, JoinId, Naming, Kind, Intent),
+    Leave(usize, JoinId),
+    Release(usize, NodeName),
+    WatchHold(usize, NodeName),
     LookAgain,
     Certain,
     Beat,
@@ -30,9 +32,17 @@ pub(super) enum Input {
 /// What an application asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
+    /// The number of the lock directory.
+    pub(crate) directory: usize,
     pub(crate) kind: Kind,
     /// It only tries.
     pub(crate) tries: bool,
+    /// No server that has answered since it was asked for was further behind than this.
+    pub(super) since: Zxid,
+    /// Another contender of the same client that it cannot hold with was there meanwhile.
+    pub(super) beside: bool,
+    /// It is one of several that an attempt asked for.
+    pub(super) part: bool,
     /// The same owner's request for the other half of a read/write lock.
     pub(super) other_half: Option<JoinId>,
     /// The writer's node whose place it is to take.
@@ -53,6 +63,10 @@ pub(crate) struct Place {
 pub(crate) struct Hold {
     /// The attempt that became this hold.
     pub(crate) join: JoinId,
+    /// The number of the lock directory.
+    pub(crate) directory: usize,
+    /// It belongs to an attempt at several locks or permits.
+    pub(crate) part: bool,
     pub(crate) kind: Kind,
     /// The writer's node whose place it was to take.
     pub(crate) place: Option<Place>,
@@ -82,6 +96,15 @@ pub(crate) enum Told {
     Refused(JoinId, Refusal),
     Lost(NodeName),
     Released(NodeName),
+}
+
+/// A moment at which a contender that only tries must have had a reason.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Tried {
+    /// It was told that the lock is taken.
+    Busy(JoinId, Wish),
+    /// A node is created for it.
+    Creates(JoinId, Wish),
 }
 
 /// How many requests of each kind a client made.
@@ -119,13 +142,20 @@ pub(crate) struct Client {
     pub(crate) holds: BTreeMap<NodeName, Hold>,
     /// What the application was told since this was last read.
     pub(crate) told: Vec<Told>,
+    /// The ends of tries since this was last read.
+    pub(super) tried: Vec<Tried>,
+    /// Its attempts at several locks or permits.
+    pub(crate) attempts: Vec<Attempt>,
+    /// The answers to what these asked for, which they have not received.
+    pub(super) answers: BTreeMap<JoinId, Answer>,
     /// The attempt for which each name, without its sequence number, was created.
     pub(crate) prefixes: BTreeMap<String, JoinId>,
     pub(crate) requests: Requests,
     /// What the client crate keeps. None between sessions.
     pub(crate) session: Option<Session>,
     pub(super) inbox: VecDeque<Input>,
-    pub(crate) queue: Option<Pipe>,
+    /// The queues, by the numbers of their directories.
+    pub(crate) queues: BTreeMap<usize, Pipe>,
     /// The bug of its queues, and perhaps of its driver.
     pub(crate) mutant: Option<Mutant>,
     /// With more than this many before it a contender of its queues is far.
@@ -138,8 +168,8 @@ pub(crate) struct Client {
     pub(super) running: bool,
     /// Whether a hold may begin, as the queue was told.
     pub(super) fresh: bool,
-    /// The last ticket of the queues that were dropped.
-    pub(super) last_ticket: Ticket,
+    /// The last tickets of the queues that were dropped.
+    pub(super) last_tickets: BTreeMap<usize, Ticket>,
     /// Answers that were put off.
     pub(super) late: VecDeque<Event>,
     /// Sessions that were replaced, or whose process has died, and that the ensemble has not ended.
@@ -159,11 +189,14 @@ impl Client {
             waiting: BTreeMap::new(),
             holds: BTreeMap::new(),
             told: Vec::new(),
+            tried: Vec::new(),
+            attempts: Vec::new(),
+            answers: BTreeMap::new(),
             prefixes: BTreeMap::new(),
             requests: Requests::default(),
             session: Some(Session::begin(server, 0)),
             inbox: VecDeque::new(),
-            queue: None,
+            queues: BTreeMap::new(),
             mutant: None,
             far_beyond: FAR_BEYOND,
             unsettled: false,
@@ -171,7 +204,7 @@ impl Client {
             connected: true,
             running: false,
             fresh: false,
-            last_ticket: Ticket::default(),
+            last_tickets: BTreeMap::new(),
             late: VecDeque::new(),
             forsaken: Vec::new(),
             remains: None,
@@ -182,12 +215,39 @@ impl Client {
     }
 
     pub(crate) fn join(&mut self, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
+        self.join_at(0, naming, kind, intent)
+    }
+
+    /// Asks for the lock of one of several directories.
+    pub(super) fn join_at(&mut self, directory: usize, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
         self.joins += 1;
         let join = JoinId(self.joins);
         let tries = intent.only_tries();
-        self.waiting.insert(join, Wish { kind, tries, other_half: None, place: None });
-        self.inbox.push_back(Input::Join(join, naming, kind, intent));
+        // Only of a try it matters.
+        let since = self.session.as_ref().filter(|_| tries).map_or(Zxid::MAX, Session::shows);
+        let mut wish =
+            Wish { directory, kind, tries, since, beside: false, part: false, other_half: None, place: None };
+        for other in self.waiting.values_mut().filter(|other| other.directory == directory) {
+            other.beside |= other.tries && against(other.kind, kind);
+            wish.beside |= tries && against(kind, other.kind);
+        }
+        let held = self.holds.values().filter(|hold| hold.directory == directory);
+        // An owner is not in its own way.
+        let others =
+            held.filter(|hold| !matches!(&intent, Intent::Downgrade { writer, .. } if **writer == hold.node));
+        wish.beside |= tries && others.into_iter().any(|hold| against(kind, hold.kind));
+        self.waiting.insert(join, wish);
+        self.inbox.push_back(Input::Join(directory, join, naming, kind, intent));
         join
+    }
+
+    /// Notes how far behind the server is that answers now.
+    pub(super) fn follow_tries(&mut self) {
+        let Some(session) = &self.session else { return };
+        let shows = session.shows();
+        for wish in self.waiting.values_mut().filter(|wish| wish.tries) {
+            wish.since = wish.since.min(shows);
+        }
     }
 
     /// An owner asks for both halves of a read/write lock at once.
@@ -209,19 +269,26 @@ impl Client {
     }
 
     pub(crate) fn leave(&mut self, join: JoinId) {
-        if self.waiting.remove(&join).is_some() {
-            self.inbox.push_back(Input::Leave(join));
+        if let Some(wish) = self.waiting.remove(&join) {
+            self.inbox.push_back(Input::Leave(wish.directory, join));
         }
     }
 
     pub(crate) fn release(&mut self, node: NodeName) {
-        if self.holds.remove(&node).is_some() {
-            self.inbox.push_back(Input::Release(node));
+        if let Some(hold) = self.holds.remove(&node) {
+            self.inbox.push_back(Input::Release(hold.directory, node));
         }
     }
 
+    /// The locks that are no part of several.
+    pub(crate) fn wholes(&self) -> Vec<NodeName> {
+        self.holds.values().filter(|hold| !hold.part).map(|hold| hold.node.clone()).collect()
+    }
+
     pub(crate) fn watch_hold(&mut self, node: NodeName) {
-        self.inbox.push_back(Input::WatchHold(node));
+        if let Some(hold) = self.holds.get(&node) {
+            self.inbox.push_back(Input::WatchHold(hold.directory, node));
+        }
     }
 
     pub(crate) fn look_again(&mut self) {
@@ -263,7 +330,10 @@ impl Client {
         self.holds.clear();
         self.inbox.clear();
         self.late.clear();
-        (self.queue, self.last_ticket) = (None, Ticket::default());
+        self.queues.clear();
+        self.last_tickets.clear();
+        self.attempts.clear();
+        self.answers.clear();
         (self.live, self.connected, self.running, self.fresh) = (false, false, false, false);
         self.connection += 1;
     }
@@ -332,7 +402,7 @@ impl Client {
         if matches!(self.mutant, Some(Mutant::NoRelist | Mutant::FarBelieved)) {
             return self.term_runs();
         }
-        self.connected && self.term_runs() && self.session.as_ref().is_some_and(Session::is_proven)
+        self.connected && self.term_runs() && self.session.as_ref().is_some_and(Session::is_fresh)
     }
 
     pub(super) fn term_runs(&self) -> bool {
@@ -343,4 +413,9 @@ impl Client {
     pub(crate) fn made_for(&self, node: &str) -> Option<JoinId> {
         self.prefixes.iter().find(|(prefix, _)| node.starts_with(*prefix)).map(|(_, join)| *join)
     }
+}
+
+/// Whether a contender may have to wait for another one.
+fn against(kind: Kind, other: Kind) -> bool {
+    matches!(kind, Kind::Permit(_)) || conflict(kind, other)
 }

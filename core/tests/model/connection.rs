@@ -6,6 +6,7 @@ use zklock::queue::{Event, NodeName, Outcome, Ticket};
 use zklock::reply::{self, Beat, Judged, SessionEvidence};
 use zookeeper_client::{Error, MultiWriteError};
 
+use super::directory_of;
 use super::request::{Request, Sent};
 use super::server::{Fired, Node, Permission, Server, SessionId, Zxid};
 
@@ -95,7 +96,7 @@ impl Connection {
         }
         let judged = match request {
             Request::Create(ticket, prefix) => {
-                let made = server.create_sequential(serving, &prefix);
+                let made = server.create_sequential(directory_of(ticket), serving, &prefix);
                 let made = made.map(|(name, _)| (name.clone(), server.nodes[&name].found()));
                 reply::created(ticket, known.number(), made.map_err(Error::from))
             }
@@ -107,7 +108,7 @@ impl Connection {
                 reply::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {
-                server.make_directory();
+                server.make_directory(directory_of(ticket));
                 (Event::ParentsMade(ticket, Outcome::Done(())), SessionEvidence::Unknown)
             }
             Request::Heartbeat(nodes, asks) => {
@@ -146,9 +147,10 @@ impl Connection {
                     return unknown(reply::listed(ticket, Err(Error::Throttled), Ok(Vec::new())));
                 }
                 let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
-                self.watches.extend(watched.map(|(_, name)| name.to_owned()));
-                let exists = server.has_directory_at(self.at);
-                let children = exists.then(|| server.children_at(self.at)).ok_or(Error::NoNode);
+                self.watches.extend(watched.map(|(_, name)| name));
+                let directory = directory_of(ticket);
+                let exists = server.has_directory_at(directory, self.at);
+                let children = exists.then(|| server.children_at(directory, self.at)).ok_or(Error::NoNode);
                 unknown(reply::listed(ticket, Ok(()), children))
             }
             Request::Verify(ticket, name) => {
@@ -196,7 +198,7 @@ fn create_in_place(
 ) -> Judged {
     let known = known.number();
     let Some(writer) = check else {
-        return match server.create(name.clone(), Some(serving)) {
+        return match server.create(directory_of(ticket), name.clone(), Some(serving)) {
             Ok(_) => {
                 let found = server.nodes[&name].found();
                 reply::created(ticket, known, Ok((name, found)))
@@ -217,7 +219,7 @@ fn create_in_place(
         failed(0, Error::NoNode)
     } else {
         server
-            .create(name.clone(), Some(serving))
+            .create(directory_of(ticket), name.clone(), Some(serving))
             .map_or_else(|failure| failed(1, failure.into()), |_| Ok(()))
     };
     let found = server.node_at(&name, server.now).map(Node::found);

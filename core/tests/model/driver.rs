@@ -1,13 +1,15 @@
 //! A client's driver: it drives the real queue as the crate's driver does.
 
-use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Refusal, Ticket};
 use zklock::reply::discard_stale;
 
-use super::client::{Client, Guard, Hold, Input, Place, Told};
+use super::attempt::Answer;
+use super::client::{Client, Guard, Hold, Input, Place, Told, Tried};
 use super::mutants::{Mutant, Pipe};
 use super::request::{Request, Sent};
 use super::server::Zxid;
 use super::session::{News, Session};
+use super::{directory_of, first_ticket};
 
 impl Client {
     /// The driver takes up to `count` inputs and draws conclusions.
@@ -26,56 +28,48 @@ impl Client {
 
     fn take_in(&mut self, input: Input) {
         match input {
-            Input::Join(join, naming, kind, intent) => {
-                if self.queue.is_none() {
-                    self.queue = Some(Pipe::new(self.mutant, self.last_ticket, self.far_beyond));
-                    if self.live {
-                        let seed = self.seed();
-                        self.tell(Event::SessionBegan(seed));
-                    }
-                    if self.connected {
-                        self.tell(Event::Connected);
-                    }
-                    if self.fresh {
-                        self.tell(Event::TermBegan);
-                    }
-                }
-                self.tell(Event::Join(join, naming, kind, intent));
+            Input::Join(directory, join, naming, kind, intent) => {
+                self.open(directory);
+                self.tell(directory, Event::Join(join, naming, kind, intent));
             }
-            Input::Leave(join) => self.tell(Event::Leave(join)),
-            Input::Release(node) => {
+            Input::Leave(directory, join) => self.tell(directory, Event::Leave(join)),
+            Input::Release(directory, node) => {
                 self.holds.remove(&node);
-                self.tell(Event::Release(node));
+                self.tell(directory, Event::Release(node));
             }
-            Input::WatchHold(node) => {
+            Input::WatchHold(directory, node) => {
                 if let Some(hold) = self.holds.get_mut(&node) {
                     if hold.guard == Guard::None {
                         hold.guard = Guard::Watch;
                     }
-                    self.tell(Event::WatchHold(node));
+                    self.tell(directory, Event::WatchHold(node));
                 }
             }
-            Input::LookAgain => self.tell(Event::LookAgain),
+            Input::LookAgain => self.tell_all(&Event::LookAgain),
             Input::Certain => {
-                if let Some(doubt) = self.queue.as_ref().and_then(Pipe::doubt) {
-                    self.tell(Event::Certain(doubt));
+                let doubts: Vec<_> =
+                    self.queues.iter().filter_map(|(at, queue)| Some((*at, queue.doubt()?))).collect();
+                for (directory, doubt) in doubts {
+                    self.tell(directory, Event::Certain(doubt));
                 }
             }
             Input::Beat => self.send_heartbeat(),
-            Input::Late(event) => self.tell(event),
+            Input::Late(event) => self.tell_its_queue(event),
             Input::Began => {
                 self.connected = true;
-                let seed = self.seed();
-                self.tell(Event::SessionBegan(seed));
-                self.tell(Event::Connected);
+                for directory in self.queues.keys().copied().collect::<Vec<_>>() {
+                    let seed = self.seed();
+                    self.tell(directory, Event::SessionBegan(seed));
+                }
+                self.tell_all(&Event::Connected);
             }
             Input::News(News::Connected) => {
                 self.connected = true;
-                self.tell(Event::Connected);
+                self.tell_all(&Event::Connected);
             }
             Input::News(News::Disconnected) => {
                 self.lose_connection();
-                self.tell(Event::Disconnected);
+                self.tell_all(&Event::Disconnected);
             }
             Input::News(News::Expired) => self.lose_session(),
             Input::News(News::Over(id)) => {
@@ -93,7 +87,7 @@ impl Client {
 
     fn receive(&mut self, connection: u64, event: Event) {
         if self.mutant == Some(Mutant::TornPair) && matches!(event, Event::Listed(..)) {
-            return self.tell(event);
+            return self.tell_its_queue(event);
         }
         // On a working connection: the server asks for patience.
         if event.is_lost() && self.connected && connection == self.connection {
@@ -105,7 +99,26 @@ impl Client {
             let watched = self.holds.values_mut().filter(|hold| hold.guard == Guard::Watch);
             watched.for_each(|hold| hold.guard = Guard::Heartbeat);
         }
-        self.tell(event);
+        self.tell_its_queue(event);
+    }
+
+    /// Sees to it that a directory has a queue.
+    fn open(&mut self, directory: usize) {
+        if self.queues.contains_key(&directory) {
+            return;
+        }
+        let last = self.last_tickets.get(&directory).copied().unwrap_or_else(|| first_ticket(directory));
+        self.queues.insert(directory, Pipe::new(self.mutant, last, self.far_beyond));
+        if self.live {
+            let seed = self.seed();
+            self.tell(directory, Event::SessionBegan(seed));
+        }
+        if self.connected {
+            self.tell(directory, Event::Connected);
+        }
+        if self.fresh {
+            self.tell(directory, Event::TermBegan);
+        }
     }
 
     /// Whether it is one that does not look whose nodes are: Curator does not.
@@ -125,13 +138,28 @@ impl Client {
         self.live = false;
         let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
         self.told.extend(lost);
-        self.tell(Event::SessionLost);
+        self.tell_all(&Event::SessionLost);
     }
 
-    fn tell(&mut self, event: Event) {
-        if let Some(queue) = &mut self.queue {
+    fn tell(&mut self, directory: usize, event: Event) {
+        if let Some(queue) = self.queues.get_mut(&directory) {
             queue.handle(event);
             self.unsettled = true;
+        }
+    }
+
+    fn tell_all(&mut self, event: &Event) {
+        for queue in self.queues.values_mut() {
+            queue.handle(event.clone());
+            self.unsettled = true;
+        }
+    }
+
+    /// Tells an answer to the queue that asked. That a node of ours is missing concerns only the queue that knows it.
+    fn tell_its_queue(&mut self, event: Event) {
+        match ticket(&event) {
+            Some(ticket) => self.tell(directory_of(ticket), event),
+            None => self.tell_all(&event),
         }
     }
 
@@ -148,42 +176,48 @@ impl Client {
         // Carrying out an action may tell the queue something.
         self.unsettled = true;
         while std::mem::take(&mut self.unsettled) {
-            if let Some(queue) = &mut self.queue {
-                queue.flush();
-            }
-            while let Some(action) = self.queue.as_mut().and_then(Pipe::next_action) {
-                self.act(action);
+            for directory in self.queues.keys().copied().collect::<Vec<_>>() {
+                if let Some(queue) = self.queues.get_mut(&directory) {
+                    queue.flush();
+                }
+                while let Some(action) = self.queues.get_mut(&directory).and_then(Pipe::next_action) {
+                    self.act(directory, action);
+                }
             }
         }
         let beats = self.session.as_ref().is_some_and(Session::beats);
         if self.live && self.connected && !self.fresh && !beats {
             self.send_heartbeat();
         }
-        if let Some(queue) = self.queue.take_if(|queue| queue.is_idle()) {
-            self.last_ticket = self.last_ticket.max(queue.last_ticket());
-        }
+        self.queues.retain(|directory, queue| {
+            if queue.is_idle() {
+                let last = self.last_tickets.entry(*directory).or_default();
+                *last = queue.last_ticket().max(*last);
+            }
+            !queue.is_idle()
+        });
     }
 
     /// Reads the clock, and acts on it: all holds end with the term, and their nodes are deleted.
     fn check_term(&mut self) {
         let running = self.term_runs();
         if std::mem::replace(&mut self.running, running) && !running {
-            for (node, _) in std::mem::take(&mut self.holds) {
+            for (node, hold) in std::mem::take(&mut self.holds) {
                 self.told.push(Told::Lost(node.clone()));
                 self.come_too_late(&node);
-                self.tell(Event::Release(node));
+                self.tell(hold.directory, Event::Release(node));
             }
         }
         let fresh = self.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
-            self.tell(if fresh { Event::TermBegan } else { Event::TermEnded });
+            self.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
         }
     }
 
     /// A writer is lost: requests for its place that the driver has yet to receive come too late.
     fn come_too_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
-            let Input::Join(reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
+            let Input::Join(_, reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
             let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
             if let Some(place) = place.filter(|_| **of == *writer) {
                 place.late = true;
@@ -193,9 +227,9 @@ impl Client {
 
     /// Proves the session, if an owner holds or is about to.
     fn send_heartbeat(&mut self) {
-        let Some(queue) = &self.queue else { return };
-        let nodes = queue.places();
-        if !nodes.is_empty() && (!self.holds.is_empty() || queue.is_near()) {
+        let nodes: Vec<_> = self.queues.values().flat_map(Pipe::places).collect();
+        let is_near = self.queues.values().any(Pipe::is_near);
+        if !nodes.is_empty() && (!self.holds.is_empty() || is_near) {
             // On a connection without a proof it is not known whose session answers (rule 11).
             let proven = self.session.as_ref().is_some_and(Session::is_proven);
             let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
@@ -204,13 +238,10 @@ impl Client {
         }
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, directory: usize, action: Action) {
         match action {
-            Action::Grant(join, node, czxid) => self.grant(join, node, czxid),
-            Action::Refuse(join, refusal) => {
-                self.waiting.remove(&join);
-                self.told.push(Told::Refused(join, refusal));
-            }
+            Action::Grant(join, node, czxid) => self.grant(directory, join, node, czxid),
+            Action::Refuse(join, refusal) => self.refuse(join, refusal),
             Action::NodeLost(node) => {
                 if self.holds.remove(&node).is_some() {
                     self.told.push(Told::Lost(node));
@@ -231,6 +262,8 @@ impl Client {
             Action::Create(ticket, join, prefix) => {
                 self.requests.creates += 1;
                 self.prefixes.insert(prefix.clone(), join);
+                let tries = self.waiting.get(&join).filter(|wish| wish.tries);
+                self.tried.extend(tries.map(|wish| Tried::Creates(join, *wish)));
                 self.send(Request::Create(ticket, prefix));
             }
             Action::CreateInPlace(ticket, join, name, check) => {
@@ -271,7 +304,19 @@ impl Client {
         self.send(listing);
     }
 
-    fn grant(&mut self, join: JoinId, node: NodeName, czxid: Zxid) {
+    fn refuse(&mut self, join: JoinId, refusal: Refusal) {
+        if let Some(wish) = self.waiting.remove(&join) {
+            if refusal == Refusal::Busy {
+                self.tried.push(Tried::Busy(join, wish));
+            }
+            if wish.part {
+                self.answers.insert(join, Answer::Refused);
+            }
+        }
+        self.told.push(Told::Refused(join, refusal));
+    }
+
+    fn grant(&mut self, directory: usize, join: JoinId, node: NodeName, czxid: Zxid) {
         let session = self.session.as_ref().expect("a grant needs a session").id;
         self.told.push(if self.is_fresh() { Told::Granted(join) } else { Told::Unfounded(join) });
         let wish = self.waiting.remove(&join);
@@ -279,28 +324,51 @@ impl Client {
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
         let kind = wish.map_or(unwanted, |wish| wish.kind);
-        let hold = Hold { join, kind, place, node: node.clone(), czxid, session, guard: Guard::None };
+        let part = wish.is_some_and(|wish| wish.part);
+        if part {
+            self.answers.insert(join, Answer::Lease(node.clone()));
+        }
+        let (guard, node_of) = (Guard::None, node.clone());
+        let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard };
         self.holds.insert(node.clone(), hold);
         let Some(wish) = wish else {
             // It left, but the driver did not know yet. No one receives the lease, which releases it.
-            return self.inbox.push_back(Input::Release(node));
+            return self.inbox.push_back(Input::Release(directory, node));
         };
         // An owner that asked for both halves at once must not wait for itself with the other one.
         let Some(other) = wish.other_half.filter(|other| self.waiting.contains_key(other)) else { return };
         if wish.kind == Kind::Write {
             self.waiting.entry(other).and_modify(|wish| wish.place = writers_place);
-            self.tell(Event::Downgrade(other, node));
+            self.tell(directory, Event::Downgrade(other, node));
         } else {
             self.waiting.remove(&other);
-            self.tell(Event::Leave(other));
+            self.tell(directory, Event::Leave(other));
         }
     }
 
     fn send(&mut self, request: Request) {
         // Without a session, earlier requests are forgotten with it.
         if self.live {
-            let sent = Sent { request, connection: self.connection };
+            let at = self.session.as_ref().map_or(0, Session::time);
+            let sent = Sent { request, connection: self.connection, at };
             self.on_session(|session, news| session.send(sent, news));
         }
+    }
+}
+
+/// The request that an event answers.
+fn ticket(event: &Event) -> Option<Ticket> {
+    match event {
+        Event::Created(ticket, _)
+        | Event::CheckForbidden(ticket)
+        | Event::ParentsMade(ticket, _)
+        | Event::Listed(ticket, _)
+        | Event::Probed(ticket, _)
+        | Event::Verified(ticket, _)
+        | Event::Watched(ticket, _)
+        | Event::Gone(ticket)
+        | Event::Changed(ticket)
+        | Event::Deleted(ticket, _) => Some(*ticket),
+        _ => None,
     }
 }

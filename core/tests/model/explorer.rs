@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zklock::queue::{Kind, Naming};
 
+use super::attempt::Plan;
 use super::client::{Client, FAR_BEYOND, Guard, Told};
 use super::mutants::Mutant;
 use super::session::Session;
@@ -34,6 +35,12 @@ pub(crate) struct Budget {
     /// The same, and they only try.
     pub(crate) tries_too: u8,
     pub(crate) leaves: u8,
+    /// Attempts at several locks or permits.
+    pub(crate) acquires: u8,
+    /// The same, and they only try.
+    pub(crate) tries_all: u8,
+    /// Such attempts that are cancelled while they wait.
+    pub(crate) cancels: u8,
     /// All of the next nine together.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
@@ -56,6 +63,9 @@ pub(crate) struct Budget {
     pub(crate) misses: u8,
     /// How often a waiter looks again, unasked.
     pub(crate) looks: u8,
+    /// How often a moment passes. Then the crate's own arithmetic says how long terms are, and the server ends a session
+    /// when it has not heard of it for too long.
+    pub(crate) ticks: u8,
     /// Holds that last for long.
     pub(crate) guards: u8,
     /// How often foreign contenders queue up.
@@ -74,6 +84,9 @@ pub(crate) const NOTHING: Budget = Budget {
     reads_too: 0,
     tries_too: 0,
     leaves: 0,
+    acquires: 0,
+    tries_all: 0,
+    cancels: 0,
     faults: u8::MAX,
     cuts: 0,
     deposals: 0,
@@ -86,6 +99,7 @@ pub(crate) const NOTHING: Budget = Budget {
     put_offs: 0,
     misses: 0,
     looks: 0,
+    ticks: 0,
     guards: 0,
     enters: 0,
     downgrades: 0,
@@ -96,7 +110,7 @@ pub(crate) const NOTHING: Budget = Budget {
 
 impl Budget {
     /// What may happen, by name. Not `faults`, which limits others together.
-    fn items(&self) -> [(&'static str, u8); 23] {
+    fn items(&self) -> [(&'static str, u8); 27] {
         [
             ("joins", self.joins),
             ("tries", self.tries),
@@ -104,6 +118,9 @@ impl Budget {
             ("reads_too", self.reads_too),
             ("tries_too", self.tries_too),
             ("leaves", self.leaves),
+            ("acquires", self.acquires),
+            ("tries_all", self.tries_all),
+            ("cancels", self.cancels),
             ("cuts", self.cuts),
             ("deposals", self.deposals),
             ("expiries", self.expiries),
@@ -115,6 +132,7 @@ impl Budget {
             ("put_offs", self.put_offs),
             ("misses", self.misses),
             ("looks", self.looks),
+            ("ticks", self.ticks),
             ("guards", self.guards),
             ("enters", self.enters),
             ("downgrades", self.downgrades),
@@ -147,6 +165,10 @@ pub(crate) struct Scene {
     pub(crate) naming: Naming,
     /// What our contenders may ask for.
     pub(crate) kinds: &'static [Kind],
+    /// The purposes that our attempts at several locks or permits may have.
+    pub(crate) plans: &'static [Plan],
+    /// How many lock directories there are. Foreign contenders know the first.
+    pub(crate) directories: usize,
     /// What foreign contenders may ask for.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
@@ -171,6 +193,8 @@ impl Scene {
             queued: 0,
             naming: Naming::Curator,
             kinds: MUTEX,
+            plans: &[],
+            directories: 1,
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
             grain: Grain::Fine,
             far_beyond: FAR_BEYOND,
@@ -184,12 +208,25 @@ impl Scene {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
 
+    /// Clients that want several locks at once, or permits and turns for them.
+    pub(crate) const fn several(
+        clients: u64,
+        directories: usize,
+        plans: &'static [Plan],
+        budget: Budget,
+    ) -> Self {
+        Self { plans, directories, kinds: &[], grain: Grain::Coarse, ..Self::new(clients, 0, budget) }
+    }
+
     fn first(&self) -> State {
-        let mut world = World::new(self.clients, self.foreign, self.directory);
-        world.server.next_sequence = self.next_sequence;
+        let mut world = World::of(self.directories, self.clients, self.foreign, self.directory);
+        world.server.directories[0].next_sequence = self.next_sequence;
         for client in &mut world.clients {
             client.mutant = self.mutant;
             client.far_beyond = self.far_beyond;
+        }
+        if self.budget.ticks > 0 {
+            world.start_clock(self.mutant);
         }
         for number in 0..self.queued {
             for step in [Step::Enter(number, Kind::Exclusive), Step::Look(number)] {
@@ -265,7 +302,7 @@ impl Scene {
 pub(crate) struct Explored {
     /// How many distinct states there are.
     pub(crate) states: usize,
-    /// How many moves granted the lock.
+    /// How many moves granted a lock.
     pub(crate) grants: usize,
     /// The events that never happened as often as the budget allows.
     pub(crate) unspent: Vec<&'static str>,
@@ -308,6 +345,7 @@ impl State {
         let mut moves = Vec::new();
         for (number, client) in self.world.clients.iter().enumerate() {
             self.add_wishes(scene, number, client, &mut moves);
+            self.add_attempts(scene, number, client, &mut moves);
             if let Some(session) = &client.session {
                 self.add_traffic(scene, number, session, &mut moves);
                 self.add_faults(number, client, session, &mut moves);
@@ -320,6 +358,9 @@ impl State {
             self.add_foreign(scene, number, &mut moves);
         }
         self.add_operator(&mut moves);
+        if self.budget.ticks > 0 {
+            moves.push((vec![Step::Tick], Budget { ticks: self.budget.ticks - 1, ..self.budget }));
+        }
         moves
     }
 
@@ -340,8 +381,10 @@ impl State {
         if budget.boths > 0 {
             add(Step::JoinBoth(number, naming), Budget { boths: budget.boths - 1, ..budget });
         }
-        for (which, hold) in client.holds.values().enumerate() {
+        for which in 0..client.wholes().len() {
             add(Step::Release(number, which), budget);
+        }
+        for (which, hold) in client.holds.values().enumerate() {
             if budget.reads_too > 0 && hold.kind == Kind::Write {
                 let left = Budget { reads_too: budget.reads_too - 1, ..budget };
                 add(Step::ReadToo(number, naming, which), left);
@@ -354,6 +397,32 @@ impl State {
         if budget.leaves > 0 {
             for which in 0..client.waiting.len() {
                 add(Step::Leave(number, which), Budget { leaves: budget.leaves - 1, ..budget });
+            }
+        }
+    }
+
+    /// Steps of an application with several locks or permits.
+    fn add_attempts(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
+        let budget = self.budget;
+        let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
+        for plan in scene.plans {
+            if budget.acquires > 0 {
+                let left = Budget { acquires: budget.acquires - 1, ..budget };
+                add(Step::Acquire(number, *plan, false), left);
+            }
+            if budget.tries_all > 0 {
+                let left = Budget { tries_all: budget.tries_all - 1, ..budget };
+                add(Step::Acquire(number, *plan, true), left);
+            }
+        }
+        for (which, attempt) in client.attempts.iter().enumerate() {
+            if client.is_woken(which) {
+                add(Step::Run(number, which), budget);
+            }
+            if attempt.is_held_by_application() {
+                add(Step::End(number, which), budget);
+            } else if budget.cancels > 0 {
+                add(Step::End(number, which), Budget { cancels: budget.cancels - 1, ..budget });
             }
         }
     }
@@ -397,6 +466,12 @@ impl State {
     fn add_time(&self, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, drive) = (self.budget, Step::Drive(number, ALL));
         let mut add = |steps: &[Step], left: Budget| moves.push((steps.to_vec(), left));
+        if self.world.server.clock.is_some() && client.has_news() {
+            add(&[drive], budget);
+        }
+        if client.session.as_ref().is_some_and(|session| self.world.server.may_expire(session.id)) {
+            add(&[Step::Expire(number)], budget);
+        }
         if client.is_pausing() {
             add(&[Step::EndPause(number), drive], budget);
         }
@@ -406,7 +481,7 @@ impl State {
         if !client.forsaken.is_empty() {
             add(&[Step::Bury(number)], budget);
         }
-        if budget.looks > 0 && client.queue.is_some() {
+        if budget.looks > 0 && !client.queues.is_empty() {
             add(&[Step::LookAgain(number), drive], Budget { looks: budget.looks - 1, ..budget });
         }
         for (which, hold) in client.holds.values().enumerate() {
@@ -478,7 +553,7 @@ impl State {
                 add(&[Step::Adopt(number, lag), drive], left);
             }
         }
-        if budget.crashes > 0 && !client.needs_session() && client.queue.is_some() {
+        if budget.crashes > 0 && !client.needs_session() && !client.queues.is_empty() {
             add(&[Step::Kill(number)], Budget { crashes: budget.crashes - 1, ..budget });
         }
         if budget.misses > 0 && session.has_event() {
@@ -526,7 +601,7 @@ impl State {
     fn add_operator(&self, moves: &mut Vec<Move>) {
         let (budget, server) = (self.budget, &self.world.server);
         let mut add = |step: Step, left: Budget| moves.push((vec![step], left));
-        let children = server.children_at(server.now).len();
+        let children = server.all_children().len();
         for which in 0..children {
             if budget.deletions > 0 {
                 add(Step::Delete(which), Budget { deletions: budget.deletions - 1, ..budget });

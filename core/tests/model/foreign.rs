@@ -70,9 +70,10 @@ impl Foreign {
             Kind::Permit(_) => "-lease-",
             Kind::Lead => "-latch-",
         };
-        server.make_directory();
+        server.make_directory(0);
         let prefix = format!("_c_f{number:07}-0000-4000-8000-{attempt:012}{tail}");
-        let (name, _) = server.create_sequential(self.session, &prefix).expect("the directory was just made");
+        let (name, _) =
+            server.create_sequential(0, self.session, &prefix).expect("the directory was just made");
         self.stage = Stage::Queued(NodeName::parse(&name).expect("a sequential name"));
     }
 
@@ -85,7 +86,7 @@ impl Foreign {
             self.stage = Stage::Away;
             return false;
         }
-        let children = server.children_at(server.now);
+        let children = server.children_at(0, server.now);
         let mut others = children.iter().filter_map(|child| NodeName::parse(child));
         let first = others.all(|other| other >= *node || !conflict(node.kind(), other.kind()));
         if first {
@@ -113,7 +114,7 @@ impl Foreign {
             Stage::Held(writer) if writer.kind() == Kind::Write && server.exists(writer.as_str()) => {
                 let name = writer.as_str().replace("__WRIT__", "__READ__");
                 server
-                    .create(name.clone(), Some(self.session))
+                    .create(0, name.clone(), Some(self.session))
                     .expect("the directory has a child, and not this one");
                 let reader = NodeName::parse(&name).expect("a sequential name");
                 self.stage = Stage::Downgrading(writer.clone(), reader);

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zklock::queue::{Action, Event, Intent, JoinId, NodeName, Outcome, Ticket};
+use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Ticket};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
     /// Writers whose places are to be taken, by readers that do not hold yet.
     downgrades: BTreeMap<JoinId, NodeName>,
+    /// Tries without an answer.
+    tries: BTreeMap<JoinId, (Naming, Kind)>,
     /// The names, before the sequence number, of the nodes that were requested.
     prefixes: BTreeMap<Ticket, (JoinId, String)>,
     /// The node of each contender that waits, and its czxid.
@@ -25,6 +27,9 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
+            Event::Join(join, naming, kind, Intent::Try) => {
+                self.tries.insert(*join, (*naming, *kind));
+            }
             Event::Join(join, _, _, Intent::Downgrade { writer, .. }) => {
                 self.downgrades.insert(*join, (**writer).clone());
             }
@@ -84,12 +89,23 @@ impl Ledger {
 
     fn forget(&mut self, join: JoinId) {
         self.downgrades.remove(&join);
+        self.tries.remove(&join);
         self.waiting.remove(&join);
     }
 
     /// The readers that are on their way into this writer's place.
     pub(super) fn downgrading(&self, writer: &NodeName) -> Vec<JoinId> {
         self.downgrades.iter().filter(|(_, of)| *of == writer).map(|(join, _)| *join).collect()
+    }
+
+    /// Tries without an answer.
+    pub(super) fn tries(&self) -> Vec<(JoinId, Naming, Kind)> {
+        self.tries.iter().map(|(join, (naming, kind))| (*join, *naming, *kind)).collect()
+    }
+
+    /// Whether some only try, and no node was ever requested.
+    pub(super) fn only_looks(&self) -> bool {
+        !self.tries.is_empty() && !self.is_creating()
     }
 
     /// The first contender that waits with a node, and that node.

@@ -7,8 +7,10 @@
 // Each test binary uses a different part of the model.
 #![allow(dead_code)]
 
+pub(crate) mod attempt;
 mod checks;
 pub(crate) mod client;
+mod clock;
 mod connection;
 mod driver;
 pub(crate) mod explorer;
@@ -19,4 +21,17 @@ mod request;
 pub(crate) mod server;
 mod session;
 pub(crate) mod step;
+mod tries;
 pub(crate) mod world;
+
+use zklock::queue::Ticket;
+
+/// The first ticket of a directory's queue follows this one: so tickets tell the directories apart.
+fn first_ticket(directory: usize) -> Ticket {
+    Ticket((directory as u64) << 32)
+}
+
+/// The directory whose queue gave this ticket to a request.
+fn directory_of(ticket: Ticket) -> usize {
+    usize::try_from(ticket.0 >> 32).expect("few directories")
+}

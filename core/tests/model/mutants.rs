@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Action, Event, Intent, Kind, NodeName, Outcome, Queue, Ticket};
+use zklock::queue::{Action, Event, Intent, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
 
 use super::ledger::Ledger;
 
@@ -89,10 +89,44 @@ pub(crate) enum Mutant {
     NoCheckAfterReconnection,
     /// After a reconnection a far contender does not list when a watch tells of a change (rule 10).
     DeferralKept,
+    /// A contender that only tries does not look first (rule 14).
+    BlindTry,
+    /// A try is refused, though its listing shows nobody (rule 14).
+    HastyTry,
+    /// A try that is refused leaves its node (rule 14).
+    TryLeavesNode,
+    /// A try waits once its session is lost (rule 21).
+    TryForgotten,
+    /// A reader that only tries to take its owner's place looks like any other (rule 21).
+    TryBehindItself,
+    /// Several locks are taken in the order in which the caller names them (rule 18).
+    UnsortedLocks,
+    /// An attempt at several locks that ends keeps those that it has (rule 18).
+    MembersKept,
+    /// Nobody asks whether all are held when the last of several is granted (rules 17 and 18).
+    LossUnchecked,
+    /// One of several that was lost is taken again, while later ones are held (rule 18).
+    LaterKept,
+    /// Permits are asked for without a turn (rule 17).
+    NoTurn,
+    /// A contender that has lost its turn goes on waiting for its permits (rule 17).
+    TurnForgotten,
+    /// The turn is not given up with the permits (rule 17).
+    TurnKept,
+    /// One of several permits that are waited for stays in the queue when the attempt ends (rule 17).
+    PartKept,
+    /// Other clients' permits are not counted (rules 4 and 17).
+    OthersUncounted,
+    /// A term counts from the answer that proves the session, and not from the question (rule 16).
+    TermFromAnswer,
+    /// A term is longer than the session is certain to live (rule 16).
+    LongTerm,
+    /// A term lasts until a loss is told (rule 16).
+    ClockIgnored,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 54] = [
         Self::Curator604,
         Self::Curator498,
         Self::Curator621,
@@ -130,6 +164,23 @@ impl Mutant {
         Self::CheckIgnored,
         Self::NoCheckAfterReconnection,
         Self::DeferralKept,
+        Self::BlindTry,
+        Self::HastyTry,
+        Self::TryLeavesNode,
+        Self::TryForgotten,
+        Self::TryBehindItself,
+        Self::UnsortedLocks,
+        Self::MembersKept,
+        Self::LossUnchecked,
+        Self::LaterKept,
+        Self::NoTurn,
+        Self::TurnForgotten,
+        Self::TurnKept,
+        Self::PartKept,
+        Self::OthersUncounted,
+        Self::TermFromAnswer,
+        Self::LongTerm,
+        Self::ClockIgnored,
     ];
 }
 
@@ -289,6 +340,7 @@ impl Planted {
     }
 
     /// What the queue is told instead of an event; `None` if it is told the event itself.
+    #[allow(clippy::too_many_lines, reason = "one arm per bug")]
     fn rewrite(&mut self, event: &Event) -> Option<Vec<Event>> {
         match (self.mutant, event) {
             (Mutant::Curator604, Event::SessionLost)
@@ -326,12 +378,34 @@ impl Planted {
             (Mutant::DeleteOnce, Event::Deleted(ticket, Outcome::Lost)) => {
                 Some(vec![Event::Deleted(*ticket, Outcome::Done(()))])
             }
-            (Mutant::PatientTry, Event::Join(join, naming, kind, Intent::Try)) => {
-                Some(vec![Event::Join(*join, *naming, *kind, Intent::Wait)])
-            }
             (Mutant::PatientDowngrade, Event::Join(join, naming, kind, Intent::Downgrade { writer, .. })) => {
                 let intent = Intent::Downgrade { writer: writer.clone(), tries: false };
                 Some(vec![Event::Join(*join, *naming, *kind, intent)])
+            }
+            (Mutant::BlindTry, Event::Join(join, naming, kind, Intent::Try)) => {
+                Some(vec![Event::Join(*join, *naming, *kind, Intent::Wait)])
+            }
+            (
+                Mutant::TryBehindItself,
+                Event::Join(join, naming, kind, Intent::Downgrade { tries: true, .. }),
+            ) => Some(vec![Event::Join(*join, *naming, *kind, Intent::Try)]),
+            (Mutant::HastyTry, Event::Listed(ticket, Outcome::Done(children)))
+                if self.ledger.only_looks() =>
+            {
+                let children = children.iter().cloned().chain([NOBODYS.to_owned()]).collect();
+                Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
+            }
+            (Mutant::TryForgotten, Event::SessionLost) => {
+                let tries = self.ledger.tries();
+                let leave = tries.iter().map(|(join, ..)| Event::Leave(*join));
+                let wait =
+                    tries.iter().map(|(join, naming, kind)| Event::Join(*join, *naming, *kind, Intent::Wait));
+                Some(leave.chain([Event::SessionLost]).chain(wait).collect())
+            }
+            (Mutant::OthersUncounted, Event::Listed(ticket, Outcome::Done(children))) => {
+                let counts = |child: &&String| self.ledger.is_own(child) || !child.contains("-lease-");
+                let ours = children.iter().filter(counts).cloned().collect();
+                Some(vec![Event::Listed(*ticket, Outcome::Done(ours))])
             }
             (Mutant::ChildWatchKept, Event::Connected) => {
                 self.reconnected = std::mem::replace(&mut self.connected, true);
@@ -456,6 +530,12 @@ impl Planted {
 
     /// What is done when the queue requests this.
     fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
+        let mut refused_with_node = false;
+        if let Action::Refuse(join, Refusal::Busy) = &action {
+            let node = self.ledger.waiting.get(join).map(|(node, _)| node.clone());
+            refused_with_node = node.is_some();
+            self.left.extend(node);
+        }
         self.ledger.note(&action);
         let done = |ticket| Carried::Swallowed(Event::Watched(ticket, Outcome::Done(())));
         match (self.mutant, self.rename_back(action)) {
@@ -484,6 +564,13 @@ impl Planted {
             (Mutant::ShortProbe, Action::Probe(ticket, nodes)) => {
                 self.farther.insert(ticket, nodes[1..].to_vec());
                 Carried::Out(Action::Probe(ticket, nodes))
+            }
+            // It has a node: that it goes, too, is not the mistake.
+            (Mutant::PatientTry, Action::Refuse(join, Refusal::Busy)) if refused_with_node => {
+                Carried::Swallowed(Event::Leave(join))
+            }
+            (Mutant::TryLeavesNode, Action::Delete(ticket, node)) if self.left.remove(&node) => {
+                Carried::Swallowed(Event::Deleted(ticket, Outcome::Done(())))
             }
             (Mutant::FinalSync, Action::List { ticket, sync: true }) => {
                 self.asked.insert(ticket, self.unknown.clone());

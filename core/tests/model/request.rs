@@ -4,7 +4,8 @@ use zklock::queue::{Event, NodeName, Ticket};
 use zklock::reply::{self, Judged, SessionEvidence};
 use zookeeper_client::{Error, MultiWriteError};
 
-use super::server::{CHILDREN, Permission};
+use super::directory_of;
+use super::server::{Permission, children_of};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
@@ -27,10 +28,10 @@ pub(crate) enum Request {
 
 impl Request {
     /// What this request sets a watch on.
-    pub(super) fn watches(&self) -> Option<(Ticket, &str)> {
+    pub(super) fn watches(&self) -> Option<(Ticket, String)> {
         match self {
-            Self::Watch(ticket, name) => Some((*ticket, name)),
-            Self::ListAndWatch(ticket) => Some((*ticket, CHILDREN)),
+            Self::Watch(ticket, name) => Some((*ticket, name.clone())),
+            Self::ListAndWatch(ticket) => Some((*ticket, children_of(directory_of(*ticket)))),
             _ => None,
         }
     }
@@ -108,4 +109,6 @@ impl Request {
 pub(crate) struct Sent {
     pub(crate) request: Request,
     pub(crate) connection: u64,
+    /// When it was sent, if time passes.
+    pub(crate) at: u64,
 }

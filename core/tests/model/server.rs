@@ -1,4 +1,4 @@
-//! One lock directory on a ZooKeeper ensemble, in all its versions.
+//! Lock directories on a ZooKeeper ensemble, in all their versions.
 //!
 //! The leader's transactions are the truth. A server that a client talks to may have applied only a part of them, so
 //! nodes keep the transactions that created and removed them, and everything is read *at* a transaction number.
@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 use zklock::reply::NodeOwner;
 use zookeeper_client::Error;
+
+use super::clock::Clock;
+use super::mutants::Mutant;
 
 /// A transaction number.
 pub(crate) type Zxid = i64;
@@ -23,6 +26,8 @@ impl SessionId {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
+    /// The number of its directory.
+    pub(crate) directory: usize,
     /// None for a node that is not ephemeral.
     pub(crate) owner: Option<SessionId>,
     pub(crate) made: Zxid,
@@ -75,18 +80,39 @@ impl From<Failure> for Error {
     }
 }
 
-/// The name that stands for the directory itself among watches: the watch on its children.
-pub(crate) const CHILDREN: &str = "";
+/// The name that stands for a directory itself among watches: the watch on its children. No node has such a name.
+pub(crate) fn children_of(directory: usize) -> String {
+    format!("/{directory}")
+}
+
+/// The directory whose children a watch of this name is on.
+pub(crate) fn watched_directory(name: &str) -> Option<usize> {
+    name.strip_prefix('/')?.parse().ok()
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Directory {
+    /// When it was created and removed, oldest first.
+    lives: Vec<(Zxid, Option<Zxid>)>,
+    pub(crate) next_sequence: u32,
+}
+
+impl Directory {
+    fn exists_at(&self, at: Zxid) -> bool {
+        self.lives.iter().any(|(made, gone)| *made <= at && gone.is_none_or(|gone| at < gone))
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) now: Zxid,
-    /// When the directory was created and removed, oldest first.
-    directory: Vec<(Zxid, Option<Zxid>)>,
-    pub(crate) next_sequence: u32,
+    pub(crate) directories: Vec<Directory>,
+    /// The nodes of all directories: no two have one name.
     pub(crate) nodes: BTreeMap<String, Node>,
     /// When each session expired, if it did.
     sessions: BTreeMap<SessionId, Option<Zxid>>,
+    /// In scenes in which time passes.
+    pub(crate) clock: Option<Clock>,
     pub(crate) forbidden: Option<Permission>,
     /// Whether reading was ever forbidden, and with it the check of a node.
     pub(crate) reading_was_forbidden: bool,
@@ -95,16 +121,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with an empty lock directory, or without one.
-    pub(crate) fn new(directory: bool) -> Self {
-        let directory = if directory { vec![(0, None)] } else { Vec::new() };
+    /// A server with so many empty lock directories, or without them.
+    pub(crate) fn new(directories: usize, exist: bool) -> Self {
+        let lives = if exist { vec![(0, None)] } else { Vec::new() };
+        let directories = vec![Directory { lives, next_sequence: 0 }; directories];
         let (nodes, sessions) = (BTreeMap::new(), BTreeMap::new());
         Self {
             now: 0,
-            directory,
-            next_sequence: 0,
+            directories,
             nodes,
             sessions,
+            clock: None,
             forbidden: None,
             reading_was_forbidden: false,
             event_was_missed: false,
@@ -114,7 +141,25 @@ impl Server {
     pub(crate) fn begin_session(&mut self) -> SessionId {
         let id = SessionId(u32::try_from(self.sessions.len()).expect("few sessions"));
         self.sessions.insert(id, None);
+        self.hear(id);
         id
+    }
+
+    /// Time begins to pass.
+    pub(crate) fn start_clock(&mut self, mutant: Option<Mutant>) {
+        self.clock = Some(Clock::new(mutant, self.sessions.keys().copied()));
+    }
+
+    /// The leader hears of a session.
+    pub(super) fn hear(&mut self, session: SessionId) {
+        if let Some(clock) = &mut self.clock {
+            clock.hear(session);
+        }
+    }
+
+    /// Whether the leader may end a session, as time passes.
+    pub(crate) fn may_expire(&self, session: SessionId) -> bool {
+        self.clock.as_ref().is_some_and(|clock| self.is_alive(session) && clock.may_expire(session))
     }
 
     pub(crate) fn is_alive(&self, session: SessionId) -> bool {
@@ -139,26 +184,34 @@ impl Server {
 
     pub(crate) fn create_sequential(
         &mut self,
+        directory: usize,
         owner: SessionId,
         prefix: &str,
     ) -> Result<(String, Zxid), Failure> {
         // A signed number of 32 bits, whatever that means for the names.
-        let name = format!("{prefix}{:010}", i32::from_ne_bytes(self.next_sequence.to_ne_bytes()));
-        let made = self.create(name.clone(), Some(owner))?;
-        self.next_sequence += 1;
+        let next = self.directories[directory].next_sequence;
+        let name = format!("{prefix}{:010}", i32::from_ne_bytes(next.to_ne_bytes()));
+        let made = self.create(directory, name.clone(), Some(owner))?;
+        self.directories[directory].next_sequence += 1;
         Ok((name, made))
     }
 
     /// Creates a node with just this name.
-    pub(crate) fn create(&mut self, name: String, owner: Option<SessionId>) -> Result<Zxid, Failure> {
-        if !self.has_directory() {
+    pub(crate) fn create(
+        &mut self,
+        directory: usize,
+        name: String,
+        owner: Option<SessionId>,
+    ) -> Result<Zxid, Failure> {
+        if !self.has_directory(directory) {
             return Err(Failure::NoNode);
         }
         if self.exists(&name) {
             return Err(Failure::NodeExists);
         }
         self.now += 1;
-        let node = Node { owner, made: self.now, changed: None, gone: None, deleted_by_operator: false };
+        let node =
+            Node { directory, owner, made: self.now, changed: None, gone: None, deleted_by_operator: false };
         self.nodes.insert(name, node);
         Ok(self.now)
     }
@@ -189,32 +242,39 @@ impl Server {
         }
     }
 
-    pub(crate) fn has_directory(&self) -> bool {
-        self.has_directory_at(self.now)
+    pub(crate) fn has_directory(&self, directory: usize) -> bool {
+        self.has_directory_at(directory, self.now)
     }
 
-    pub(crate) fn make_directory(&mut self) {
-        if !self.has_directory() {
+    pub(crate) fn make_directory(&mut self, directory: usize) {
+        if !self.has_directory(directory) {
             self.now += 1;
-            self.directory.push((self.now, None));
-            self.next_sequence = 0;
+            self.directories[directory].lives.push((self.now, None));
+            self.directories[directory].next_sequence = 0;
         }
     }
 
-    /// Removes the directory if it is empty, as the server does with idle containers.
+    /// Removes the first directory if it is empty, as the server does with idle containers.
     pub(crate) fn reap(&mut self) {
-        if self.has_directory() && self.children_at(self.now).is_empty() {
+        if self.has_directory(0) && self.children_at(0, self.now).is_empty() {
             self.now += 1;
-            self.directory.last_mut().expect("the directory exists").1 = Some(self.now);
+            self.directories[0].lives.last_mut().expect("the directory exists").1 = Some(self.now);
         }
     }
 
-    pub(crate) fn has_directory_at(&self, at: Zxid) -> bool {
-        self.directory.iter().any(|(made, gone)| *made <= at && gone.is_none_or(|gone| at < gone))
+    pub(crate) fn has_directory_at(&self, directory: usize, at: Zxid) -> bool {
+        self.directories[directory].exists_at(at)
     }
 
-    pub(crate) fn children_at(&self, at: Zxid) -> Vec<String> {
-        self.nodes.iter().filter(|(_, node)| node.exists_at(at)).map(|(name, _)| name.clone()).collect()
+    pub(crate) fn children_at(&self, directory: usize, at: Zxid) -> Vec<String> {
+        let is_there = |(_, node): &(&String, &Node)| node.directory == directory && node.exists_at(at);
+        self.nodes.iter().filter(is_there).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The children of all directories.
+    pub(crate) fn all_children(&self) -> Vec<String> {
+        let all = 0..self.directories.len();
+        all.flat_map(|directory| self.children_at(directory, self.now)).collect()
     }
 
     pub(crate) fn node_at(&self, name: &str, at: Zxid) -> Option<&Node> {
@@ -227,13 +287,16 @@ impl Server {
 
     /// Whether the thing that a watch is set on exists: a node, or the directory.
     pub(crate) fn can_watch(&self, name: &str, at: Zxid) -> bool {
-        if name == CHILDREN { self.has_directory_at(at) } else { self.node_at(name, at).is_some() }
+        match watched_directory(name) {
+            Some(directory) => self.has_directory_at(directory, at),
+            None => self.node_at(name, at).is_some(),
+        }
     }
 
     /// What happened to a node, or to the children, in one transaction.
     pub(crate) fn fired(&self, name: &str, at: Zxid) -> Option<Fired> {
-        if name == CHILDREN {
-            return self.fired_for_children(at);
+        if let Some(directory) = watched_directory(name) {
+            return self.fired_for_children(directory, at);
         }
         let node = self.nodes.get(name)?;
         if node.gone == Some(at) {
@@ -245,10 +308,12 @@ impl Server {
         }
     }
 
-    fn fired_for_children(&self, at: Zxid) -> Option<Fired> {
-        if self.directory.iter().any(|(_, gone)| *gone == Some(at)) {
+    fn fired_for_children(&self, directory: usize, at: Zxid) -> Option<Fired> {
+        if self.directories[directory].lives.iter().any(|(_, gone)| *gone == Some(at)) {
             return Some(Fired::Deleted);
         }
-        self.nodes.values().any(|node| node.made == at || node.gone == Some(at)).then_some(Fired::Changed)
+        let concerns =
+            |node: &Node| node.directory == directory && (node.made == at || node.gone == Some(at));
+        self.nodes.values().any(concerns).then_some(Fired::Changed)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zklock::queue::{Event, Outcome, Ticket};
 use zklock::reply::SessionEvidence;
 
+use super::clock::TimedTerm;
 use super::connection::{Asker, Connection, Message};
 use super::request::{Request, Sent};
 use super::server::{Fired, Server, SessionId, Zxid};
@@ -39,6 +40,8 @@ pub(crate) struct Session {
     replaced: bool,
     /// Whose last proof lets the term run still, by the client's clock.
     term: Option<SessionId>,
+    /// The same in scenes in which time passes.
+    timed: Option<TimedTerm>,
     /// The server may have ended the session: enough time has passed that no proof sent before counts.
     outlived: bool,
     /// The number of the connection, as the driver knows it.
@@ -76,6 +79,7 @@ impl Session {
             terminated: false,
             replaced: false,
             term: None,
+            timed: server.clock.as_ref().map(TimedTerm::new),
             outlived: false,
             number,
             proven: false,
@@ -94,12 +98,34 @@ impl Session {
     }
 
     pub(crate) fn term_runs(&self) -> bool {
-        self.term.is_some()
+        self.timed.as_ref().map_or(self.term.is_some(), TimedTerm::runs)
+    }
+
+    /// Whether enough of the term is left for a hold to begin, on this connection.
+    pub(crate) fn is_fresh(&self) -> bool {
+        match &self.timed {
+            Some(timed) => timed.is_fresh_on(self.number),
+            None => self.proven,
+        }
+    }
+
+    /// The time, if it passes.
+    pub(crate) fn time(&self) -> u64 {
+        self.timed.as_ref().map_or(0, |timed| timed.now)
+    }
+
+    /// The time is what the clock says.
+    pub(crate) fn look_at_clock(&mut self, server: &Server) {
+        match (&mut self.timed, &server.clock) {
+            (Some(timed), Some(clock)) => timed.now = clock.now,
+            (timed, Some(clock)) => *timed = Some(TimedTerm::new(clock)),
+            (_, None) => {}
+        }
     }
 
     /// Whether the session was proven on the connection that the driver knows.
     pub(crate) fn is_proven(&self) -> bool {
-        self.proven
+        self.timed.as_ref().map_or(self.proven, |timed| timed.is_proven_on(self.number))
     }
 
     /// The driver learned that a connection is lost.
@@ -137,6 +163,12 @@ impl Session {
     pub(crate) fn beats(&self) -> bool {
         let pending = self.outbox.iter().chain(&self.written);
         pending.map(|sent| &sent.request).any(|request| matches!(request, Request::Heartbeat(..)))
+    }
+
+    /// The last transaction that its server has applied; without a connection, the last one that the next will show in
+    /// any case.
+    pub(crate) fn shows(&self) -> Zxid {
+        self.connection.as_ref().map_or(self.seen, |connection| connection.at)
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -191,10 +223,10 @@ impl Session {
     }
 
     /// Watches that the driver requested and did not drop, acknowledged or not.
-    pub(crate) fn wanted_watches(&self) -> Vec<&str> {
+    pub(crate) fn wanted_watches(&self) -> Vec<String> {
         let pending = self.outbox.iter().chain(&self.written).filter_map(|sent| sent.request.watches());
         let pending = pending.filter(|(ticket, _)| !self.cancelled.contains(ticket)).map(|(_, name)| name);
-        self.watchers.values().map(|(name, _)| name.as_str()).chain(pending).collect()
+        self.watchers.values().map(|(name, _)| name.clone()).chain(pending).collect()
     }
 
     /// Takes a request from the driver.
@@ -222,9 +254,10 @@ impl Session {
 
     /// Asks the server to drop a watch, unless something else here wants it.
     fn remove_watch(&mut self, name: String, connection: u64) {
-        let wanted = self.wanted_watches().contains(&name.as_str());
+        let wanted = self.wanted_watches().contains(&name);
         if !wanted && !self.terminated {
-            self.outbox.push_back(Sent { request: Request::Unwatch(name), connection });
+            let at = self.time();
+            self.outbox.push_back(Sent { request: Request::Unwatch(name), connection, at });
         }
     }
 
@@ -284,6 +317,9 @@ impl Session {
         let Some(sent) = connection.requests.pop_front() else {
             return;
         };
+        if !connection.deposed && server.is_alive(self.serving) {
+            server.hear(self.serving);
+        }
         // A server that was deposed does not learn that the session is over.
         if !connection.deposed && !server.is_alive(self.serving) {
             connection.apply_to(server.now, self.serving, server);
@@ -327,8 +363,8 @@ impl Session {
                         Some(Event::Watched(_, Outcome::Done(())) | Event::Listed(_, Outcome::Done(_)))
                     );
                     match (done, cancelled) {
-                        (true, true) => self.remove_watch(name.to_owned(), connection),
-                        (true, false) => drop(self.watchers.insert(ticket, (name.to_owned(), connection))),
+                        (true, true) => self.remove_watch(name, connection),
+                        (true, false) => drop(self.watchers.insert(ticket, (name, connection))),
                         (false, _) => {}
                     }
                     // Its task was aborted: the outcome reaches no one.
@@ -362,6 +398,16 @@ impl Session {
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
         // Anyone may delete a node.
         let tells = !matches!(sent.request, Request::Delete(..)) || self.proven;
+        let number = self.number;
+        if let Some(timed) = &mut self.timed {
+            if verdict == SessionEvidence::Alive && tells {
+                timed.prove(sent.at, sent.connection, number);
+            }
+            // By now it may count for nothing, and the driver asks again.
+            if matches!(sent.request, Request::Heartbeat(..)) {
+                news.push_back(News::Beaten);
+            }
+        }
         match verdict {
             SessionEvidence::Alive if tells && sent.connection == self.number => {
                 if !(self.outlived && self.serving == self.id) {
@@ -428,12 +474,13 @@ impl Session {
     }
 
     /// Connects again, to a server that may be behind by up to `lag` transactions.
-    pub(crate) fn reconnect(&mut self, server: &Server, lag: Zxid, news: &mut VecDeque<News>) {
+    pub(crate) fn reconnect(&mut self, server: &mut Server, lag: Zxid, news: &mut VecDeque<News>) {
         if self.is_up() || self.terminated {
             return;
         }
         self.stale.append(&mut self.ghosts);
         if server.is_alive(self.serving) {
+            server.hear(self.serving);
             self.connection = Some(self.connect(server, (server.now - lag).max(self.seen)));
             news.push_back(News::Connected);
         } else {
@@ -478,6 +525,9 @@ impl Session {
     pub(crate) fn abandon(&mut self) {
         self.terminated = true;
         self.term = None;
+        if let Some(timed) = &mut self.timed {
+            timed.end();
+        }
         self.connection = None;
         self.outbox.clear();
         self.written.clear();

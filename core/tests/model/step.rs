@@ -2,6 +2,7 @@
 
 use zklock::queue::{Kind, Naming};
 
+use super::attempt::Plan;
 use super::server::{Permission, Zxid};
 
 /// Something that happens. The first number is that of the client, or of the foreign contender. An impossible step does
@@ -19,6 +20,12 @@ pub(crate) enum Step {
     Leave(usize, usize),
     Release(usize, usize),
     WatchHold(usize, usize),
+    /// The application asks for several locks, or for permits; `true`: it only tries.
+    Acquire(usize, Plan, bool),
+    /// The task of an attempt at several runs.
+    Run(usize, usize),
+    /// An attempt at several is cancelled, or what it has is released.
+    End(usize, usize),
     LookAgain(usize),
     /// Nothing that was in doubt can come any more.
     Certain(usize),
@@ -46,6 +53,8 @@ pub(crate) enum Step {
     Drive(usize, usize),
     /// All of these until nothing moves, with a server that does not lag; then the driver takes all inputs.
     Pump(usize),
+    /// A moment passes, where time passes.
+    Tick,
     Cut(usize),
     /// The client's server is cut off from the majority, and goes on answering what needs none: listings and syncs.
     Depose(usize),

@@ -2,8 +2,10 @@
 
 use zklock::queue::{Intent, Kind, Naming};
 
-use super::client::{Client, Requests, Told};
+use super::attempt::Attempt;
+use super::client::{Client, Guard, Requests, Told};
 use super::foreign::Foreign;
+use super::mutants::Mutant;
 use super::server::{Permission, Server};
 use super::session::Session;
 use super::step::Step;
@@ -21,7 +23,12 @@ pub(crate) struct World {
 impl World {
     /// A world in which all clients are connected and none wants the lock.
     pub(crate) fn new(clients: u64, foreign: u64, directory: bool) -> Self {
-        let mut server = Server::new(directory);
+        Self::of(1, clients, foreign, directory)
+    }
+
+    /// The same, with this many directories.
+    pub(crate) fn of(directories: usize, clients: u64, foreign: u64, directory: bool) -> Self {
+        let mut server = Server::new(directories, directory);
         let clients = (1..=clients).map(|number| Client::new(number, &mut server)).collect();
         let foreign = (1..=foreign).map(|number| Foreign::new(number, &mut server)).collect();
         Self { server, clients, foreign }
@@ -50,7 +57,7 @@ impl World {
             }
             Step::Release(client, which) => {
                 let client = self.client(client);
-                if let Some(node) = pick(client.holds.keys(), which) {
+                if let Some(node) = pick(client.wholes().iter(), which) {
                     client.release(node);
                 }
             }
@@ -60,6 +67,14 @@ impl World {
                     client.watch_hold(node);
                 }
             }
+            Step::Acquire(client, plan, tries) => self.client(client).acquire(plan, tries),
+            Step::Run(client, which) => {
+                let complete = self.client(client).run(which);
+                if let Some(attempt) = complete {
+                    self.check_complete(client % self.clients.len(), &attempt)?;
+                }
+            }
+            Step::End(client, which) => self.client(client).end(which),
             Step::LookAgain(client) => self.client(client).look_again(),
             Step::Certain(client) => self.client(client).certain(),
             Step::Beat(client) => self.client(client).beat(),
@@ -93,6 +108,14 @@ impl World {
                 self.pump(client);
                 self.check_watches(client)?;
             }
+            Step::Tick => {
+                if let Some(clock) = &mut server.clock {
+                    clock.now += 1;
+                }
+                for client in &mut self.clients {
+                    client.on_session(|session, _| session.look_at_clock(server));
+                }
+            }
             Step::Cut(client) => self.client(client).on_session(Session::cut),
             Step::Depose(client) => self.client(client).on_session(|session, _| session.depose()),
             Step::ServeGhost(client) => {
@@ -114,7 +137,10 @@ impl World {
             Step::Expire(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| {
-                    session.outlive();
+                    // By the clock the term is over when it is over.
+                    if server.clock.is_none() {
+                        session.outlive();
+                    }
                     server.expire(session.id);
                 });
             }
@@ -167,12 +193,12 @@ impl World {
                 }
             }
             Step::Delete(which) => {
-                if let Some(node) = pick(server.children_at(server.now).iter(), which) {
+                if let Some(node) = pick(server.all_children().iter(), which) {
                     server.delete_as_operator(&node);
                 }
             }
             Step::Change(which) => {
-                if let Some(node) = pick(server.children_at(server.now).iter(), which) {
+                if let Some(node) = pick(server.all_children().iter(), which) {
                     server.change(&node);
                 }
             }
@@ -223,6 +249,15 @@ impl World {
         client.drive(usize::MAX);
     }
 
+    /// Time passes from now on.
+    pub(crate) fn start_clock(&mut self, mutant: Option<Mutant>) {
+        self.server.start_clock(mutant);
+        let server = &self.server;
+        for client in &mut self.clients {
+            client.on_session(|session, _| session.look_at_clock(server));
+        }
+    }
+
     /// Forgets counters, and what does not matter if no server takes a session back: states that differ in nothing
     /// else are the same.
     pub(crate) fn forget_costs(&mut self) {
@@ -254,6 +289,20 @@ impl World {
                 }
                 self.step(Step::Pump(client))?;
                 self.step(Step::Release(client, 0))?;
+                // A hold that is left has lasted for long.
+                for which in 0..self.clients[client].holds.len() {
+                    let mut holds = self.clients[client].holds.values();
+                    if holds.nth(which).is_some_and(|hold| hold.guard == Guard::None) {
+                        self.step(Step::WatchHold(client, which))?;
+                    }
+                }
+                for which in (0..self.clients[client].attempts.len()).rev() {
+                    self.step(Step::Run(client, which))?;
+                    let attempt = self.clients[client].attempts.get(which);
+                    if attempt.is_some_and(Attempt::is_held_by_application) {
+                        self.step(Step::End(client, which))?;
+                    }
+                }
             }
             for foreign in 0..self.foreign.len() {
                 self.step(Step::Inter(foreign))?;
@@ -267,6 +316,7 @@ impl World {
             // The first look may have found a check under way that was sent before the event was missed.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked {
+                self.check_attempts()?;
                 self.check_nodes()?;
                 self.outlast_doubt()?;
                 return self.check_end();
@@ -281,7 +331,7 @@ impl World {
         for client in 0..self.clients.len() {
             self.step(Step::Certain(client))?;
             for _ in 0..MANY_LOOKS {
-                if self.clients[client].queue.is_some() {
+                if !self.clients[client].queues.is_empty() {
                     self.step(Step::LookAgain(client))?;
                     self.step(Step::Pump(client))?;
                 }
@@ -291,7 +341,14 @@ impl World {
     }
 
     fn is_at_rest(&self) -> bool {
-        let rests = |client: &Client| client.holds.is_empty() && client.is_quiet(&self.server);
+        let acts = |client: &Client| {
+            let attempts = client.attempts.iter().enumerate();
+            let mut acts =
+                attempts.map(|(which, attempt)| client.is_woken(which) || attempt.is_held_by_application());
+            acts.any(|acts| acts)
+        };
+        let rests =
+            |client: &Client| client.wholes().is_empty() && client.is_quiet(&self.server) && !acts(client);
         self.clients.iter().all(rests) && self.foreign.iter().all(|foreign| foreign.is_at_rest(&self.server))
     }
 }

@@ -86,6 +86,11 @@ pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
+/// Waits unless as many as this wait already.
+pub(crate) fn waits_behind_fewer(join: JoinId, kind: Kind, waiters: u32) -> Event {
+    Event::Join(join, Naming::Curator, kind, Intent::WaitIfFewer(waiters))
+}
+
 /// A candidate of an election.
 pub(crate) fn campaigns(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Lead, Intent::Wait)

@@ -9,6 +9,7 @@ mod flight;
 mod knowledge;
 mod leaving;
 mod lifetime;
+mod limited;
 mod lookahead;
 mod lost_replies;
 mod names;

@@ -11,6 +11,7 @@ use zklock::{
 use super::{client, hold, mutex, options, run, server, until_contenders};
 
 const LONG: Duration = Duration::from_secs(600);
+const SHORT: Duration = Duration::from_millis(50);
 
 /// Waits until new acquires are refused.
 async fn until_draining(client: &Client) {
@@ -74,14 +75,21 @@ fn a_writer_that_drains_may_still_downgrade() {
 fn it_closes_when_its_time_is_up_and_the_earliest_time_counts() {
     run(async {
         let server = server().await;
-        let client = client(&server.hosts()).await;
-        let lease = hold(&client, "/l").await;
-        let patient = tokio::spawn(client.drain(Duration::MAX));
-        client.drain(Duration::from_millis(50)).await.expect("the end");
-        patient.await.expect("no panic").expect("the same end");
-        assert_eq!(lease.state(), LeaseState::Lost(LossReason::ClientClosed));
-        // Again does nothing.
-        client.drain(LONG).await.expect("the end");
+        for (first, second) in [(Duration::MAX, SHORT), (LONG, SHORT), (SHORT, LONG)] {
+            let client = client(&server.hosts()).await;
+            let lease = hold(&client, "/l").await;
+            let draining = tokio::spawn(client.drain(first));
+            until_draining(&client).await;
+            client.drain(second).await.expect("the end");
+            draining.await.expect("no panic").expect("the same end");
+            assert_eq!(
+                lease.state(),
+                LeaseState::Lost(LossReason::ClientClosed),
+                "{first:?}, then {second:?}"
+            );
+            // Again does nothing.
+            client.drain(LONG).await.expect("the end");
+        }
     });
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zklock::{Election, ErrorKind, Mutex, Timeout};
+use zklock::{Client, Election, ErrorKind, Mutex, Timeout};
 
 use super::proxy::op;
-use super::{behind_proxy, client, hold, run, server};
+use super::{LIMIT, behind_proxy, client, hold, options, run, server};
 
 #[test]
 fn candidates_lead_in_turn_and_who_observes_is_told_of_each() {
@@ -66,6 +66,27 @@ fn a_candidate_beside_a_contender_on_kazoo_is_told_why_it_cannot_campaign() {
         // A lock queues behind it as before.
         let lock = Mutex::new(&candidate, "/e").expect("a path");
         assert!(lock.try_acquire().await.expect("an answer").is_none());
+    });
+}
+
+/// An election on hosts would get another client with the next campaign.
+#[test]
+fn leading_again_and_again_ends_with_the_shared_client_that_it_began_on() {
+    run(async {
+        let server = server().await;
+        let options = options(&server.hosts()).label(Some("leads again and again".into())).expect("a label");
+        let (shared, observer) = (Client::shared(&options), client(&server.hosts()).await);
+        let election = Election::new(options, "/e").expect("a path");
+        let leading = election.run(|lease| {
+            let shared = shared.clone();
+            async move {
+                lease.check()?;
+                shared.close().await
+            }
+        });
+        timeout(LIMIT / 2, leading).await.expect("it ends").expect("without an error");
+        let seen = Election::new(&observer, "/e").expect("a path");
+        assert!(seen.candidates().await.expect("an answer").is_empty());
     });
 }
 

@@ -1,0 +1,359 @@
+//! Attempts at several locks, or at several permits: what stands above the queues.
+//!
+//! The queues below are the real ones. The coordinators in the crate (`lock/multi.rs`, `lock/semaphore/mod.rs`) are
+//! asynchronous functions around `Lock::request_as`, which starts a driver with its thread and sockets, so they cannot be
+//! stepped here. This is a model of them, and this is why it matches: between two waits both do nothing but join, leave
+//! and release, and each of them waits in one `select!` whose arms have an order. So an attempt here has a stage for each
+//! `await`, [`Attempt::run`] is what the function does from there to the next one, and it looks at the arms in the same
+//! order. The function runs when its task is polled, at any time after something woke it: that is an event of its own
+//! here. Dropping the future drops its values, the newest first: [`Attempt::end`] does so in the same order.
+//!
+//! Left out: the number of permits is fixed and not compared with the others'; a try does not look how many
+//! permits are free before it takes its turn; its limits of time are leaves at any moment; nobody re-enters.
+
+use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
+
+use super::client::Client;
+use super::mutants::Mutant;
+
+/// The directory of a semaphore's turns, and that of its permits.
+pub(crate) const TURNS: usize = 0;
+const LEASES: usize = 1;
+
+/// The purpose of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Plan {
+    /// The locks of these directories, as the caller names them.
+    Locks(&'static [usize]),
+    /// So many of a semaphore's permits: how many are wanted, and how many there are.
+    Permits(u32, u32),
+}
+
+/// The state of a part that an attempt asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Answer {
+    Lease(NodeName),
+    Refused,
+}
+
+/// For what it waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// For the next of several locks.
+    Member(JoinId),
+    /// For its turn to take permits.
+    Turn(JoinId),
+    /// For permits, in its turn, through this node.
+    Permits(NodeName, Vec<JoinId>),
+    /// For nothing: it has all, and a semaphore's turn, through this node, is over.
+    Held(Option<NodeName>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Attempt {
+    pub(super) plan: Plan,
+    tries: bool,
+    stage: Stage,
+    /// Its parts, in the order in which they were taken.
+    taken: Vec<NodeName>,
+}
+
+impl Attempt {
+    fn begin(plan: Plan, tries: bool, client: &mut Client) -> Self {
+        let mut attempt = Self { plan, tries, stage: Stage::Held(None), taken: Vec::new() };
+        attempt.begin_anew(client);
+        attempt
+    }
+
+    fn begin_anew(&mut self, client: &mut Client) {
+        self.stage = match self.plan {
+            Plan::Locks(_) => Stage::Member(self.ask(client, 0)),
+            Plan::Permits(..) if client.mutant == Some(Mutant::NoTurn) => {
+                let nobodys = NodeName::parse("_c_nobody-lock-0000000000").expect("a sequential name");
+                self.ask_for_permits(client, nobodys)
+            }
+            // A try waits for its turn as well, for a while.
+            Plan::Permits(..) => Stage::Turn(client.join_part(TURNS, Kind::Exclusive, Intent::Wait)),
+        };
+    }
+
+    /// The directories of several locks, in the order in which they are taken.
+    fn order(&self, client: &Client) -> Vec<usize> {
+        let Plan::Locks(named) = self.plan else { return Vec::new() };
+        let mut order = named.to_vec();
+        if client.mutant != Some(Mutant::UnsortedLocks) {
+            order.sort_unstable();
+        }
+        order
+    }
+
+    fn intent(&self) -> Intent {
+        if self.tries { Intent::Try } else { Intent::Wait }
+    }
+
+    fn ask(&self, client: &mut Client, place: usize) -> JoinId {
+        let directory = self.order(client)[place];
+        client.join_part(directory, Kind::Exclusive, self.intent())
+    }
+
+    fn ask_for_permits(&self, client: &mut Client, turn: NodeName) -> Stage {
+        let Plan::Permits(count, permits) = self.plan else { unreachable!("it is for permits") };
+        let ask = |_| client.join_part(LEASES, Kind::Permit(permits), self.intent());
+        Stage::Permits(turn, (0..count).map(ask).collect())
+    }
+
+    /// Whether its task was woken.
+    fn is_woken(&self, client: &Client) -> bool {
+        let answered = |join: &JoinId| client.answers.contains_key(join);
+        let lost = |node: &NodeName| !client.holds.contains_key(node);
+        match &self.stage {
+            Stage::Member(join) if client.mutant == Some(Mutant::LaterKept) => answered(join),
+            Stage::Member(join) => answered(join) || self.taken.iter().any(lost),
+            Stage::Turn(join) => answered(join),
+            Stage::Permits(turn, requests) => {
+                let needless = matches!(client.mutant, Some(Mutant::NoTurn | Mutant::TurnForgotten));
+                received(client, requests).is_some() || (!needless && lost(turn))
+            }
+            Stage::Held(_) => false,
+        }
+    }
+
+    /// Its task runs until it waits again. Returns whether the attempt goes on.
+    fn run(&mut self, client: &mut Client) -> bool {
+        while self.is_woken(client) {
+            let goes_on = match self.stage.clone() {
+                Stage::Member(join) => self.take_member(client, join),
+                Stage::Turn(join) => self.take_turn(client, join),
+                Stage::Permits(turn, requests) => self.take_permits(client, turn, &requests),
+                Stage::Held(_) => true,
+            };
+            if !goes_on {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// `MultiLock::acquire_once`, and the loop around it.
+    fn take_member(&mut self, client: &mut Client, join: JoinId) -> bool {
+        match client.answers.remove(&join) {
+            Some(Answer::Lease(node)) => self.taken.push(node),
+            Some(Answer::Refused) => {
+                if client.mutant != Some(Mutant::MembersKept) {
+                    self.give_back(client);
+                }
+                return false;
+            }
+            // One that it has was lost.
+            None => {
+                client.leave_part(join);
+                self.give_back(client);
+                return !self.tries && self.again(client);
+            }
+        }
+        match self.next(client) {
+            Some(next) => {
+                self.stage = Stage::Member(self.ask(client, next));
+                true
+            }
+            None => self.finish(client, None),
+        }
+    }
+
+    /// The place of the lock that is to be taken next.
+    fn next(&mut self, client: &Client) -> Option<usize> {
+        let order = self.order(client);
+        if client.mutant == Some(Mutant::LaterKept) {
+            self.taken.retain(|node| client.holds.contains_key(node));
+            let has = |at: &usize| self.taken.iter().any(|node| client.holds[node].directory == *at);
+            return order.iter().position(|at| !has(at));
+        }
+        Some(self.taken.len()).filter(|next| *next < order.len())
+    }
+
+    /// `Semaphore::acquire_all`, from the turn on.
+    fn take_turn(&mut self, client: &mut Client, join: JoinId) -> bool {
+        match client.answers.remove(&join) {
+            Some(Answer::Lease(turn)) => {
+                self.stage = self.ask_for_permits(client, turn);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// `Semaphore::request`, and the `select!` around it: the permits come first, then the loss of the turn.
+    fn take_permits(&mut self, client: &mut Client, turn: NodeName, requests: &[JoinId]) -> bool {
+        match received(client, requests) {
+            Some(Some(leases)) => {
+                for join in requests {
+                    drop(client.answers.remove(join));
+                }
+                self.taken = leases;
+                if self.is_held(client) {
+                    return self.finish(client, Some(turn));
+                }
+                self.give_back(client);
+                if self.tries {
+                    client.release(turn);
+                    return false;
+                }
+                self.stage = self.ask_for_permits(client, turn);
+                true
+            }
+            outcome => {
+                Self::leave_permits(client, requests);
+                client.release(turn);
+                // Refused, or without its turn.
+                outcome.is_none() && self.again(client)
+            }
+        }
+    }
+
+    fn leave_permits(client: &mut Client, requests: &[JoinId]) {
+        let kept = usize::from(client.mutant == Some(Mutant::PartKept));
+        for join in &requests[kept..] {
+            client.leave_part(*join);
+        }
+    }
+
+    fn is_held(&self, client: &Client) -> bool {
+        self.taken.iter().all(|node| client.believed().any(|hold| hold.node == *node))
+    }
+
+    /// It has all, unless one was lost meanwhile.
+    fn finish(&mut self, client: &mut Client, turn: Option<NodeName>) -> bool {
+        if !self.is_held(client) && client.mutant != Some(Mutant::LossUnchecked) {
+            self.give_back(client);
+            return !self.tries && self.again(client);
+        }
+        if client.mutant != Some(Mutant::TurnKept) {
+            if let Some(turn) = &turn {
+                client.release(turn.clone());
+            }
+        }
+        self.stage = Stage::Held(turn);
+        true
+    }
+
+    fn again(&mut self, client: &mut Client) -> bool {
+        self.begin_anew(client);
+        true
+    }
+
+    /// Releases what it has, the newest first.
+    fn give_back(&mut self, client: &mut Client) {
+        while let Some(newest) = self.taken.pop() {
+            client.release(newest);
+        }
+    }
+
+    /// The future is dropped, or all leases are released.
+    fn end(mut self, client: &mut Client) {
+        match self.stage.clone() {
+            Stage::Member(join) | Stage::Turn(join) => client.leave_part(join),
+            Stage::Permits(turn, requests) => {
+                Self::leave_permits(client, &requests);
+                client.release(turn);
+            }
+            Stage::Held(_) => {}
+        }
+        if client.mutant != Some(Mutant::MembersKept) {
+            self.give_back(client);
+        }
+    }
+
+    pub(crate) fn is_held_by_application(&self) -> bool {
+        matches!(self.stage, Stage::Held(_))
+    }
+
+    /// Whether it has a lease, by its node and the request that it came from, or will receive it.
+    pub(super) fn keeps(&self, node: &NodeName, join: JoinId) -> bool {
+        let has_turn = matches!(&self.stage, Stage::Permits(turn, _) if turn == node);
+        has_turn || self.taken.contains(node) || self.awaits(join)
+    }
+
+    /// Whether it waits for the answer to a request.
+    pub(super) fn awaits(&self, join: JoinId) -> bool {
+        match &self.stage {
+            Stage::Member(asked) | Stage::Turn(asked) => *asked == join,
+            Stage::Permits(_, requests) => requests.contains(&join),
+            Stage::Held(_) => false,
+        }
+    }
+
+    /// The leases that make it complete, and the node of its turn, if it had one.
+    pub(super) fn complete(&self) -> Option<(&[NodeName], Option<&NodeName>)> {
+        let Stage::Held(turn) = &self.stage else { return None };
+        Some((&self.taken, turn.as_ref()))
+    }
+
+    /// How many leases make it complete.
+    pub(super) fn size(&self) -> usize {
+        match self.plan {
+            Plan::Locks(named) => named.len(),
+            Plan::Permits(count, _) => count as usize,
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn join_part(&mut self, directory: usize, kind: Kind, intent: Intent) -> JoinId {
+        let join = self.join_at(directory, Naming::Curator, kind, intent);
+        self.waiting.entry(join).and_modify(|wish| wish.part = true);
+        join
+    }
+
+    /// Nobody waits for a part any more: it leaves its queue, and a lease that has come is released.
+    fn leave_part(&mut self, join: JoinId) {
+        match self.answers.remove(&join) {
+            Some(Answer::Lease(node)) => self.release(node),
+            Some(Answer::Refused) => {}
+            None => self.leave(join),
+        }
+    }
+
+    pub(crate) fn acquire(&mut self, plan: Plan, tries: bool) {
+        let attempt = Attempt::begin(plan, tries, self);
+        self.attempts.push(attempt);
+    }
+
+    /// Whether an attempt's task was woken and has not run.
+    pub(crate) fn is_woken(&self, which: usize) -> bool {
+        self.attempts.get(which).is_some_and(|attempt| attempt.is_woken(self))
+    }
+
+    /// The task of an attempt runs. Returns it if it has just got all that it wanted.
+    pub(super) fn run(&mut self, which: usize) -> Option<Attempt> {
+        if !self.is_woken(which) {
+            return None;
+        }
+        let mut attempt = self.attempts.remove(which);
+        if attempt.run(self) {
+            self.attempts.insert(which, attempt.clone());
+            return Some(attempt).filter(Attempt::is_held_by_application);
+        }
+        None
+    }
+
+    /// An attempt is cancelled, or what it has is released.
+    pub(crate) fn end(&mut self, which: usize) {
+        if which < self.attempts.len() {
+            self.attempts.remove(which).end(self);
+        }
+    }
+}
+
+/// The outcome of requests that are awaited one after another: `None` as long as one must be waited for, `Some(None)` if one
+/// was refused before that.
+#[allow(clippy::option_option, reason = "awaited, refused and granted")]
+fn received(client: &Client, requests: &[JoinId]) -> Option<Option<Vec<NodeName>>> {
+    let mut leases = Vec::new();
+    for join in requests {
+        match client.answers.get(join)? {
+            Answer::Lease(node) => leases.push(node.clone()),
+            Answer::Refused => return Some(None),
+        }
+    }
+    Some(Some(leases))
+}

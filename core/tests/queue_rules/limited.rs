@@ -1,0 +1,109 @@
+//! Contenders that wait behind a limited number of others (rule 14).
+
+use zklock::queue::{Action, Event, Kind, Outcome, Refusal};
+
+use super::desk::{
+    A, B, Desk, create, created, grants, list, listed, other, refusals, release, waits, waits_behind_fewer,
+    writer,
+};
+
+fn reader(sequence: u32) -> String {
+    other(sequence).replace("-lock-", "-__READ__")
+}
+
+/// The outcome for a contender of this kind, with this limit, that sees these nodes.
+fn answer(kind: Kind, limit: u32, nodes: &[String]) -> Vec<Action> {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([waits_behind_fewer(A, kind, limit)]);
+    assert!(matches!(&look[..], [Action::List { sync: false, .. }]), "{look:?}");
+    desk.tell([listed(list(&look).0, nodes)])
+}
+
+fn is_refused(kind: Kind, limit: u32, nodes: &[String]) -> Option<usize> {
+    match &refusals(&answer(kind, limit, nodes))[..] {
+        [] => None,
+        [(A, Refusal::Full(waiting))] => Some(*waiting),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn rule_14_a_contender_beyond_the_limit_is_refused_by_one_read_and_no_write() {
+    let queue = [other(4), other(5), other(6)];
+    assert_eq!(answer(Kind::Exclusive, 2, &queue), [Action::Refuse(A, Refusal::Full(2))]);
+    assert_eq!(is_refused(Kind::Exclusive, 3, &queue), None);
+    let sent = answer(Kind::Exclusive, 3, &queue);
+    assert!(create(&sent).1.starts_with("_c_"), "it queues: {sent:?}");
+}
+
+#[test]
+fn rule_14_a_free_lock_is_never_full() {
+    assert_eq!(is_refused(Kind::Exclusive, 0, &[]), None);
+    assert_eq!(is_refused(Kind::Exclusive, 0, &[other(4)]), Some(0));
+    assert_eq!(is_refused(Kind::Exclusive, 1, &[other(4)]), None);
+}
+
+#[test]
+fn rule_14_holders_are_no_waiters() {
+    // Two readers hold, and two contenders wait: a reader behind a writer holds nothing.
+    let queue = [reader(4), reader(5), writer(6), reader(7)];
+    assert_eq!(is_refused(Kind::Write, 2, &queue), Some(2));
+    assert_eq!(is_refused(Kind::Read, 2, &queue), Some(2));
+    assert_eq!(is_refused(Kind::Write, 3, &queue), None);
+    // A reader does not wait for readers.
+    assert_eq!(is_refused(Kind::Read, 0, &queue[..2]), None);
+    assert_eq!(is_refused(Kind::Write, 0, &queue[..2]), Some(0));
+    // A writer whose owner reads as well holds by both.
+    assert_eq!(is_refused(Kind::Write, 1, &[writer(4), reader(4)]), None);
+}
+
+#[test]
+fn rule_14_of_several_at_once_as_many_wait_as_may() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([A, B].map(|join| waits_behind_fewer(join, Kind::Exclusive, 1)));
+    let sent = desk.tell([listed(list(&look).0, [&other(4)])]);
+    assert_eq!(refusals(&sent), [(B, Refusal::Full(1))]);
+    assert!(create(&sent).1.starts_with("_c_"));
+}
+
+#[test]
+fn rule_14_a_waiter_of_ours_that_has_no_node_yet_counts_once() {
+    let mut desk = Desk::new(1);
+    let sent = desk.tell([waits(A)]);
+    let node = format!("{}0000000005", create(&sent).1);
+    let look = desk.tell([listed(list(&sent).0, [&other(4)]), waits_behind_fewer(B, Kind::Exclusive, 1)]);
+    // The listing shows the node before the reply to its create does.
+    let answer = desk.tell([listed(list(&look).0, [&other(4), &node])]);
+    assert_eq!(refusals(&answer), [(B, Refusal::Full(1))]);
+}
+
+#[test]
+fn rule_14_an_admitted_waiter_stays_in_the_queue() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([waits_behind_fewer(A, Kind::Exclusive, 1)]);
+    let sent = desk.tell([listed(list(&look).0, [&other(4)])]);
+    let node = format!("{}0000000007", create(&sent).1);
+    // Two others came in between: the limit is one of the moment in which it joined.
+    let queue = [other(4), other(5), other(6), node.clone()];
+    let actions = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, &queue)]);
+    assert_eq!(refusals(&actions), []);
+    desk.tell([Event::SessionLost]);
+    let sent = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let node = format!("{}0000000008", create(&sent).1);
+    let look = listed(list(&sent).0, [&node]);
+    assert_eq!(grants(&desk.tell([created(create(&sent).0, &node), look])), [A]);
+    desk.tell([release(&node)]);
+}
+
+#[test]
+fn rule_14_one_that_has_not_seen_the_queue_looks_again() {
+    let mut desk = Desk::new(1);
+    let look = desk.tell([waits_behind_fewer(A, Kind::Exclusive, 0)]);
+    let again = desk.tell([Event::Listed(list(&look).0, Outcome::Lost)]);
+    assert_eq!(again.len(), 1, "{again:?}");
+    desk.tell([Event::SessionLost]);
+    let look = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let answer = desk.tell([listed(list(&look).0, [&other(4)])]);
+    assert_eq!(answer, [Action::Refuse(A, Refusal::Full(0))]);
+    assert!(desk.0.is_idle());
+}

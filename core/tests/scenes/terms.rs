@@ -1,0 +1,35 @@
+//! Terms by a clock: however late a proof, its answer or the end of a session comes, no two hold at once, and nobody is
+//! granted what is over (rule 16).
+//!
+//! The other contender is a foreign one, which has no term: worlds of two clients in which time passes are too large to be
+//! walked.
+
+use super::model::explorer::{Budget, Grain, NOTHING, Scene};
+use super::play;
+
+const fn timed(foreign: u64, grain: Grain, budget: Budget) -> Scene {
+    Scene { grain, ..Scene::new(1, foreign, budget) }
+}
+
+/// Serving a request and reading its answer are separate steps, and time passes in between.
+#[test]
+fn time_passes_between_a_proof_and_its_answer() {
+    play(timed(0, Grain::Fine, Budget { joins: 1, cuts: 1, ticks: 6, ..NOTHING }), 70_000);
+}
+
+#[test]
+fn time_passes_beside_somebody_else() {
+    play(timed(1, Grain::Coarse, Budget { joins: 1, enters: 1, ticks: 5, ..NOTHING }), 25_000);
+}
+
+#[test]
+#[ignore = "takes 2 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
+fn time_passes_beside_somebody_else_in_fine_steps() {
+    play(timed(1, Grain::Fine, Budget { joins: 1, enters: 1, ticks: 5, ..NOTHING }), 80_000);
+}
+
+#[test]
+#[ignore = "takes 13 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
+fn time_passes_beside_somebody_else_and_a_cut() {
+    play(timed(1, Grain::Coarse, Budget { joins: 1, enters: 1, cuts: 1, ticks: 5, ..NOTHING }), 400_000);
+}

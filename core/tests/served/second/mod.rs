@@ -1,0 +1,264 @@
+//! Every operation in every state of a client, twice: what it comes to the first time and the second time, and that it
+//! comes to anything within the times that the client was given.
+
+mod again;
+mod operations;
+mod reports;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zklock::{Client, ClientState, Lease, LeaseState};
+use zklock_embedded::Server;
+
+use super::proxy::Proxy;
+use super::{behind_proxy, client, hold, mutex, options, run};
+use operations::{OPERATIONS, perform};
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// As long as somebody waits who is not answered.
+const BRIEF: Duration = Duration::from_millis(400);
+/// As long as somebody waits who is answered, on a machine on which a lot happens at once.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// How long an operation waits beyond its own time: for the rest of a term, which is half the session time-out, or for
+/// the answer to a close, which takes two seconds at most. As much again for a busy machine.
+const BEYOND: Duration = Duration::from_secs(8);
+
+/// For how long a client that drains waits for its hold, longer than any test.
+const LONG: Duration = Duration::from_secs(600);
+
+/// The states of a client, in the order of the table's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Situation {
+    /// It was made, and has sent nothing; a server answers.
+    New,
+    /// The same, but no server answers.
+    Unreachable,
+    /// Nobody answered it once; since then a server does.
+    Refused,
+    /// Connected, and it holds a lock.
+    Connected,
+    /// Its connection was cut, and came back.
+    Back,
+    /// The lock that it holds was broken.
+    Broken,
+    /// Its session ended, and it has begun another one.
+    Anew,
+    /// Its connection is cut, and no server lets it back in.
+    Cut,
+    /// It has heard that its session ended, and gets no other one.
+    Between,
+    /// Its server has fallen silent.
+    Silent,
+    /// It drains, and waits for the lock that it holds.
+    Draining,
+    /// It is closing, and its server is silent.
+    Closing,
+    /// Closed.
+    Closed,
+}
+
+use Situation::{
+    Anew, Back, Between, Broken, Closed, Closing, Connected, Cut, Draining, New, Refused, Silent, Unreachable,
+};
+
+const SITUATIONS: [Situation; 13] = [
+    New,
+    Unreachable,
+    Refused,
+    Connected,
+    Back,
+    Broken,
+    Anew,
+    Cut,
+    Between,
+    Silent,
+    Draining,
+    Closing,
+    Closed,
+];
+
+impl Situation {
+    /// Whether a server answers the client.
+    fn is_answered(self) -> bool {
+        matches!(self, New | Refused | Connected | Back | Broken | Anew | Draining)
+    }
+
+    /// The connect time-out of the client. One that nobody answers at first has to find that out.
+    fn connect_timeout(self) -> Duration {
+        match self {
+            Refused => 5 * BRIEF,
+            _ if self.is_answered() => PATIENT,
+            // Later than a wait that has a time of its own ends.
+            _ => 2 * BRIEF,
+        }
+    }
+
+    /// The time in which an operation has to come to something.
+    fn patience(self) -> Duration {
+        if self.is_answered() { PATIENT } else { BRIEF }
+    }
+}
+
+/// A client in a situation, with a lease of `/held` that it acquired while it could.
+struct World {
+    situation: Situation,
+    server: Server,
+    /// The client's way to the server.
+    proxy: Proxy,
+    client: Client,
+    lease: Option<Arc<Lease>>,
+}
+
+impl World {
+    async fn reach(situation: Situation) -> Self {
+        let (server, proxy) = behind_proxy().await;
+        let settings = options(&proxy.hosts)
+            .connect_timeout(situation.connect_timeout())
+            .and_then(|options| options.session_timeout(SESSION_TIMEOUT));
+        let operator = client(&server.hosts()).await;
+        operator.set_shared_count("/n", 2).await.expect("a number");
+        let client = Client::new(settings.expect("time-outs"));
+        let mut world = Self { situation, server, proxy, client, lease: None };
+        match situation {
+            New => {}
+            Unreachable => world.proxy.cut(false),
+            Refused => {
+                world.proxy.cut(false);
+                world.client.ready().await.expect_err("nobody answers");
+                world.proxy.come_back();
+            }
+            _ => {
+                world.client.ready().await.expect("a server that answers");
+                world.lease = Some(Arc::new(hold(&world.client, "/held").await));
+                world.go_on(situation).await;
+            }
+        }
+        world
+    }
+
+    async fn go_on(&self, situation: Situation) {
+        let session = self.client.session_id();
+        let lease = self.lease.as_ref().expect("a lease");
+        match situation {
+            Back => {
+                self.proxy.cut(false);
+                self.until(ClientState::Suspended).await;
+                self.proxy.come_back();
+                until(|| lease.state() == LeaseState::Held).await;
+            }
+            Broken => {
+                self.operator().await.break_lock(&lease.node()).await.expect("a node");
+                lease.lost().await;
+            }
+            Anew => {
+                assert!(self.server.expire(session).await);
+                until(|| ![0, session].contains(&self.client.session_id())).await;
+                lease.lost().await;
+            }
+            Cut => {
+                self.proxy.cut(false);
+                self.until(ClientState::Suspended).await;
+            }
+            Between => {
+                // It hears of the end with the first answer, and waits for the next one.
+                self.server.latency(BRIEF / 2).await;
+                assert!(self.server.expire(session).await);
+                self.until(ClientState::Connecting).await;
+                self.server.pause().await;
+            }
+            Silent => self.server.pause().await,
+            Draining => drop(self.client.drain(LONG)),
+            Closing => {
+                self.server.pause().await;
+                drop(self.client.close());
+                self.until(ClientState::Closed).await;
+            }
+            Closed => self.client.close().await.expect("an end"),
+            _ => {}
+        }
+    }
+
+    async fn until(&self, state: ClientState) {
+        until(|| self.client.state() == state).await;
+    }
+
+    /// Somebody else, who reaches the server.
+    async fn operator(&self) -> Client {
+        client(&self.server.hosts()).await
+    }
+}
+
+async fn until(done: impl Fn() -> bool) {
+    let waiting = async {
+        while !done() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(PATIENT, waiting).await.expect("it does not come");
+}
+
+/// The outcomes of an operation in a situation, the first time and the second time; one word if both are the same.
+async fn twice(operation: &'static str, situation: Situation) -> String {
+    let world = World::reach(situation).await;
+    let mut outcomes = Vec::new();
+    for _ in 0..2 {
+        let limit = situation.patience() + BEYOND;
+        let outcome = timeout(limit, perform(operation, &world)).await;
+        outcomes.push(outcome.unwrap_or_else(|_| "HANGS".to_owned()));
+    }
+    outcomes.dedup();
+    outcomes.join(", ")
+}
+
+/// The row of an operation, by situation.
+fn expected(operation: &str) -> Vec<(Situation, &'static str)> {
+    let line = include_str!("table.txt")
+        .lines()
+        .find(|line| line.split('|').next().is_some_and(|name| name.trim() == operation));
+    let cells = line.unwrap_or_else(|| panic!("no row of {operation}")).split('|').skip(1);
+    SITUATIONS.into_iter().zip(cells.map(str::trim)).collect()
+}
+
+fn compare(operations: &[&'static str]) {
+    for operation in operations {
+        let (operation, row) = (*operation, expected(operation));
+        assert_eq!(row.len(), SITUATIONS.len(), "{operation}");
+        let mut found = Vec::new();
+        for (situation, _) in &row {
+            let situation = *situation;
+            found.push(std::thread::spawn(move || run(twice(operation, situation))));
+        }
+        let found: Vec<_> = found.into_iter().map(|one| one.join().expect("no panic")).collect();
+        let wrong: Vec<_> =
+            row.iter().zip(&found).filter(|((_, expected), found)| found != expected).collect();
+        assert!(wrong.is_empty(), "{operation}: {wrong:?}");
+    }
+}
+
+/// A test for each part of the table, so that they run beside each other.
+macro_rules! rows {
+    ($($test:ident: $from:literal..$to:literal;)*) => {
+        $(#[test]
+        fn $test() {
+            compare(&OPERATIONS[$from..$to]);
+        })*
+        #[test]
+        fn every_row_is_tested() {
+            let mut rows: Vec<usize> = [$($from..$to),*].into_iter().flatten().collect();
+            rows.sort_unstable();
+            assert!(rows.into_iter().eq(0..OPERATIONS.len()));
+        }
+    };
+}
+
+rows! {
+    what_a_client_is_asked: 0..6;
+    what_a_lock_is_asked: 6..15;
+    what_other_kinds_are_asked: 15..24;
+    what_a_lease_is_asked: 24..33;
+    the_end_of_a_client: 33..36;
+}

@@ -1,0 +1,281 @@
+//! The frame validator: conversations of a client with a server that says whatever it likes.
+//!
+//! The bytes of the fuzzer choose what the client asks and what the server sends. Whatever is handed on is compared with
+//! the grammar by which the validator's own tests judge replies.
+
+use std::collections::VecDeque;
+
+use crate::allocations::Meter;
+use crate::input::Input;
+
+#[allow(dead_code, unused_imports, reason = "the transport uses all of it")]
+#[path = "../../../core/transport/src/frame_validator/mod.rs"]
+mod frame_validator;
+#[allow(clippy::all, clippy::pedantic, reason = "the validator's own tests are checked there")]
+#[path = "../../../core/transport/src/frame_validator/tests/grammar.rs"]
+mod grammar;
+#[allow(dead_code, clippy::all, clippy::pedantic, reason = "the validator's own tests are checked there")]
+#[path = "../../../core/transport/src/frame_validator/tests/messages.rs"]
+mod messages;
+
+use frame_validator::{FrameValidator, Limits, TooLarge};
+use messages::{Bytes, Exchange, bytes, connect, event, exchanges, greeting, reply, request};
+
+const TIMEOUT: i32 = 10_000;
+
+/// Small, so that replies come to the limit.
+const MAX_FRAME: usize = 100_000;
+
+/// The validator accepts short replies up to this size, and so much of what overtakes the greeting.
+const LEAST_FRAME: usize = 64 << 10;
+
+/// The most that a server sends at once here, and a socket's buffer holds.
+const PIECE: usize = 64 << 10;
+
+/// A buffer that doubles has twice its content, and for a moment both the old and the new memory; what is behind a reply
+/// that is replaced is copied meanwhile.
+const DOUBLING: usize = 4;
+
+/// For each request in flight: its operations, and its place in a queue that doubles.
+const REQUEST: usize = 512;
+
+const EVENT: i32 = -1;
+const PING: i32 = -2;
+const CREDENTIALS: i32 = 100;
+const SASL: i32 = 102;
+
+/// Lets a client and a server talk as the bytes say.
+pub fn check(input: &[u8]) {
+    let mut input = Input::new(input);
+    let way = input.byte().unwrap_or(0);
+    let mut talk = Talk::new(way & 1 != 0);
+    if way & 2 == 0 {
+        talk.ask(&connect(TIMEOUT));
+        talk.answer(&greeting(TIMEOUT, 1));
+    }
+    while let Some(step) = input.byte() {
+        talk.step(step, &mut input);
+    }
+    talk.end();
+}
+
+/// A request that is not answered yet.
+struct Asked {
+    xid: i32,
+    op: i32,
+    reply: Bytes,
+    grammar: &'static str,
+}
+
+/// One connection, and what is known of it outside the validator.
+struct Talk {
+    meter: Meter,
+    validator: FrameValidator,
+    exchanges: Vec<Exchange>,
+    /// Reads after each step, or only at the end.
+    reads: bool,
+    next_xid: i32,
+    in_flight: VecDeque<Asked>,
+    requests: usize,
+    /// Whether all that was asked is known: the client wrote only whole requests from the table.
+    known: bool,
+    asked: usize,
+    sent: usize,
+    largest: usize,
+    handed_on: Vec<u8>,
+    failed: bool,
+}
+
+impl Talk {
+    fn new(reads: bool) -> Self {
+        let mut meter = Meter::new();
+        let validator = meter.count(|| FrameValidator::new(Limits { max_frame: MAX_FRAME }));
+        Self {
+            meter,
+            validator,
+            exchanges: exchanges(),
+            reads,
+            next_xid: 1,
+            in_flight: VecDeque::new(),
+            requests: 0,
+            known: true,
+            asked: 0,
+            sent: 0,
+            largest: 0,
+            handed_on: Vec::new(),
+            failed: false,
+        }
+    }
+
+    fn step(&mut self, step: u8, input: &mut Input<'_>) {
+        match step % 12 {
+            0 => self.request(input),
+            1 => self.reply(<[u8]>::to_vec),
+            2 => {
+                let (at, byte) = (input.short(), input.below(256));
+                self.reply(|honest| {
+                    let mut lie = honest.to_vec();
+                    let at = at % lie.len();
+                    lie[at] = u8::try_from(byte).unwrap_or_default();
+                    lie
+                });
+            }
+            3 => {
+                let body = input.bytes();
+                self.reply(|honest| {
+                    let xid = i32::from_be_bytes([honest[4], honest[5], honest[6], honest[7]]);
+                    reply(xid, 0, &bytes().raw(body))
+                });
+            }
+            4 => self.answer(input.bytes()),
+            5 => {
+                self.known = false;
+                self.ask(input.bytes());
+            }
+            6 => {
+                let (byte, size) = (input.below(256), input.short());
+                self.answer(&vec![u8::try_from(byte).unwrap_or_default(); size]);
+            }
+            7 => {
+                let kind = i32::try_from(input.below(6)).unwrap_or_default();
+                self.answer(&event(kind, ["/locks/a", "/x", "", "relative"][input.below(4)]));
+            }
+            8 => self.ask(&request(PING, 11, &bytes())),
+            9 => self.answer(&reply(PING, 0, &bytes().raw(input.bytes()))),
+            10 => self.login(input.bytes()),
+            _ => {
+                // A reply of any size, of which the server sends the head.
+                let size = i32::try_from(input.short() * input.short()).unwrap_or(i32::MAX);
+                self.reply(|honest| [&size.to_be_bytes()[..], &honest[4..honest.len().min(24)]].concat());
+            }
+        }
+    }
+
+    fn request(&mut self, input: &mut Input<'_>) {
+        let Exchange { op, request: body, reply, grammar, .. } =
+            &self.exchanges[input.below(self.exchanges.len())];
+        let asked = Asked { xid: self.next_xid, op: *op, reply: reply.clone(), grammar };
+        let frame = request(asked.xid, asked.op, body);
+        self.next_xid += 1;
+        self.in_flight.push_back(asked);
+        self.ask(&frame);
+    }
+
+    /// Begins a login, whose challenge is the server's.
+    fn login(&mut self, challenge: &[u8]) {
+        let xid = self.next_xid;
+        self.next_xid += 1;
+        self.in_flight.push_back(Asked { xid, op: SASL, reply: bytes().buffer(challenge), grammar: "b" });
+        self.ask(&request(xid, SASL, &bytes().buffer("")));
+        self.reply(<[u8]>::to_vec);
+    }
+
+    /// Sends what becomes of the honest reply to the request that is due.
+    fn reply(&mut self, lie: impl FnOnce(&[u8]) -> Vec<u8>) {
+        let Some(asked) = self.in_flight.front() else { return };
+        let answer = lie(&reply(asked.xid, 0, &asked.reply));
+        self.answer(&answer);
+        self.in_flight.rotate_left(1);
+    }
+
+    /// The client writes.
+    fn ask(&mut self, bytes: &[u8]) {
+        self.asked += bytes.len();
+        self.requests += 1;
+        self.meter.count(|| self.validator.sent(bytes, 0));
+        self.settle();
+    }
+
+    /// The server sends, in pieces as a socket has them.
+    fn answer(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(PIECE) {
+            self.sent += piece.len();
+            self.largest = self.largest.max(piece.len());
+            self.meter.count(|| self.validator.received(piece));
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.reads {
+            self.read();
+        }
+        // The frame that arrives, and the piece that came with its end; without a reader all that is checked.
+        let kept = if self.reads { MAX_FRAME + LEAST_FRAME + self.largest } else { self.sent };
+        let limit = DOUBLING * (kept.min(self.sent) + self.asked) + REQUEST * (self.requests + 8);
+        self.meter.assert_at_most(limit, "the frame validator");
+    }
+
+    fn read(&mut self) {
+        let mut out = [0; 4096];
+        loop {
+            let had_failed = self.validator.failure().is_some();
+            match self.meter.count(|| self.validator.take(&mut out)) {
+                Ok(0) => return,
+                Ok(size) => {
+                    assert!(!self.failed, "something was handed on behind the end");
+                    self.handed_on.extend_from_slice(&out[..size]);
+                }
+                Err(_) => {
+                    assert!(had_failed);
+                    self.failed = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn end(mut self) {
+        self.read();
+        assert_eq!(self.failed, self.validator.failure().is_some());
+        assert!(self.handed_on.len() <= self.sent, "more was handed on than came");
+        if self.known && self.asked > 0 {
+            self.judge();
+        }
+    }
+
+    /// Compares all whole frames that were handed on with what was asked.
+    fn judge(&self) {
+        let mut rest = &self.handed_on[..];
+        let mut greeted = false;
+        let mut ordered = 0;
+        while let Some((length, _)) = rest.split_first_chunk() {
+            let size = usize::try_from(i32::from_be_bytes(*length)).expect("a length");
+            let Some(frame) = rest.get(..4 + size) else { return self.judge_rest(rest, size) };
+            rest = &rest[4 + size..];
+            if std::mem::replace(&mut greeted, true) {
+                self.judge_reply(frame, &mut ordered);
+            }
+        }
+    }
+
+    /// Of a frame that has not arrived as a whole, all but the last byte is handed on.
+    fn judge_rest(&self, rest: &[u8], size: usize) {
+        assert!(rest.len() < 4 + size && size <= self.sent.max(MAX_FRAME), "{size} bytes were announced");
+    }
+
+    fn judge_reply(&self, frame: &[u8], ordered: &mut i32) {
+        let int = |at: usize| i32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        assert!(frame.len() >= 20, "a head: {frame:?}");
+        let (xid, error) = (int(4), int(16));
+        if xid == EVENT {
+            assert!(error == 0 && grammar::accepts(frame, EVENT, "iip"), "{frame:?}");
+            return;
+        }
+        if xid == PING {
+            assert!(grammar::accepts(frame, PING, ""), "{frame:?}");
+            return;
+        }
+        let asked = self.in_flight.iter().find(|asked| asked.xid == xid).expect("it was asked for");
+        if asked.op != CREDENTIALS && asked.op != SASL {
+            assert!(xid > *ordered, "answers to {xid} and {ordered} in this order");
+            *ordered = xid;
+        }
+        let (_, body) = frame.split_at(20);
+        // The validator's own words, in place of what was too large, or of a login that went on without a token.
+        let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
+        let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
+        let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);
+        assert!(fits, "{xid}, {}: {frame:?}", asked.grammar);
+    }
+}

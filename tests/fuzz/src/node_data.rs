@@ -1,0 +1,50 @@
+//! The data of nodes: JSON of ours, and whatever others write.
+
+use serde_json::Value;
+
+use crate::allocations::Meter;
+use crate::queue::NodeName;
+use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, stated_permits};
+
+/// A value of JSON takes so many bytes for each byte of text at most: an empty list in a list, with room for four.
+const EXPANSION: usize = 128;
+
+/// Allocated for the shortest data.
+const LEAST: usize = 4096;
+
+/// Reads the data of a node as listings, time-outs and revocations do.
+pub fn check(input: &[u8]) {
+    let mut meter = Meter::new();
+    let name = NodeName::parse("_c_0123-lock-0000000007").expect("a node's name");
+    let snapshot = NodeSnapshot { owner: 1, czxid: 2, data: input.into(), data_length: input.len() };
+    let seen = meter.count(|| Contender::seen(0, &name, &snapshot));
+    assert_eq!(seen.data, input, "the data is shown unchanged");
+    assert_eq!(seen.snapshot(), snapshot);
+    let value = serde_json::from_slice::<Value>(input).ok();
+    assert_eq!(seen.about, value.as_ref().and_then(ContenderInfo::parse));
+    assert_eq!(seen.permits, value.as_ref().and_then(stated_permits));
+    let revoked = meter.count(|| ContenderInfo::revoked_data(input));
+    assert_eq!(revoked.is_some(), value.as_ref().is_some_and(Value::is_object));
+    // Ours have no fractions, of which the last digit may differ once they were read.
+    if let Some(revoked) = revoked.filter(|_| !value.as_ref().is_some_and(has_fraction)) {
+        // Only that one member differs, and to write it twice changes nothing.
+        let again = ContenderInfo::revoked_data(&revoked);
+        assert_eq!(again.as_ref(), Some(&revoked));
+        let written: Value = serde_json::from_slice(&revoked).expect("what was written is read");
+        let about = ContenderInfo::parse(&written);
+        assert_eq!(about, seen.about.map(|about| ContenderInfo { revoked: true, ..about }));
+        let mut expected = value.unwrap_or_default();
+        expected["revoked"] = true.into();
+        assert_eq!(written, expected);
+    }
+    meter.assert_at_most(LEAST + EXPANSION * input.len(), "the data of a node");
+}
+
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(all) => all.iter().any(has_fraction),
+        Value::Object(all) => all.values().any(has_fraction),
+        _ => false,
+    }
+}

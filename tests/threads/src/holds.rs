@@ -1,0 +1,260 @@
+//! A hold, its levels and its waiters: loss against release against check.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use loom::thread;
+use tokio::time::Instant;
+
+use crate::config::lock_path::LockPath;
+use crate::error::loss_reason::LossReason;
+use crate::error::{Error, ErrorKind, Result};
+use crate::every_interleaving;
+use crate::lease::hold::{AcquireRequest, Grant, HoldTable, Notice, Report};
+use crate::lease::owner::Owner;
+use crate::lease::state::LeaseState;
+use crate::lease::{EnterOutcome, Lease};
+use crate::metrics::recorder::{Recorder, WaitTimer};
+use crate::queue::{Intent, Kind, NodeName};
+use crate::runtime::clock::BootInstant;
+use crate::runtime::fork::ForkGuard;
+use crate::session::term::Term;
+
+/// Longer than any test runs.
+const DAY: Duration = Duration::from_hours(24);
+
+/// Stands where the driver does, and counts what it is told. Its lock is no part of the test.
+#[derive(Default)]
+struct Driver(std::sync::Mutex<Told>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Told {
+    released: usize,
+    expired: usize,
+    listening: usize,
+}
+
+impl Report for Driver {
+    fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match notice {
+            Notice::Released { .. } => told.released += 1,
+            Notice::Expired { .. } => told.expired += 1,
+            Notice::Listening { .. } => told.listening += 1,
+            Notice::Transact { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::client_closed()
+    }
+
+    fn heard_since(&self, _: Instant) -> bool {
+        false
+    }
+}
+
+/// A directory in which one owner holds.
+struct Scene {
+    driver: Arc<Driver>,
+    holds: Arc<HoldTable>,
+    recorder: Arc<Recorder>,
+    owner: Owner,
+}
+
+impl Scene {
+    /// With a lease that is held; or whose term is over, so that the first to look finds it lost.
+    fn new(runs: bool) -> (Self, Lease) {
+        let driver = Arc::<Driver>::default();
+        let report: Arc<dyn Report> = Arc::clone(&driver) as _;
+        let recorder = Arc::<Recorder>::default();
+        let place = LockPath::new("", "/lock", "").expect("a path");
+        let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::clone(&recorder), report));
+        let term = Term::new(if runs { 2 * DAY } else { Duration::ZERO }, 1);
+        term.prove(BootInstant::now(), 1);
+        let owner = Owner::new();
+        let claim = AcquireRequest::new(owner, Kind::Exclusive, Some(WaitTimer::begin()));
+        let grant = Grant { node: Self::node(), fencing_token: 7, session_id: 1, term: Arc::new(term) };
+        let lease = holds.grant(claim, grant);
+        (Self { driver, holds, recorder, owner }, lease)
+    }
+
+    fn node() -> NodeName {
+        NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
+    }
+
+    /// One level more; `None` if the owner would have to queue.
+    fn enter(&self) -> Option<Lease> {
+        match self.holds.enter(self.owner, Kind::Exclusive, Intent::Wait).expect("not refused") {
+            EnterOutcome::Reentered(lease) => Some(lease),
+            EnterOutcome::Queues(_) => None,
+        }
+    }
+
+    fn told(&self) -> Told {
+        *self.driver.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn losses(&self) -> u64 {
+        self.recorder.snapshot(None).losses
+    }
+
+    fn holds(&self) -> bool {
+        self.holds.owned_by(self.owner, Kind::Exclusive)
+    }
+}
+
+/// Whether a state may be followed by another one that is seen later.
+fn may_follow(earlier: LeaseState, later: LeaseState) -> bool {
+    earlier == later || earlier.holds()
+}
+
+/// A loss, a release and a check at the same time: the hold ends once, and what is seen does not go back.
+pub fn loss_against_release_against_check() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(true);
+        let lease = Arc::new(lease);
+        let (holds, ours) = (Arc::clone(&scene.holds), Arc::clone(&lease));
+        let loser = thread::spawn(move || holds.lose(&Scene::node(), LossReason::SessionExpired));
+        let releaser = thread::spawn(move || ours.release_in_background().is_ok());
+        let (first, second) = (lease.state(), lease.state());
+        assert!(may_follow(first, second), "{first} and then {second}");
+        let (lost, released) = (loser.join().expect("no panic"), releaser.join().expect("no panic"));
+        let last = lease.state();
+        assert!(released && may_follow(second, last) && !last.holds(), "{second} and then {last}");
+        assert_eq!(lease.release_in_background().map_err(|error| error.kind()), Err(ErrorKind::NotHeld));
+        // Either the loss or the release ended it: the driver is told of a release only if nobody told of a loss.
+        assert_eq!((scene.told().released, scene.losses()), if lost { (0, 1) } else { (1, 0) });
+        assert!(!scene.holds());
+    });
+}
+
+/// Two threads release one lease: one of them does, and the driver is told once.
+pub fn a_lease_is_released_once() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(true);
+        let lease = Arc::new(lease);
+        let ours = Arc::clone(&lease);
+        let other = thread::spawn(move || ours.release_in_background().is_ok());
+        let here = lease.release_in_background().is_ok();
+        assert!(here != other.join().expect("no panic"), "both, or neither, have released it");
+        assert_eq!((scene.told().released, scene.holds()), (1, false));
+    });
+}
+
+/// Two levels of one hold end on two threads: the later one frees the lock, once.
+pub fn two_threads_release_levels() {
+    every_interleaving(|| {
+        let (scene, outer) = Scene::new(true);
+        let inner = scene.enter().expect("a level more");
+        let other = thread::spawn(move || inner.release_in_background().is_ok());
+        let here = outer.release_in_background().is_ok();
+        assert!(here && other.join().expect("no panic"));
+        assert_eq!((scene.told().released, scene.holds()), (1, false));
+        assert_eq!(outer.state(), LeaseState::Released);
+    });
+}
+
+/// An owner enters again while its last level ends: it holds, or it queues, and never holds what was released.
+pub fn re_entry_against_the_last_release() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(true);
+        let releaser = thread::spawn(move || drop(lease));
+        if let Some(again) = scene.enter() {
+            assert_eq!((again.state(), scene.told().released), (LeaseState::Held, 0));
+            releaser.join().expect("no panic");
+            assert_eq!((again.state(), scene.told().released), (LeaseState::Held, 0));
+            drop(again);
+        } else {
+            releaser.join().expect("no panic");
+        }
+        assert_eq!((scene.told().released, scene.holds()), (1, false));
+    });
+}
+
+/// Several threads find by the clock that the time is over: it is counted once, and the driver is told once.
+pub fn an_end_by_the_clock_is_found_once() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(false);
+        let lease = Arc::new(lease);
+        let ours = Arc::clone(&lease);
+        let other = thread::spawn(move || ours.state());
+        let (here, there) = (lease.state(), other.join().expect("no panic"));
+        assert_eq!([here, there], [LeaseState::Lost(LossReason::TermEnded); 2]);
+        assert_eq!((scene.told().expired, scene.losses()), (1, 1));
+    });
+}
+
+/// Suspension, resumption and loss: what is lost stays lost.
+pub fn a_loss_is_final() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(true);
+        scene.holds.suspend(&Scene::node(), true);
+        let holds = Arc::clone(&scene.holds);
+        let resumes = thread::spawn(move || holds.suspend(&Scene::node(), false));
+        let holds = Arc::clone(&scene.holds);
+        let loses = thread::spawn(move || holds.lose(&Scene::node(), LossReason::NodeDeleted));
+        let (first, second) = (lease.state(), lease.state());
+        let went_back = first == LeaseState::Held && second == LeaseState::Suspended;
+        assert!(may_follow(first, second) && !went_back, "{first} and then {second}");
+        resumes.join().expect("no panic");
+        assert!(loses.join().expect("no panic"));
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::NodeDeleted));
+    });
+}
+
+/// A loss wakes the thread that waits for the end of the lease, and tells it the reason.
+pub fn a_loss_wakes_who_waits() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(true);
+        let holds = Arc::clone(&scene.holds);
+        let loses = thread::spawn(move || holds.lose(&Scene::node(), LossReason::SessionExpired));
+        assert_eq!(loom::future::block_on(lease.lost()), LossReason::SessionExpired);
+        assert_eq!(scene.losses(), 1, "counted before anyone is told");
+        assert!(loses.join().expect("no panic"));
+    });
+}
+
+/// The release of an inner level wakes the thread that waits for its end, although the hold goes on.
+pub fn a_release_wakes_who_waits_for_a_level() {
+    every_interleaving(|| {
+        let (scene, outer) = Scene::new(true);
+        let inner = Arc::new(scene.enter().expect("a level more"));
+        let ours = Arc::clone(&inner);
+        let releases = thread::spawn(move || ours.release_in_background().is_ok());
+        assert_eq!(loom::future::block_on(inner.ended()), None);
+        assert!(releases.join().expect("no panic"));
+        assert_eq!(outer.state(), LeaseState::Held);
+    });
+}
+
+/// A request to give up the lock wakes the thread that listens for one.
+pub fn a_request_to_give_up_wakes_who_listens() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(true);
+        let holds = Arc::clone(&scene.holds);
+        let asks = thread::spawn(move || holds.revoke(&Scene::node()));
+        loom::future::block_on(lease.revoked());
+        assert!(asks.join().expect("no panic"));
+        assert!(scene.told().listening <= 1);
+    });
+}
+
+/// A level is moved out of its lease while it ends and while it is looked at: all see one end.
+pub fn a_level_is_shared_while_it_ends() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(true);
+        let lease = Arc::new(lease);
+        let ours = Arc::clone(&lease);
+        let shares = thread::spawn(move || drop(ours.ended()));
+        let ours = Arc::clone(&lease);
+        let releases = thread::spawn(move || ours.release_in_background().is_ok());
+        let (first, second) = (lease.state(), lease.state());
+        assert!(may_follow(first, second), "{first} and then {second}");
+        shares.join().expect("no panic");
+        assert!(releases.join().expect("no panic"));
+        assert_eq!((lease.state(), scene.told().released), (LeaseState::Released, 1));
+        assert_eq!(loom::future::block_on(lease.ended()), None);
+    });
+}

@@ -1,0 +1,3 @@
+//! Stand-ins for `bindings-python/src/sync.rs`.
+
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};

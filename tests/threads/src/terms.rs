@@ -1,0 +1,55 @@
+//! The term of a session, which heartbeats prove on one thread while holders look at it on others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+
+use crate::every_interleaving;
+use crate::runtime::clock::BootInstant;
+use crate::session::term::Term;
+
+const TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Two proofs come at the same time: the later one counts, whichever is told first.
+pub fn an_older_proof_shortens_no_term() {
+    every_interleaving(|| {
+        let term = Arc::new(Term::new(TIMEOUT, 1));
+        let (older, newer) = (BootInstant(1_000), BootInstant::now());
+        let ours = Arc::clone(&term);
+        let other = thread::spawn(move || ours.prove(older, 1));
+        term.prove(newer, 1);
+        other.join().expect("no panic");
+        // The older one is from the start of the machine.
+        let since_start = newer.since(older);
+        assert!(term.proof_age().is_some_and(|age| age < since_start / 2) && term.is_proven_on(1));
+    });
+}
+
+/// A thread that sees on which connection the term was proven sees the proof, too.
+pub fn a_proof_is_seen_with_its_connection() {
+    every_interleaving(|| {
+        let term = Arc::new(Term::new(TIMEOUT, 1));
+        let sent = BootInstant(1_000);
+        let ours = Arc::clone(&term);
+        let proves = thread::spawn(move || ours.prove(sent, 1));
+        if term.is_proven_on(1) {
+            assert!(term.proof_age().is_some());
+        }
+        proves.join().expect("no panic");
+        assert!(term.is_proven_on(1));
+    });
+}
+
+/// A proof that comes while the session moves to another connection counts for the old one, or not at all.
+pub fn a_proof_against_a_move() {
+    every_interleaving(|| {
+        let term = Arc::new(Term::new(TIMEOUT, 1));
+        let ours = Arc::clone(&term);
+        let proves = thread::spawn(move || ours.prove(BootInstant(1_000), 1));
+        term.moved(2);
+        assert!(!term.is_proven_on(2));
+        proves.join().expect("no panic");
+        assert!(!term.is_proven_on(2) && !term.is_fresh(2));
+    });
+}

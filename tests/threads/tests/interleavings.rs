@@ -1,0 +1,33 @@
+//! Every interleaving of the scenes, one test each.
+
+use threads::{holds, inboxes, operations, processes, terms};
+
+macro_rules! scenes {
+    ($($module:ident::$scene:ident),* $(,)?) => {
+        $(#[test] fn $scene() { $module::$scene(); })*
+    };
+}
+
+scenes! {
+    holds::loss_against_release_against_check,
+    holds::a_lease_is_released_once,
+    holds::two_threads_release_levels,
+    holds::re_entry_against_the_last_release,
+    holds::an_end_by_the_clock_is_found_once,
+    holds::a_loss_is_final,
+    holds::a_loss_wakes_who_waits,
+    holds::a_release_wakes_who_waits_for_a_level,
+    holds::a_request_to_give_up_wakes_who_listens,
+    holds::a_level_is_shared_while_it_ends,
+    inboxes::a_queue_is_filled_while_it_is_emptied,
+    inboxes::a_queue_ends_while_its_thread_waits,
+    inboxes::every_arrival_is_taken_by_a_wake_up,
+    inboxes::an_arrival_against_the_end_of_its_receiver,
+    operations::woken_while_it_begins,
+    operations::cancelled_while_it_is_woken,
+    operations::woken_twice_it_becomes_one_task,
+    processes::all_threads_get_one_value,
+    terms::an_older_proof_shortens_no_term,
+    terms::a_proof_is_seen_with_its_connection,
+    terms::a_proof_against_a_move,
+}
