@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use zklock::ClientOptions;
-use zklock::internal::{ClientHandle, Identity, parse_count};
+use zklock::internal::{ClientHandle, parse_count};
 
-use crate::args::arguments::{PYTHON, drain_time};
-use crate::args::checked::{Auth, Flag, Integer, Number, Sasl, TlsFiles};
-use crate::args::credentials::Tls;
+use crate::args::arguments::drain_time;
+use crate::args::checked::{Auth, FilePath, Flag, Integer, Number, Sasl, TlsFiles};
 use crate::args::names;
 use crate::args::names::{Acl, Hosts, Label, Node, ParentAcl, Path};
 use crate::args::text::Text;
@@ -18,6 +16,7 @@ use crate::bridge::block_on::block_on;
 use crate::bridge::log;
 use crate::bridge::pending::Pending;
 use crate::bridge::trio;
+use crate::client_options::GivenClientOptions;
 use crate::errors::Result;
 use crate::health::Health;
 use crate::node_data::NodeData;
@@ -42,12 +41,17 @@ use crate::stats::Stats;
 /// such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
 /// directories; by default others may also read them, and create nodes there. What is not permitted
 /// raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
-/// a node refuses access. Locks created with a hosts string present no credentials: create them on a
-/// client with `connect=False`.
+/// a node refuses access. `auth_file` is a file of credentials, one a line: `digest:USER:PASSWORD` or
+/// `sasl:USER:PASSWORD`. A file that others than its owner can use is refused.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
 /// once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
 /// the connections. Credentials that go to another machine without it are worth a warning in the log.
+///
+/// What is not given comes from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
+/// `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
+/// `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; without it 10 s). Credentials of any kind
+/// replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
 ///
 /// `max_frame` is the largest reply to read, in bytes; lists may have a name for every 256 of them. A larger
 /// reply fails the request that it answers, and no other: a lock directory with more children cannot be
@@ -77,15 +81,16 @@ impl Client {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (hosts=None, *, session_timeout=Number::of(10.0), connect_timeout=Number::of(10.0), auth=Auth::default(), acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=Flag::of(true), max_frame=Integer::of(16_777_216), connect=Flag::of(true)),
-        text_signature = "(hosts=None, *, session_timeout=10.0, connect_timeout=10.0, auth=(), acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=True, max_frame=16777216, connect=True)"
+        signature = (hosts=None, *, session_timeout=None, connect_timeout=Number::of(10.0), auth=None, auth_file=None, acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=Flag::of(true), max_frame=Integer::of(16_777_216), connect=Flag::of(true)),
+        text_signature = "(hosts=None, *, session_timeout=None, connect_timeout=10.0, auth=None, auth_file=None, acl=None, parent_acl=None, sasl=None, tls=None, label=None, identify=True, max_frame=16777216, connect=True)"
     )]
     fn new(
         py: Python<'_>,
         hosts: Option<Text<Hosts>>,
-        session_timeout: Number<names::SessionTimeout>,
+        session_timeout: Option<Number<names::SessionTimeout>>,
         connect_timeout: Number<names::ConnectTimeout>,
-        auth: Auth,
+        auth: Option<Auth>,
+        auth_file: Option<FilePath<names::AuthFile>>,
         acl: Option<Text<Acl>>,
         parent_acl: Option<Text<ParentAcl>>,
         sasl: Option<Sasl>,
@@ -95,11 +100,11 @@ impl Client {
         max_frame: Integer<names::MaxFrame>,
         connect: Flag<names::Connect>,
     ) -> Result<Self> {
-        let options = client_options(
-            hosts,
+        let given = GivenClientOptions {
             session_timeout,
             connect_timeout,
             auth,
+            auth_file,
             acl,
             parent_acl,
             sasl,
@@ -107,7 +112,8 @@ impl Client {
             label,
             identify,
             max_frame,
-        )?;
+        };
+        let options = given.at(hosts.as_deref())?;
         if !connect.0 {
             return Ok(Self { inner: ClientHandle::of_each_process(options) });
         }
@@ -249,7 +255,8 @@ impl Client {
     ///
     /// >>> client.close()
     ///
-    /// Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
+    /// Waits until the server has acknowledged it, for two seconds at most. Closing again waits
+    /// for the same end.
     ///
     /// With `drain`, in seconds, it closes as soon as it holds nothing any more, or after that time:
     ///
@@ -258,6 +265,8 @@ impl Client {
     /// Until then leases stay valid, and their owners may enter again. Every other acquire raises
     /// `ClientClosed` at once, also one that waits already, and one inside of a running scope. Interrupted
     /// by Ctrl-C, it goes on draining. Called again, the earlier end counts: `close()` ends the draining.
+    ///
+    /// A scope that calls it, also in a signal handler, waits for itself: call it on another thread.
     #[pyo3(signature = (drain=None))]
     fn close(&self, py: Python<'_>, drain: Option<Number<names::Drain>>) -> Result<()> {
         let time = drain_time(drain)?;
@@ -295,12 +304,13 @@ impl Client {
 /// A client that connects when it is first used, in every process.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
-#[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, acl, parent_acl, sasl, tls, label, identify, max_frame))]
+#[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, auth_file, acl, parent_acl, sasl, tls, label, identify, max_frame))]
 pub(crate) fn lazy_client(
     hosts: Option<Text<Hosts>>,
-    session_timeout: Number<names::SessionTimeout>,
+    session_timeout: Option<Number<names::SessionTimeout>>,
     connect_timeout: Number<names::ConnectTimeout>,
-    auth: Auth,
+    auth: Option<Auth>,
+    auth_file: Option<FilePath<names::AuthFile>>,
     acl: Option<Text<Acl>>,
     parent_acl: Option<Text<ParentAcl>>,
     sasl: Option<Sasl>,
@@ -309,11 +319,11 @@ pub(crate) fn lazy_client(
     identify: Flag<names::Identify>,
     max_frame: Integer<names::MaxFrame>,
 ) -> Result<Client> {
-    let options = client_options(
-        hosts,
+    let given = GivenClientOptions {
         session_timeout,
         connect_timeout,
         auth,
+        auth_file,
         acl,
         parent_acl,
         sasl,
@@ -321,41 +331,9 @@ pub(crate) fn lazy_client(
         label,
         identify,
         max_frame,
-    )?;
-    Ok(Client { inner: ClientHandle::of_each_process(options) })
-}
-
-#[expect(clippy::too_many_arguments, reason = "those of the class")]
-fn client_options(
-    hosts: Option<Text<Hosts>>,
-    session_timeout: Number<names::SessionTimeout>,
-    connect_timeout: Number<names::ConnectTimeout>,
-    auth: Auth,
-    acl: Option<Text<Acl>>,
-    parent_acl: Option<Text<ParentAcl>>,
-    sasl: Option<Sasl>,
-    tls: Option<TlsFiles>,
-    label: Option<Text<Label>>,
-    identify: Flag<names::Identify>,
-    max_frame: Integer<names::MaxFrame>,
-) -> Result<ClientOptions> {
-    let tls = tls.map(|TlsFiles(Tls(files))| files.tls()).transpose()?;
-    let who = Identity {
-        auth: auth.0,
-        acl: acl.map(String::from),
-        parent_acl: parent_acl.map(String::from),
-        sasl: sasl.map(|Sasl(pair)| pair),
-        tls,
-        identify: Some(identify.0),
     };
-    Ok(PYTHON.client_options(
-        hosts.as_deref(),
-        Some(session_timeout.0),
-        Some(connect_timeout.0),
-        label.map(String::from),
-        Some(max_frame.0),
-        who,
-    )?)
+    let options = given.at(hosts.as_deref())?;
+    Ok(Client { inner: ClientHandle::of_each_process(options) })
 }
 
 /// Begin to connect.

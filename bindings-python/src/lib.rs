@@ -13,6 +13,7 @@ mod args;
 mod bridge;
 mod callbacks;
 mod client;
+mod client_options;
 mod contender;
 mod errors;
 mod exit;
@@ -24,6 +25,7 @@ mod notice;
 mod server_report;
 mod shutdown;
 mod stats;
+mod sync;
 mod testing;
 mod transaction;
 
@@ -67,6 +69,8 @@ mod _zklock {
         start_set_shared_count,
     };
     #[pymodule_export]
+    use crate::client_options::ClientOptions;
+    #[pymodule_export]
     use crate::contender::Contender;
     #[pymodule_export]
     use crate::health::{Health, HoldReport, WaitReport, dump, dump_on};
@@ -91,6 +95,8 @@ mod _zklock {
     use crate::locks::multi::MultiLock;
     #[pymodule_export]
     use crate::locks::mutex::Mutex;
+    #[pymodule_export]
+    use crate::locks::once::{Slot, Turn, begin_turn, start_turn};
     #[pymodule_export]
     use crate::locks::rwlock::ReadWriteLock;
     #[pymodule_export]

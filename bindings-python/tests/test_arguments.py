@@ -119,6 +119,7 @@ WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
         for name, wrong, what in [
             ("session_timeout", "1", "a number, not str"),
             ("connect_timeout", None, "a number, not NoneType"),
+            ("auth_file", 5, "a path: str or os.PathLike, not int"),
             ("acl", 5, "a str, not int"),
             ("parent_acl", b"x", "a str, not bytes"),
             ("sasl", "ab", "a pair of user and password, not str"),
@@ -129,7 +130,7 @@ WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
             ("max_frame", 1.5, "a whole number, not float"),
             *(
                 ("auth", wrong, 'a list of pairs of scheme and credential, such as [("digest", "user:pass')
-                for wrong in ("digest", b"digest", 5, None, [5], ["ab"], [("a", 5)], [(5, "a")], ("a", "b:c"))
+                for wrong in ("digest", b"digest", 5, [5], ["ab"], [("a", 5)], [(5, "a")], ("a", "b:c"))
             ),
         ]
     ),

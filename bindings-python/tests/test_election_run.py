@@ -247,6 +247,30 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
     observer.wait_queue(path, 0)
 
 
+@pytest.mark.parametrize("surface", ["sync", "aio"])
+def test_it_ends_with_the_client_that_locks_on_the_same_hosts_share(
+    hosts: str, observer: Observer, path: str, surface: str
+) -> None:
+    """An election on hosts would get another client with the next campaign."""
+    done = scripts.run(
+        """
+        if SURFACE == "sync":
+            zklock.Election(hosts, path).run(lambda leadership: zklock._zklock.shutdown())
+        else:
+            async def body(leadership):
+                await asyncio.to_thread(zklock._zklock.shutdown)
+
+            asyncio.run(aio.Election(hosts, path).run(body))
+        print("ended")
+        """,
+        hosts,
+        path,
+        head=f"{scripts.HEAD}SURFACE = {surface!r}\n",
+    )
+    assert (done.stdout, done.stderr) == ("ended\n", "")
+    observer.assert_free(path)
+
+
 def test_in_a_forked_child_it_fails(hosts: str, path: str) -> None:
     done = scripts.run(
         """

@@ -133,7 +133,7 @@ def test_a_dump_names_tasks_and_their_lines(hosts: str, path: str) -> None:
             async def take(entered: asyncio.Event) -> None:
                 async with lock, election.lead(), slots.acquire_many(2):
                     entered.set()
-                    await asyncio.sleep(3600)
+                    await asyncio.get_running_loop().create_future()
 
             async def nested(entered: asyncio.Event) -> None:
                 await take(entered)

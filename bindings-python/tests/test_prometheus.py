@@ -114,7 +114,7 @@ def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.C
 
 
 def test_the_rules_ask_for_what_there_is(client: zklock.Client) -> None:
-    """Those on jobs under `zklock run` are compared with what it writes in tests/cli/test_metrics.py."""
+    """Rules for jobs under `zklock run` are compared with its metrics in tests/cli/test_metrics.py."""
     text = generate_latest(registry(Collector(client))).decode()
     families = list(text_string_to_metric_families(text))
     series = {sample.name: set(sample.labels) for family in families for sample in family.samples}

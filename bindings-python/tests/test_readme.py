@@ -43,6 +43,8 @@ def test_the_snippets_run(server: Standalone) -> None:
         "reading, with no other writer in between",
         "passed on",
         "leading, with token N",
+        "a report",
+        "None",
         "writing the report",
     ]
 
@@ -72,7 +74,8 @@ def test_what_moving_from_kazoo_takes(server: Standalone) -> None:
 
 
 def test_the_idioms(server: Standalone) -> None:
-    assert printed(IDIOMS, server, 5) == [
+    assert printed(IDIOMS, server, 6) == [
+        "idle",
         "idle",
         "writing once with token N",
         "writing again with token N",

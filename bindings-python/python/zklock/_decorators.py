@@ -10,12 +10,7 @@ from typing import Any
 
 def guarded(scope: Any, function: Any) -> Any:
     """The function, with each call in a scope of its own."""
-    check_function(function, "a lock of zklock")
-    if _is_async(function):
-        raise TypeError(
-            f"{_name(function)} is an async function, and would run after this lock is released;"
-            " decorate it with a lock of zklock.aio"
-        )
+    check_decorated(function, "a lock of zklock")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -27,12 +22,7 @@ def guarded(scope: Any, function: Any) -> Any:
 
 def guarded_async(scope: Any, function: Any) -> Any:
     """The async function, with each call in a scope of its own."""
-    check_function(function, "a lock of zklock.aio")
-    if not _is_async(function):
-        raise TypeError(
-            f"{_name(function)} is not an async function, and cannot wait for a lock of zklock.aio;"
-            " decorate it with a lock of zklock"
-        )
+    check_decorated_async(function, "a lock of zklock.aio")
 
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -40,6 +30,26 @@ def guarded_async(scope: Any, function: Any) -> Any:
             return await function(*args, **kwargs)
 
     return call
+
+
+def check_decorated(function: Any, decorator: str) -> None:
+    """Refuse what does not run while a thread holds the lock."""
+    check_function(function, decorator)
+    if _is_async(function):
+        raise TypeError(
+            f"{_name(function)} is an async function, and would run after this lock is released;"
+            " decorate it with a lock of zklock.aio"
+        )
+
+
+def check_decorated_async(function: Any, decorator: str) -> None:
+    """Refuse what is no async function."""
+    check_function(function, decorator)
+    if not _is_async(function):
+        raise TypeError(
+            f"{_name(function)} is not an async function, and cannot wait for a lock of zklock.aio;"
+            " decorate it with a lock of zklock"
+        )
 
 
 def check_function(function: Any, decorator: str) -> None:
@@ -53,13 +63,13 @@ def check_function(function: Any, decorator: str) -> None:
         )
 
 
-def check_body(body: Any) -> None:
-    """Refuse what does not run while a thread leads."""
+def check_body(body: Any, end: str, runner: str) -> None:
+    """Refuse what does not run while a thread waits for it, but after the `end`; `runner` could run it."""
     check_any_body(body)
     if _is_async(body):
         raise TypeError(
-            f"{_name(body)} is an async function, and would run after the leadership is resigned;"
-            " give it to an election of zklock.aio"
+            f"{_name(body)} is an async function, and would run after {end};"
+            f" give it to {runner} of zklock.aio"
         )
 
 

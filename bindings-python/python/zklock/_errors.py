@@ -70,6 +70,7 @@ class LockTimeout(Error, TimeoutError):
 
         `taken`: an answer of a server during this attempt showed another contender in the way, or this
         client itself holds the lock. `unreachable`: no server answered anything since the attempt began.
+        `full`: as many contenders waited as `max_waiters` permits, so that it was refused at once.
         `unknown`: anything else, such as a connection that was lost in between. An acquire that does not
         wait fails with `ConnectionFailed` if it is not answered.
         """

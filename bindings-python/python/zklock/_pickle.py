@@ -13,6 +13,11 @@ def make(kind: Any, hosts: str | None, path: str, options: dict[str, Any]) -> An
     return kind(hosts, path, **options)
 
 
+def again(kind: Any, keywords: dict[str, Any]) -> Any:
+    """An object of a class that takes these arguments by keyword."""
+    return kind(**keywords)
+
+
 def half(lock: Any, name: str) -> Any:
     """A half of a read/write lock."""
     return getattr(lock, name)

@@ -12,7 +12,7 @@ from zklock._errors import Error, LockLost
 
 def run(election: _zklock.Election, body: Callable[[_zklock.Leadership], object]) -> None:
     """Lead whenever possible, until the client is closed."""
-    check_body(body)
+    check_body(body, "the leadership is resigned", "an election")
     rounds = _zklock.Rounds(election)
     while (pause := _round(rounds, election, body)) is not None:
         rounds.pause(pause)
@@ -20,6 +20,8 @@ def run(election: _zklock.Election, body: Callable[[_zklock.Leadership], object]
 
 def _round(rounds: _zklock.Rounds, election: _zklock.Election, body: Callable[..., object]) -> float | None:
     """One campaign, and the leadership; returns the pause that follows, None after the last one."""
+    if rounds.are_over():
+        return None
     leadership: _zklock.Leadership | None = None
     try:
         with election.lead() as leadership:

@@ -30,6 +30,7 @@ __all__ = [
     "Acquirable",
     "Candidate",
     "Client",
+    "ClientOptions",
     "Contender",
     "Election",
     "Health",
@@ -59,14 +60,17 @@ __all__ = [
     "Server",
     "ServerReport",
     "Site",
+    "Slot",
     "Stats",
     "TellEventLoop",
     "Timeout",
     "Tls",
     "Transaction",
+    "Turn",
     "WaitReport",
     "__version__",
     "admit",
+    "begin_turn",
     "close_on_signals",
     "dump",
     "dump_on",
@@ -98,6 +102,7 @@ __all__ = [
     "start_release",
     "start_revoke",
     "start_set_shared_count",
+    "start_turn",
     "start_wait_lost",
     "take_newest",
 ]
@@ -116,7 +121,7 @@ _LossReason: TypeAlias = Literal[
     "client closed",
     "inherited through fork",
 ]
-_TimeoutReason: TypeAlias = Literal["taken", "unreachable", "unknown"]
+_TimeoutReason: TypeAlias = Literal["taken", "unreachable", "unknown", "full"]
 
 _ServerProblem: TypeAlias = Literal[
     "unknown host",
@@ -155,12 +160,17 @@ class Client:
     such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
     directories; by default others may also read them, and create nodes there. What is not permitted
     raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
-    a node refuses access. Locks created with a hosts string present no credentials: create them on a
-    client with `connect=False`.
+    a node refuses access. `auth_file` is a file of credentials, one a line: `digest:USER:PASSWORD` or
+    `sasl:USER:PASSWORD`. A file that others than its owner can use is refused.
 
     `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
     once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
     the connections. Credentials that go to another machine without it are worth a warning in the log.
+
+    What is not given comes from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
+    `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
+    `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; without it 10 s). Credentials of any kind
+    replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
 
     `max_frame` is the largest reply to read, in bytes; lists may have a name for every 256 of them. A larger
     reply fails the request that it answers, and no other: a lock directory with more children cannot be
@@ -186,9 +196,10 @@ class Client:
         cls,
         hosts: str | None = None,
         *,
-        session_timeout: float = 10.0,
+        session_timeout: float | None = None,
         connect_timeout: float = 10.0,
-        auth: Sequence[tuple[str, str | bytes]] = (),
+        auth: Sequence[tuple[str, str | bytes]] | None = None,
+        auth_file: str | PathLike[str] | None = None,
         acl: str | None = None,
         parent_acl: str | None = None,
         sasl: tuple[str, str] | None = None,
@@ -314,7 +325,8 @@ class Client:
 
         >>> client.close()
 
-        Waits until the server has acknowledged it, for two seconds at most. Closing again does nothing.
+        Waits until the server has acknowledged it, for two seconds at most. Closing again waits
+        for the same end.
 
         With `drain`, in seconds, it closes as soon as it holds nothing any more, or after that time:
 
@@ -323,6 +335,8 @@ class Client:
         Until then leases stay valid, and their owners may enter again. Every other acquire raises
         `ClientClosed` at once, also one that waits already, and one inside of a running scope. Interrupted
         by Ctrl-C, it goes on draining. Called again, the earlier end counts: `close()` ends the draining.
+
+        A scope that calls it, also in a signal handler, waits for itself: call it on another thread.
         """
 
     def __enter__(self) -> Self: ...
@@ -481,7 +495,7 @@ class Election:
 
     Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that
     this library promises of one; services on Curator's `LeaderLatch` take part in the same election.
-    `client` and `path` are those of `Mutex`.
+    `client`, `path` and `options` are those of `Mutex`.
 
     `id` is what others see of the candidate, at most 1024 bytes; it may be empty, and ids need not differ.
     The default is `host:pid`.
@@ -494,7 +508,14 @@ class Election:
     Raises `BadArgument` for a malformed argument.
     """
 
-    def __new__(cls, client: Client | str | None, path: str, *, id: str | None = None) -> Self: ...  # noqa: A002
+    def __new__(
+        cls,
+        client: Client | str | None,
+        path: str,
+        *,
+        id: str | None = None,  # noqa: A002
+        options: ClientOptions | None = None,
+    ) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def path(self) -> str:
@@ -645,6 +666,9 @@ class Rounds:
     """The rounds of `Election.run()`: how long it pauses, and when it ends."""
 
     def __new__(cls, election: Election) -> Self: ...
+    def are_over(self) -> bool:
+        """Whether there is no next campaign, because the client is closed."""
+
     def begin(self) -> None:
         """A leadership began."""
 
@@ -705,6 +729,42 @@ class NodeData:
         """How often the data was set: the `version` that a transaction expects."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class ClientOptions:
+    """How a lock's client connects, for a lock that is created on a hosts string.
+
+    >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
+    >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
+
+    The arguments are those of `zklock.Client`, without `hosts` and `connect`. Locks on the same hosts with
+    equal options share the process's one client with them. Files are read, and environment variables
+    looked at, when the options are created. Sends nothing.
+
+    Options can be pickled, and a lock with them, unless they contain a password: then use `auth_file`, of
+    which only the name is pickled.
+
+    Raises `BadArgument` for a malformed argument.
+    """
+
+    def __new__(
+        cls,
+        *,
+        session_timeout: float | None = None,
+        connect_timeout: float = 10.0,
+        auth: Sequence[tuple[str, str | bytes]] | None = None,
+        auth_file: str | PathLike[str] | None = None,
+        acl: str | None = None,
+        parent_acl: str | None = None,
+        sasl: tuple[str, str] | None = None,
+        tls: Tls | None = None,
+        label: str | None = None,
+        identify: bool = True,
+        max_frame: int = 16777216,
+    ) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
 class Contender:
@@ -809,6 +869,7 @@ class Acquirable(Generic[_T]):
 
         Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
         `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
+        `LockTimeout` where as many wait as the lock's `max_waiters` permits;
         `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
         `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
         """
@@ -876,6 +937,17 @@ class Lock(Acquirable[Lease]):
         """The lock path."""
 
     @property
+    def client(self) -> Client:
+        """The client on which the lock is.
+
+        >>> lock.client.state
+        'connected'
+
+        For a lock on a hosts string the process's one client with its hosts and options, which is created
+        unless there is one.
+        """
+
+    @property
     def lease(self) -> Lease | None:
         """The calling thread's newest lease of this object that has not been released, or None.
 
@@ -926,8 +998,11 @@ class Mutex(Lock):
 
     With a hosts string for `client`, the process's one client for these hosts is used, created at the
     first acquire and closed at the end of the process; None stands for the hosts that
-    `zklock.Client` uses by default. Such a lock works after a fork too. For other options than the
-    defaults, create it on a client with `connect=False`.
+    `zklock.Client` uses by default. Such a lock works after a fork too. Its client has the options of
+    `options`, or else those of the environment; locks with the same hosts and equal options share it.
+
+    >>> options = zklock.ClientOptions(session_timeout=5)
+    >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
     By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
     does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
@@ -948,6 +1023,23 @@ class Mutex(Lock):
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 
+    `grace` is how long before the end of its term the lease is reported lost, in seconds: its body can stop
+    before the next contender gets the lock, because the node is kept until the lease is released or that
+    term ends. At most a sixth of the session time-out that the server granted. A lock that is broken, or
+    held for longer than `max_hold`, has no grace.
+
+    >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
+
+    `max_waiters` is how many contenders may wait for the lock at most when this one joins them. An acquire
+    that would have to wait behind this many is refused at once, with `LockTimeout` for the reason `"full"`:
+    for a service that answers 503 rather than queue. With 0 it never waits behind anybody. Holders are no
+    waiters, and one that enters the lock again is never refused. An acquire reads the queue first, which
+    costs a round trip more; those that arrive at the same moment read the same queue, so the limit holds
+    but for those. It is a limit of this lock object. A try (`blocking=False`) does not wait in any case:
+    it returns False, or in `hold` raises for the reason `"taken"`.
+
+    >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
+
     Raises `BadArgument` for a malformed argument.
     """
 
@@ -960,7 +1052,62 @@ class Mutex(Lock):
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
         max_hold: float | None = None,
+        grace: float | None = None,
+        max_waiters: int | None = None,
+        options: ClientOptions | None = None,
     ) -> Self: ...
+    def once(
+        self,
+        key: str,
+        body: Callable[[Lease], _T],
+        *,
+        timeout: float | None = None,
+        record: Literal["body", "start"] = "body",
+    ) -> _T | None:
+        """Call `body` with the lease, unless this slot is recorded; then record the slot, and release.
+
+        >>> lock.once("2026-11-26", lambda lease: "a report")
+        'a report'
+        >>> lock.once("2026-11-26", lambda lease: "a report") is None
+        True
+
+        Returns what `body` returns, and None if the slot was recorded already. `key` names the slot: 1 to
+        256 bytes without control characters. The lock has one record, of its last slot, which all processes
+        share: a node beside the lock directory, with `.once` appended to its path. Keys are slots, not
+        idempotency keys (A, B, A runs A twice).
+
+        A body that raises records nothing, nor does one whose process crashes or whose lock is lost: the slot
+        runs again. With `record="start"` the slot is recorded before the body, which runs at most once then.
+        `timeout` is in seconds, for the lock; None and -1 wait as long as it takes. Inside `with lock:` it
+        enters the lock again. The body must not release the lease.
+
+        Raises what `body` raises; `LockTimeout`; `LockLost` if the lock was lost before the slot was
+        recorded; `AuthFailed` if the record may not be read, before the body, or not be written, after it;
+        `BadArgument` for a malformed argument, or for a record that this library has not written; otherwise
+        what `acquire()` raises.
+        """
+
+    def once_per(
+        self, period: float, *, timeout: float | None = None, record: Literal["body", "start"] = "body"
+    ) -> Callable[[Callable[_P, _T]], Callable[_P, _T | None]]:
+        """A decorator: a call runs the function unless it has run in this period, in whichever process.
+
+        >>> @lock.once_per(3600)
+        ... def clean_up():
+        ...     return "cleaned up"
+        >>> clean_up()
+        'cleaned up'
+        >>> clean_up() is None
+        True
+
+        A call returns what the function returns, or None if the period is recorded already. `period` is in
+        seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so one of a
+        day begins at midnight UTC; the period that counts is the one in which the lock is acquired. Where a
+        clock is behind, it refuses to go back: the function runs only in a later period than the recorded
+        one.
+
+        Otherwise a call is as `once()`. In the function, `lock.lease` is the lease.
+        """
 
 @final
 class ReadWriteLock:
@@ -985,7 +1132,8 @@ class ReadWriteLock:
     The other way round it would wait for itself: a reader that asks for the write lock gets
     `UpgradeRefused` at once.
 
-    The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself.
+    The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
+    for `max_waiters` the waiters of both halves count.
     Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
     path are not one lock; give them different paths.
     """
@@ -998,6 +1146,9 @@ class ReadWriteLock:
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
         max_hold: float | None = None,
+        grace: float | None = None,
+        max_waiters: int | None = None,
+        options: ClientOptions | None = None,
     ) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     @property
@@ -1440,7 +1591,8 @@ class Semaphore(Lock):
     `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
     those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
 
-    `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does.
+    `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does. For
+    `max_waiters`, as in `Mutex`, all that take turns count as waiters.
 
     Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
     `shared_count` is given; at an acquire, if there is no number at `shared_count`.
@@ -1455,6 +1607,9 @@ class Semaphore(Lock):
         shared_count: str | None = None,
         label: str | None = None,
         max_hold: float | None = None,
+        grace: float | None = None,
+        max_waiters: int | None = None,
+        options: ClientOptions | None = None,
     ) -> Self: ...
     @property
     def permits(self) -> int | None:
@@ -1551,6 +1706,37 @@ class Scopes:
 
     def leave(self, owner: Owner | None, site: Site, raised: bool) -> Any:
         """The scope that an exit there ends."""
+
+@final
+class Slot:
+    """A slot, and when it is recorded, checked."""
+
+    @staticmethod
+    def key(key: str, record: str) -> Slot:
+        """The slot with this name."""
+
+    @staticmethod
+    def per(period: float, record: str) -> Slot:
+        """The current period of so many seconds."""
+
+@final
+class Turn:
+    """One run of a slot's body, under the lock.
+
+    As a context manager: the end of its block records the slot, unless the block raises.
+    """
+
+    @property
+    def lease(self) -> Lease:
+        """The lease under which the body runs."""
+
+    def start_record(self) -> Pending[None]:
+        """Begin to record the slot, unless that was done first, and to release the lock."""
+
+    def __enter__(self) -> Lease: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 @final
 class Site:
@@ -1765,9 +1951,10 @@ def dump_on(signum: int, file: _HasFileno | int | None = None) -> None:
 
 def lazy_client(
     hosts: str | None,
-    session_timeout: float,
+    session_timeout: float | None,
     connect_timeout: float,
-    auth: Sequence[tuple[str, str | bytes]],
+    auth: Sequence[tuple[str, str | bytes]] | None,
+    auth_file: str | PathLike[str] | None,
     acl: str | None,
     parent_acl: str | None,
     sasl: tuple[str, str] | None,
@@ -1789,6 +1976,8 @@ def admit() -> None:
     """
 
 def start_acquire(lock: Acquirable[_T], owner: Owner, timeout: Timeout) -> _T | Pending[_T]: ...
+def begin_turn(lock: Mutex, slot: Slot, timeout: Timeout) -> Turn | None: ...
+def start_turn(lock: Mutex, owner: Owner, slot: Slot, timeout: Timeout) -> Pending[Turn | None]: ...
 def start_acquire_many(
     semaphore: Semaphore, owner: Owner | None, count: int, timeout: Timeout
 ) -> Pending[Leases]: ...

@@ -52,6 +52,13 @@ impl Timeout {
     }
 }
 
+impl Timeout {
+    /// For what always waits.
+    pub(crate) fn waiting(timeout: Option<Number<names::Timeout>>) -> Result<Self> {
+        parse_timeout(true, timeout).map(Self)
+    }
+}
+
 /// The same, for which a try may have a bound of its own.
 pub(crate) fn bounded_timeout(
     blocking: bool,

@@ -48,6 +48,13 @@ impl<A> Integer<A> {
     }
 }
 
+impl<A> Integer<A> {
+    /// The same as a number. Out of range stays out of range.
+    pub(crate) fn to_number(&self) -> f64 {
+        i32::try_from(self.0).map_or_else(|_| u32::try_from(self.0).map_or(-1.0, f64::from), f64::from)
+    }
+}
+
 impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for Flag<A> {
     type Error = PyErr;
 
@@ -111,7 +118,6 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Data<'a> {
 }
 
 /// The credentials of a client.
-#[derive(Default)]
 pub(crate) struct Auth(pub(crate) Vec<(String, Vec<u8>)>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Auth {

@@ -6,6 +6,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use zklock::internal::{ForkGuard, PerProcess};
 
+use crate::bridge::arrivals::{Arrivals, Arrived};
 use crate::modules::interned;
 
 /// An operation with an outcome that waits to be asked for.
@@ -20,19 +21,14 @@ pub(crate) struct Waiting {
     pub(crate) future: Py<PyAny>,
 }
 
-/// What has come for an event loop. It exists while something waits on the loop, and refers to no Python object but the
-/// futures that its wake-up is to complete: a garbage collector has to see all of a loop that nobody runs any more.
-#[derive(Default)]
-pub(crate) struct Inbox(Mutex<Arrived>);
+/// The inbox of an event loop: operations that have ended, and the futures to be completed. The delivery thread, which
+/// would have to wait for the interpreter, wakes the loop once for all of them. The inbox exists while something waits on the loop,
+/// and refers to no Python object but the futures that its wake-up is to complete: a garbage collector has to see all of a
+/// loop that nobody runs any more.
+pub(crate) type Inbox = Arrivals<Delivery>;
 
-#[derive(Default)]
-struct Arrived {
-    /// Operations that have ended, and the futures to be completed.
-    completed: Vec<(Arc<dyn Ended>, Py<PyAny>)>,
-    /// The loop has been woken and has not come yet. Meanwhile whatever comes is only put here: neither the loop nor
-    /// the delivery thread, which would have to wait for the interpreter, is disturbed for it.
-    waking: bool,
-}
+/// An operation that has ended, and the future that waits for it.
+type Delivery = (Arc<dyn Ended>, Py<PyAny>);
 
 /// Of the loops on which something waits.
 type Known = Mutex<Vec<(usize, Weak<Inbox>)>>;
@@ -53,22 +49,14 @@ impl Inbox {
             inbox
         })
     }
-
-    /// A panic cannot leave half a change in it.
-    fn arrived(&self) -> MutexGuard<'_, Arrived> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Has the event loop complete a future; false if there is no longer an interpreter. Runs on the delivery thread.
 pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) -> bool {
-    let mut arrived = inbox.arrived();
-    arrived.completed.push((ended, future));
-    // The wake-up that is under way takes it, or has taken it just now: then nothing of Python is left to be dropped here.
-    if std::mem::replace(&mut arrived.waking, true) {
+    if !inbox.push((ended, future)) {
+        // The wake-up that is under way takes it, or has taken it just now: then nothing of Python is left to be dropped here.
         return true;
     }
-    drop(arrived);
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
 }
 
@@ -95,7 +83,7 @@ struct WakeUp {
 
 impl WakeUp {
     fn send(py: Python<'_>, inbox: Arc<Inbox>) -> PyResult<()> {
-        let future = inbox.arrived().completed.first().map(|(_, future)| future.clone_ref(py));
+        let future = inbox.lock().all().first().map(|(_, future)| future.clone_ref(py));
         let Some(future) = future else { return Ok(()) };
         let event_loop = future.call_method0(py, interned!(py, "get_loop")?)?;
         let stage = Mutex::new(Stage::ToComplete);
@@ -117,15 +105,13 @@ impl WakeUp {
     }
 
     /// None while somebody has locked what nobody will unlock: the parent's delivery thread, when this process was forked.
-    fn arrived(&self) -> Option<MutexGuard<'_, Arrived>> {
-        if self.origin.is_here() { Some(self.inbox.arrived()) } else { self.inbox.0.try_lock().ok() }
+    fn arrived(&self) -> Option<MutexGuard<'_, Arrived<Delivery>>> {
+        if self.origin.is_here() { Some(self.inbox.lock()) } else { self.inbox.try_lock() }
     }
 
     /// What has come, the only time.
-    fn take(&self) -> Vec<(Arc<dyn Ended>, Py<PyAny>)> {
-        let Some(mut arrived) = self.arrived() else { return Vec::new() };
-        arrived.waking = false;
-        std::mem::take(&mut arrived.completed)
+    fn take(&self) -> Vec<Delivery> {
+        self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default()
     }
 
     /// The outcomes will not be asked for, unless they have been.
@@ -162,7 +148,7 @@ impl WakeUp {
         visit.call(&self.event_loop)?;
         let Ok(stage) = self.stage.try_lock() else { return Ok(()) };
         if let (Stage::ToComplete, Some(arrived)) = (&*stage, self.arrived()) {
-            arrived.completed.iter().try_for_each(|(_, future)| visit.call(future))?;
+            arrived.all().iter().try_for_each(|(_, future)| visit.call(future))?;
         }
         Ok(())
     }

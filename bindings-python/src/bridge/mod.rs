@@ -1,5 +1,6 @@
 //! Waiting: threads, asyncio tasks and greenlets, and the threads that deliver outcomes to them.
 
+mod arrivals;
 pub(crate) mod asyncio_tasks;
 pub(crate) mod block_on;
 pub(crate) mod callers;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use zklock::ErrorKind;
+use zklock::TimeoutReason;
 use zklock::internal::{self, Acquired, AcquiredStack, Exit, SuspendedLevel, collectable};
 
 use crate::args::arguments::{Blocking, Timeout, bounded_timeout, release_timeout};
@@ -104,14 +104,7 @@ impl Acquirable {
     ) -> Result<Py<PyAny>> {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
-        let in_event_loop = asyncio_tasks::in_event_loop(py)?;
-        if in_event_loop {
-            if !self.target.owned_by(owner)? {
-                asyncio_tasks::warn_of_blocking(py)?;
-            } else if let Some(newest) = self.newest(py, owner)? {
-                asyncio_tasks::warn_of_another(py, &newest)?;
-            }
-        }
+        let in_event_loop = self.look_for_event_loop(py, owner)?;
         let lease = self.take_as(py, owner, timeout)?;
         if in_event_loop {
             asyncio_tasks::remember(py, &lease)?;
@@ -126,6 +119,48 @@ impl Acquirable {
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease.clone_ref(py)), scope);
         Ok(lease)
+    }
+
+    /// Whether an event loop runs on this thread; warns of what an acquire that follows does there.
+    pub(crate) fn look_for_event_loop(&self, py: Python<'_>, owner: zklock::Owner) -> Result<bool> {
+        let in_event_loop = asyncio_tasks::in_event_loop(py)?;
+        if in_event_loop {
+            if !self.target.owned_by(owner)? {
+                asyncio_tasks::warn_of_blocking(py)?;
+            } else if let Some(newest) = self.newest(py, owner)? {
+                asyncio_tasks::warn_of_another(py, &newest)?;
+            }
+        }
+        Ok(in_event_loop)
+    }
+
+    /// A place for a scope that nothing but `pop_scope` ends.
+    pub(crate) fn new_site(&self, py: Python<'_>) -> Result<internal::Site> {
+        Ok(scope::site(py, self.next_number())?)
+    }
+
+    fn next_number(&self) -> u64 {
+        self.holds.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Keeps a scope of the caller.
+    pub(crate) fn push_scope(
+        &self,
+        py: Python<'_>,
+        owner: zklock::Owner,
+        lease: Py<Lease>,
+        site: internal::Site,
+    ) -> PyResult<()> {
+        let held = level(lease.bind(py))?.0.clone();
+        let scope = Scope::of_caller(py, lease.clone_ref(py).into_any())?;
+        self.levels.push(owner, held, Handle::Made(lease.into_any()), Some((site, scope)));
+        Ok(())
+    }
+
+    /// Forgets the scope that was kept for this place.
+    pub(crate) fn pop_scope(&self, py: Python<'_>, owner: zklock::Owner, site: internal::Site) {
+        let exit = Exit { owner, site, only: false };
+        scope::leave(py, &self.levels, &exit, true, "thread", &self.target.name()).ok();
     }
 
     fn take_as(&self, py: Python<'_>, owner: zklock::Owner, timeout: zklock::Timeout) -> Result<Py<PyAny>> {
@@ -249,6 +284,12 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
+/// Whether an acquire was not possible in time. One that its lock's `max_waiters` refuses has an error of its own: who
+/// ignores what `acquire()` returns must not go on without the lock.
+fn is_late(error: &zklock::Error) -> bool {
+    error.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Full)
+}
+
 /// What the calling thread has acquired.
 fn level<'a>(lease: &'a Bound<'_, PyAny>) -> PyResult<&'a Level> {
     Ok(lease.cast::<Level>()?.get())
@@ -272,6 +313,7 @@ impl Acquirable {
     ///
     /// Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
     /// `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
+    /// `LockTimeout` where as many wait as the lock's `max_waiters` permits;
     /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
     /// `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
     #[pyo3(
@@ -286,7 +328,7 @@ impl Acquirable {
         connect_timeout: Option<Number<names::ConnectTimeout>>,
     ) -> Result<bool> {
         match self.acquire_level(py, bounded_timeout(blocking.0, timeout, connect_timeout)?) {
-            Err(Failure::Zklock(error)) if error.kind() == ErrorKind::LockTimeout => Ok(false),
+            Err(Failure::Zklock(error)) if is_late(&error) => Ok(false),
             taken => taken.map(|()| true),
         }
     }
@@ -336,7 +378,7 @@ impl Acquirable {
         connect_timeout: Option<Number<names::ConnectTimeout>>,
     ) -> Result<Hold> {
         let timeout = bounded_timeout(true, timeout, connect_timeout)?;
-        let number = slf.get().holds.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = slf.get().next_number();
         Ok(Hold { lock: slf, timeout, number, entered: AtomicUsize::new(0) })
     }
 

@@ -2,19 +2,21 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 use zklock::ClientSource;
+use zklock::internal::bad_argument;
 
 use crate::args::arguments::PYTHON;
 use crate::args::names::Hosts;
 use crate::args::text::Text;
 use crate::client::Client;
-use crate::errors::Failure;
+use crate::client_options::LockClientOptions;
+use crate::errors::Result;
 
 /// A client, a hosts string, or None for the default hosts.
-pub(crate) struct Source {
-    pub(crate) inner: ClientSource,
-    pub(crate) given: Given,
+pub(crate) enum Source {
+    Client(ClientSource),
+    Hosts(Option<String>),
 }
 
 /// What the program gave for it.
@@ -24,20 +26,49 @@ pub(crate) enum Given {
     Hosts(Option<String>),
 }
 
+impl Source {
+    /// The same without the client itself.
+    pub(crate) fn given(&self) -> Given {
+        match self {
+            Self::Client(_) => Given::Client,
+            Self::Hosts(hosts) => Given::Hosts(hosts.clone()),
+        }
+    }
+
+    /// Where the lock has its client from. `options` are for a hosts string; they are noted in the lock's keywords.
+    pub(crate) fn with_options(
+        &self,
+        options: Option<LockClientOptions>,
+        keywords: &Bound<'_, PyDict>,
+    ) -> Result<ClientSource> {
+        Ok(match (self, options) {
+            (Self::Client(client), None) => client.clone(),
+            (Self::Client(_), Some(_)) => {
+                let problem = "are for a lock on a hosts string; a client has its own";
+                return Err(bad_argument("options", problem).into());
+            }
+            (Self::Hosts(hosts), None) => PYTHON.shared_client(hosts.as_deref())?,
+            (Self::Hosts(hosts), Some(LockClientOptions(options))) => {
+                let source = PYTHON.shared_client_with(hosts.as_deref(), &options.inner)?;
+                keywords.set_item("options", options)?;
+                source
+            }
+        })
+    }
+}
+
 impl<'a, 'py> FromPyObject<'a, 'py> for Source {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(client) = object.cast::<Client>() {
-            return Ok(Self { inner: client.get().inner.source(), given: Given::Client });
+            return Ok(Self::Client(client.get().inner.source()));
         }
         if !object.is_none() && !object.is_instance_of::<PyString>() {
             let given = object.get_type().fully_qualified_name()?;
             let message = format!("client must be a zklock.Client or a hosts string, not {given}");
             return Err(PyTypeError::new_err(message));
         }
-        let hosts = object.extract::<Option<Text<Hosts>>>()?.map(String::from);
-        let inner = PYTHON.shared_client(hosts.as_deref()).map_err(Failure::from)?;
-        Ok(Self { inner, given: Given::Hosts(hosts) })
+        Ok(Self::Hosts(object.extract::<Option<Text<Hosts>>>()?.map(String::from)))
     }
 }

@@ -18,6 +18,7 @@ use crate::bridge::gevent::caller;
 use crate::bridge::owner::Owner;
 use crate::bridge::pending::{IntoPython, Pending};
 use crate::bridge::{asyncio_tasks, callers};
+use crate::client_options::LockClientOptions;
 use crate::errors::Result;
 use crate::locks::acquire::raised;
 use crate::locks::acquired::Level;
@@ -37,7 +38,7 @@ use crate::notice::Notice;
 ///
 /// Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that
 /// this library promises of one; services on Curator's `LeaderLatch` take part in the same election.
-/// `client` and `path` are those of `Mutex`.
+/// `client`, `path` and `options` are those of `Mutex`.
 ///
 /// `id` is what others see of the candidate, at most 1024 bytes; it may be empty, and ids need not differ.
 /// The default is `host:pid`.
@@ -62,15 +63,22 @@ type Kept = (Arc<dyn Acquired>, Py<PyAny>);
 #[pymethods]
 impl Election {
     #[new]
-    #[pyo3(signature = (client, path, *, id=None))]
-    fn new(py: Python<'_>, client: Source, path: Text<Path>, id: Option<Text<Id>>) -> Result<Self> {
+    #[pyo3(signature = (client, path, *, id=None, options=None))]
+    fn new(
+        py: Python<'_>,
+        client: Source,
+        path: Text<Path>,
+        id: Option<Text<Id>>,
+        options: Option<LockClientOptions>,
+    ) -> Result<Self> {
         let id = id.map(String::from);
         let given = PyDict::new(py);
         given.set_item("id", &id)?;
-        let recipe = Recipe::new(client.given, &path, given);
+        let source = client.with_options(options, &given)?;
+        let recipe = Recipe::new(client.given(), &path, given);
         let inner = match id {
-            Some(id) => zklock::Election::with_id(client.inner, &path, id)?,
-            None => zklock::Election::new(client.inner, &path)?,
+            Some(id) => zklock::Election::with_id(source, &path, id)?,
+            None => zklock::Election::new(source, &path)?,
         };
         Ok(Self { inner, recipe, kept: Mutex::default() })
     }
@@ -245,8 +253,13 @@ impl Rounds {
 #[pymethods]
 impl Rounds {
     #[new]
-    fn new(election: &Election) -> Self {
-        Self { election: election.inner.clone(), rounds: Mutex::default() }
+    fn new(election: &Election) -> Result<Self> {
+        Ok(Self { election: internal::Rounds::election(&election.inner)?, rounds: Mutex::default() })
+    }
+
+    /// Whether there is no next campaign, because the client is closed.
+    fn are_over(&self) -> bool {
+        internal::Rounds::are_over(&self.election)
     }
 
     /// A leadership began.

@@ -3,11 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
-use zklock::internal::{self, Escaped, shown_hosts};
+use zklock::internal::{self, ClientHandle, Escaped, shown_hosts};
 
 use crate::bridge::block_on::block_on;
 use crate::bridge::gevent::caller;
 use crate::bridge::pending::{Pending, operation};
+use crate::client::Client;
 use crate::contender::Contender;
 use crate::errors::Result;
 use crate::locks::acquire::{Acquirable, SavedLevels, StartedAcquire, Target};
@@ -80,6 +81,18 @@ impl Lock {
     #[getter]
     pub(crate) fn path(&self) -> &str {
         self.inner.path()
+    }
+
+    /// The client on which the lock is.
+    ///
+    /// >>> lock.client.state
+    /// 'connected'
+    ///
+    /// For a lock on a hosts string the process's one client with its hosts and options, which is created
+    /// unless there is one.
+    #[getter]
+    fn client(&self) -> Result<Client> {
+        Ok(Client { inner: ClientHandle::of_lock(&self.inner)? })
     }
 
     /// The calling thread's newest lease of this object that has not been released, or None.

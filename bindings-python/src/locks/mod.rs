@@ -10,6 +10,7 @@ pub(crate) mod lock;
 mod lock_levels;
 pub(crate) mod multi;
 pub(crate) mod mutex;
+pub(crate) mod once;
 mod pickle;
 pub(crate) mod rwlock;
 pub(crate) mod scope;

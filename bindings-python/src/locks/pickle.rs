@@ -15,6 +15,7 @@ pub(crate) fn keywords<'py>(py: Python<'py>, given: &GivenOptions) -> PyResult<B
             GivenValue::Flag(flag) => keywords.set_item(name, flag)?,
             GivenValue::Text(text) => keywords.set_item(name, text)?,
             GivenValue::Number(number) => keywords.set_item(name, number)?,
+            GivenValue::Count(count) => keywords.set_item(name, count)?,
         }
     }
     Ok(keywords)

@@ -4,10 +4,11 @@ use pyo3::prelude::*;
 use zklock::internal::{Escaped, GivenOptions, shown_hosts};
 
 use crate::args::arguments::PYTHON;
-use crate::args::checked::Number;
+use crate::args::checked::{Integer, Number};
 use crate::args::names;
 use crate::args::names::{Label, Naming, Path};
 use crate::args::text::Text;
+use crate::client_options::LockClientOptions;
 use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
@@ -34,7 +35,8 @@ use crate::locks::pickle::{Recipe, keywords};
 /// The other way round it would wait for itself: a reader that asks for the write lock gets
 /// `UpgradeRefused` at once.
 ///
-/// The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself.
+/// The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
+/// for `max_waiters` the waiters of both halves count.
 /// Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
 /// path are not one lock; give them different paths.
 #[pyclass(frozen, weakref, module = "zklock")]
@@ -47,9 +49,10 @@ pub(crate) struct ReadWriteLock {
 #[pymethods]
 impl ReadWriteLock {
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (client, path, *, label=None, naming=Text::of("curator"), max_hold=None),
-        text_signature = "(client, path, *, label=None, naming='curator', max_hold=None)"
+        signature = (client, path, *, label=None, naming=Text::of("curator"), max_hold=None, grace=None, max_waiters=None, options=None),
+        text_signature = "(client, path, *, label=None, naming='curator', max_hold=None, grace=None, max_waiters=None, options=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -58,16 +61,22 @@ impl ReadWriteLock {
         label: Option<Text<Label>>,
         naming: Text<Naming>,
         max_hold: Option<Number<names::MaxHold>>,
+        grace: Option<Number<names::Grace>>,
+        max_waiters: Option<Integer<names::MaxWaiters>>,
+        options: Option<LockClientOptions>,
     ) -> Result<Self> {
         let given = GivenOptions {
             label: label.map(String::from),
             naming: Some(naming.into()),
             max_hold: max_hold.map(|seconds| seconds.0),
+            grace: grace.map(|seconds| seconds.0),
+            max_waiters: max_waiters.map(|waiters| waiters.to_number()),
             ..Default::default()
         };
-        let recipe = Recipe::new(client.given, &path, keywords(py, &given)?);
-        let options = PYTHON.lock_options(given)?;
-        let inner = zklock::ReadWriteLock::with_options(client.inner, &path, options)?;
+        let keywords = keywords(py, &given)?;
+        let source = client.with_options(options, &keywords)?;
+        let recipe = Recipe::new(client.given(), &path, keywords);
+        let inner = zklock::ReadWriteLock::with_options(source, &path, PYTHON.lock_options(given)?)?;
         let read_lock = Lock::new(inner.read_lock, "ReadWriteLock.read_lock", true, recipe.clone());
         let write_lock = Lock::new(inner.write_lock, "ReadWriteLock.write_lock", true, recipe.clone());
         Ok(Self { read_lock: Py::new(py, read_lock)?, write_lock: Py::new(py, write_lock)?, recipe })

@@ -16,6 +16,7 @@ use crate::bridge::block_on::block_to_own;
 use crate::bridge::gevent::caller;
 use crate::bridge::owner::Owner;
 use crate::bridge::pending::{IntoPython, Pending};
+use crate::client_options::LockClientOptions;
 use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
@@ -52,7 +53,8 @@ use crate::locks::scope::of_task;
 /// `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
 /// those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
 ///
-/// `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does.
+/// `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does. For
+/// `max_waiters`, as in `Mutex`, all that take turns count as waiters.
 ///
 /// Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
 /// `shared_count` is given; at an acquire, if there is no number at `shared_count`.
@@ -62,8 +64,9 @@ pub(crate) struct Semaphore(Arc<zklock::Semaphore>);
 #[pymethods]
 impl Semaphore {
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (client, path, permits=None, *, shared_count=None, label=None, max_hold=None)
+        signature = (client, path, permits=None, *, shared_count=None, label=None, max_hold=None, grace=None, max_waiters=None, options=None)
     )]
     fn new(
         py: Python<'_>,
@@ -73,18 +76,29 @@ impl Semaphore {
         shared_count: Option<Text<SharedCount>>,
         label: Option<Text<Label>>,
         max_hold: Option<Number<names::MaxHold>>,
+        grace: Option<Number<names::Grace>>,
+        max_waiters: Option<Integer<names::MaxWaiters>>,
+        options: Option<LockClientOptions>,
     ) -> Result<PyClassInitializer<Self>> {
         let shared_count = shared_count.map(String::from);
-        let max_hold = max_hold.map(|seconds| seconds.0);
+        let [max_hold, grace] = [max_hold.map(|seconds| seconds.0), grace.map(|seconds| seconds.0)];
         let permits = permits.map(|permits| permits.0);
-        let given = GivenOptions { label: label.map(String::from), max_hold, ..Default::default() };
+        let max_waiters = max_waiters.map(|waiters| waiters.to_number());
+        let given = GivenOptions {
+            label: label.map(String::from),
+            max_hold,
+            grace,
+            max_waiters,
+            ..Default::default()
+        };
         let keywords = keywords(py, &given)?;
         keywords.set_item("permits", permits)?;
         keywords.set_item("shared_count", &shared_count)?;
-        let recipe = Recipe::new(client.given, &path, keywords);
+        let source = client.with_options(options, &keywords)?;
+        let recipe = Recipe::new(client.given(), &path, keywords);
         let permits = parse_permits(permits, shared_count)?;
         let options = PYTHON.lock_options(given)?;
-        let inner = Arc::new(zklock::Semaphore::with_options(client.inner, &path, permits, options)?);
+        let inner = Arc::new(zklock::Semaphore::with_options(source, &path, permits, options)?);
         Ok(Lock::new(Arc::clone(&inner), "Semaphore", false, recipe).add_subclass(Self(inner)))
     }
 

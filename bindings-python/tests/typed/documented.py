@@ -38,6 +38,13 @@ def mutexes(client: zklock.Client) -> None:
     if lock.acquire(timeout=5):
         lock.release(wait=False)
     assert_type(lock.acquire(blocking=False), bool)
+    assert_type(lock.once("monday", lambda lease: lease.fencing_token, timeout=5, record="start"), int | None)
+
+    @lock.once_per(3600, timeout=5)
+    def clean_up(days: int, *, dry: bool = False) -> str:
+        return f"{days} {dry}"
+
+    assert_type(clean_up(3, dry=True), str | None)
     with lock.hold(timeout=5) as lease:
         assert_type(lease, zklock.Lease)
     assert_type(lock.lease, zklock.Lease | None)
@@ -107,7 +114,7 @@ def reasons(error: zklock.LockTimeout, lease: aio.Lease) -> int:
     match error.reason:
         case "taken":
             return 409
-        case "unreachable" | "unknown":
+        case "unreachable" | "unknown" | "full":
             return 503
 
 
@@ -119,6 +126,17 @@ def a_process() -> None:
 async def awaiting() -> None:
     async with aio.Client("zk1:2181") as client:
         lock = aio.Mutex(client, "/locks/report")
+
+        async def report(lease: aio.Lease) -> int:
+            return lease.fencing_token
+
+        assert_type(await lock.once("monday", report, timeout=5, record="start"), int | None)
+
+        @lock.once_per(3600)
+        async def clean_up(days: int) -> str:
+            return str(days)
+
+        assert_type(await clean_up(3), str | None)
         assert_type(await lock.acquire(timeout=5), bool)
         await lock.release()
         assert_type(await asyncio.wait_for(lock.acquire(), 5), bool)

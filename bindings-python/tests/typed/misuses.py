@@ -24,6 +24,10 @@ def blocking(client: zklock.Client) -> None:
         return len(name)
 
     rebuild(7)  # A decorated function keeps its parameters.
+    lock.once("monday", rebuild)  # The body takes a lease.
+    lock.once("monday", print, record="end")  # One of two words.
+    print(1 + lock.once("monday", lambda lease: lease.fencing_token))  # None, if the slot is recorded.
+    zklock.ReadWriteLock(client, "/locks/catalogue").read_lock.once("monday", print)  # Only of a mutex.
 
 
 async def awaiting(client: aio.Client, other: zklock.Client) -> None:
@@ -47,7 +51,7 @@ async def awaiting(client: aio.Client, other: zklock.Client) -> None:
 async def forgotten(client: aio.Client) -> int:
     if aio.Mutex(client, "/locks/report").locked():
         return 1
-    return "free"  # What follows a forgotten `await` is checked too.
+    return "free"  # The code behind a forgotten `await` is checked too.
 
 
 def words(lease: zklock.Lease, awaited: aio.Lease, client: aio.Client, error: zklock.LockTimeout) -> None:

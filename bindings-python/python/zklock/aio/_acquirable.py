@@ -31,7 +31,7 @@ _FOREVER = _zklock.Timeout(True, None)
 _ACKNOWLEDGED = _zklock.ReleaseTimeout(True, None)
 
 # Tell the scopes of a hold from those of its lock and of other holds.
-_numbers = itertools.count(1)
+numbers = itertools.count(1)
 
 
 class Acquirable(Generic[_L]):
@@ -137,7 +137,9 @@ class Acquirable(Generic[_L]):
             inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
             if isinstance(inner, _zklock.Pending):
                 inner = await outcome(inner)
-        except LockTimeout:
+        except LockTimeout as error:
+            if error.reason == "full":
+                raise
             return False
         _zklock.push(self._inner, owner, inner, self._wrap(inner), None)
         return True
@@ -175,7 +177,7 @@ class Hold(Generic[_L]):
     def __init__(self, lock: Acquirable[_L], wait_limit: _zklock.Timeout) -> None:
         self._lock: Acquirable[_L] = lock
         self._wait_limit = wait_limit
-        self._number = next(_numbers)
+        self._number = next(numbers)
         self._entered = 0
 
     def __call__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -35,9 +36,10 @@ class Client:
         self,
         hosts: str | None = None,
         *,
-        session_timeout: float = 10.0,
+        session_timeout: float | None = None,
         connect_timeout: float = 10.0,
-        auth: Sequence[tuple[str, str | bytes]] = (),
+        auth: Sequence[tuple[str, str | bytes]] | None = None,
+        auth_file: str | PathLike[str] | None = None,
         acl: str | None = None,
         parent_acl: str | None = None,
         sasl: tuple[str, str] | None = None,
@@ -51,6 +53,7 @@ class Client:
             session_timeout,
             connect_timeout,
             auth,
+            auth_file,
             acl,
             parent_acl,
             sasl,
@@ -162,7 +165,7 @@ class Client:
         >>> await client.close()
 
         The closing has begun when this returns; awaiting it waits until the server has acknowledged it, for
-        two seconds at most. Closing again does nothing.
+        two seconds at most. Closing again waits for the same end.
 
         >>> await client.close(drain=10)
 
@@ -183,6 +186,13 @@ class Client:
 
     def __repr__(self) -> str:
         return represent(self._client)
+
+
+def client_of(lock: _zklock.Lock) -> Client:
+    """The client on which a lock is."""
+    client = Client.__new__(Client)
+    client._client = lock.client
+    return client
 
 
 def source(client: Client | str | None) -> _zklock.Client | str | None:

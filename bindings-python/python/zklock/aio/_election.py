@@ -52,8 +52,15 @@ class Election:
 
     __slots__ = ("__weakref__", "_inner")
 
-    def __init__(self, client: Client | str | None, path: str, *, id: str | None = None) -> None:  # noqa: A002
-        self._inner = _zklock.Election(source(client), path, id=id)
+    def __init__(
+        self,
+        client: Client | str | None,
+        path: str,
+        *,
+        id: str | None = None,  # noqa: A002
+        options: _zklock.ClientOptions | None = None,
+    ) -> None:
+        self._inner = _zklock.Election(source(client), path, id=id, options=options)
 
     @property
     def path(self) -> str:
@@ -166,6 +173,8 @@ class Election:
     async def _round(
         self, rounds: _zklock.Rounds, body: Callable[[Leadership], Awaitable[object]]
     ) -> float | None:
+        if rounds.are_over():
+            return None
         leadership: Leadership | None = None
         try:
             async with self.lead() as leadership:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, Literal, final
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, ParamSpec, TypeVar, final
 
 from zklock import _zklock
-from zklock.aio._acquirable import Acquirable
+from zklock._decorators import awaitable, check_any_body
+from zklock._once import once_per_async
+from zklock.aio._acquirable import Acquirable, numbers
 from zklock.aio._awaitables import Answer
-from zklock.aio._client import Client, source
+from zklock.aio._client import Client, client_of, source
 from zklock.aio._lease import Lease
-from zklock.aio._tasks import outcome, represent
+from zklock.aio._scope import Scope
+from zklock.aio._tasks import outcome, represent, this_task
+
+# An async function.
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Lock(Acquirable[Lease]):
@@ -38,6 +46,15 @@ class Lock(Acquirable[Lease]):
     def path(self) -> str:
         """The lock path."""
         return self._lock.path
+
+    @property
+    def client(self) -> Client:
+        """The client on which the lock is. See `zklock.Lock.client`.
+
+        >>> lock.client.state
+        'connected'
+        """
+        return client_of(self._lock)
 
     @property
     def lease(self) -> Lease | None:
@@ -99,7 +116,7 @@ class Mutex(Lock):
     it, as with `asyncio.Lock`.
     """
 
-    __slots__ = ()
+    __slots__ = ("_mutex",)
 
     def __init__(
         self,
@@ -110,11 +127,89 @@ class Mutex(Lock):
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
         max_hold: float | None = None,
+        grace: float | None = None,
+        max_waiters: int | None = None,
+        options: _zklock.ClientOptions | None = None,
     ) -> None:
         lock = _zklock.Mutex(
-            source(client), path, reentrant=reentrant, label=label, naming=naming, max_hold=max_hold
+            source(client),
+            path,
+            reentrant=reentrant,
+            label=label,
+            naming=naming,
+            max_hold=max_hold,
+            grace=grace,
+            max_waiters=max_waiters,
+            options=options,
         )
         super().__init__(lock, reentrant)
+        self._mutex = lock
+
+    def once(
+        self,
+        key: str,
+        body: Callable[[Lease], Awaitable[_T]],
+        *,
+        timeout: float | None = None,
+        record: Literal["body", "start"] = "body",
+    ) -> Coroutine[Any, Any, _T | None]:
+        """Await `body(lease)`, unless this slot is recorded; then record the slot, and release the lock.
+
+        >>> async def report(lease):
+        ...     return "a report"
+        >>> await lock.once("2026-11-26", report)
+        'a report'
+        >>> await lock.once("2026-11-26", report) is None
+        True
+
+        The loss of the lock cancels the body, as in a scope, and raises `LockLost`; nothing is recorded then.
+        See `zklock.Mutex.once`, which describes the arguments.
+        """
+        slot, wait_limit = _zklock.Slot.key(key, record), _zklock.Timeout(True, timeout)
+        check_any_body(body)
+        return self._once(slot, body, wait_limit)
+
+    def once_per(
+        self, period: float, *, timeout: float | None = None, record: Literal["body", "start"] = "body"
+    ) -> Callable[[Callable[_P, Coroutine[Any, Any, _T]]], Callable[_P, Coroutine[Any, Any, _T | None]]]:
+        """A decorator of async functions: a call runs the function unless it has run in this period.
+
+        >>> @lock.once_per(3600)
+        ... async def clean_up():
+        ...     return "cleaned up"
+        >>> await clean_up()
+        'cleaned up'
+        >>> await clean_up() is None
+        True
+
+        See `zklock.Mutex.once_per`.
+        """
+        slot, wait_limit = _zklock.Slot.per(period, record), _zklock.Timeout(True, timeout)
+        return once_per_async(lambda body: self._once(slot, body, wait_limit))
+
+    async def _once(
+        self,
+        slot: _zklock.Slot,
+        body: Callable[[Lease], Awaitable[_T]],
+        wait_limit: _zklock.Timeout,
+    ) -> _T | None:
+        # The task that runs the body, and not the one that calls: tasks that a caller starts are kept apart.
+        owner = this_task()
+        turn = await outcome(_zklock.start_turn(self._mutex, owner, slot, wait_limit))
+        if turn is None:
+            return None
+        lease = Lease(turn.lease)
+        scope, site = Scope(lease), _zklock.Site(sys._getframe(), next(numbers))
+        _zklock.push(self._mutex, owner, turn.lease, lease, (site, scope))
+        try:
+            value: _T = await awaitable(body(lease))
+        except BaseException as error:
+            _zklock.leave(self._mutex, owner, site, False, True)
+            await scope.leave(error)
+            raise
+        _zklock.leave(self._mutex, owner, site, False, True)
+        await scope.record(turn)
+        return value
 
 
 @final
@@ -140,9 +235,19 @@ class ReadWriteLock:
         label: str | None = None,
         naming: Literal["curator", "kazoo"] = "curator",
         max_hold: float | None = None,
+        grace: float | None = None,
+        max_waiters: int | None = None,
+        options: _zklock.ClientOptions | None = None,
     ) -> None:
         self._lock = _zklock.ReadWriteLock(
-            source(client), path, label=label, naming=naming, max_hold=max_hold
+            source(client),
+            path,
+            label=label,
+            naming=naming,
+            max_hold=max_hold,
+            grace=grace,
+            max_waiters=max_waiters,
+            options=options,
         )
         self._read_lock = Lock(self._lock.read_lock)
         self._write_lock = Lock(self._lock.write_lock)

@@ -11,6 +11,7 @@ from weakref import ref
 from zklock import _zklock
 from zklock._errors import Forked, NotHeld
 from zklock.aio._lease import Lease, Leases
+from zklock.aio._tasks import outcome
 
 
 class Scope:
@@ -45,18 +46,34 @@ class Scope:
 
     async def leave(self, raised: BaseException | None) -> None:
         """Release the lease. If it was lost, raise that, unless something else matters more."""
-        self._open = False
-        for notice in self._notices:
-            notice.cancel()
+        self._close()
         leaving = _zklock.Leaving(self._lease._inner)
         # The body may have released it, and a forked child does not own it.
         with suppress(NotHeld, Forked):
             await self._lease.release()
         # Only we cancelled the task: no one else asked for it.
-        ours = False
-        if self._cancelled and self._task is not None:
-            ours = self._task.uncancel() <= self._cancelling and isinstance(raised, asyncio.CancelledError)
+        ours = self._uncancel() and isinstance(raised, asyncio.CancelledError)
         leaving.end(raised, ours)
+
+    async def record(self, turn: _zklock.Turn) -> None:
+        """Record the slot of a turn, whose body has succeeded, and release the lease."""
+        self._close()
+        try:
+            await outcome(turn.start_record())
+        finally:
+            # The body has swallowed the cancellation of a loss, which is what the record fails with.
+            self._uncancel()
+
+    def _close(self) -> None:
+        self._open = False
+        for notice in self._notices:
+            notice.cancel()
+
+    def _uncancel(self) -> bool:
+        """Take back the cancellation of the task: whether nobody else has cancelled it."""
+        if not self._cancelled or self._task is None:
+            return False
+        return self._task.uncancel() <= self._cancelling
 
 
 def left(scope: Scope | None, raised: BaseException | None) -> CoroutineType[Any, Any, None]:

@@ -54,9 +54,20 @@ class Semaphore(Lock):
         shared_count: str | None = None,
         label: str | None = None,
         max_hold: float | None = None,
+        grace: float | None = None,
+        max_waiters: int | None = None,
+        options: _zklock.ClientOptions | None = None,
     ) -> None:
         self._semaphore = _zklock.Semaphore(
-            source(client), path, permits, shared_count=shared_count, label=label, max_hold=max_hold
+            source(client),
+            path,
+            permits,
+            shared_count=shared_count,
+            label=label,
+            max_hold=max_hold,
+            grace=grace,
+            max_waiters=max_waiters,
+            options=options,
         )
         super().__init__(self._semaphore, reentrant=False)
 

@@ -1,0 +1,163 @@
+//! Once per slot: the turns of `Mutex.once()` and `Mutex.once_per()`.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use zklock::ErrorKind;
+use zklock::internal::{Site, error, once};
+
+use crate::args::arguments::{PYTHON, Timeout};
+use crate::args::checked::Number;
+use crate::args::names;
+use crate::args::text::Text;
+use crate::bridge::asyncio_tasks;
+use crate::bridge::block_on::{admit, block_on, block_to_own};
+use crate::bridge::gevent::Caller;
+use crate::bridge::owner::Owner;
+use crate::bridge::pending::{IntoPython, Pending};
+use crate::errors::{Failure, Result};
+use crate::locks::acquire::{Acquirable, raised};
+use crate::locks::lease::Lease;
+use crate::locks::mutex;
+
+/// A slot, and when it is recorded, checked.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Slot {
+    slot: once::Slot,
+    record: once::Record,
+}
+
+#[pymethods]
+impl Slot {
+    /// The slot with this name.
+    #[staticmethod]
+    pub(crate) fn key(key: Text<names::SlotKey>, record: Text<names::Record>) -> Result<Self> {
+        Ok(Self { slot: once::Slot::key(key)?, record: once::parse_record(&record)? })
+    }
+
+    /// The current period of so many seconds.
+    #[staticmethod]
+    pub(crate) fn per(period: Number<names::Period>, record: Text<names::Record>) -> Result<Self> {
+        let period = PYTHON.duration("period", period.0)?;
+        Ok(Self { slot: once::Slot::per(period)?, record: once::parse_record(&record)? })
+    }
+}
+
+/// One run of a slot's body, under the lock.
+///
+/// As a context manager: the end of its block records the slot, unless the block raises.
+#[pyclass(frozen, module = "zklock._zklock")]
+pub(crate) struct Turn {
+    inner: Mutex<Option<once::Turn>>,
+    lease: Py<Lease>,
+    /// The scope of the calling thread: the lock object, the owner and the place. `zklock.aio` keeps its own.
+    scope: OnceLock<(Py<mutex::Mutex>, zklock::Owner, Site)>,
+}
+
+impl Turn {
+    fn new(py: Python<'_>, turn: once::Turn) -> PyResult<Self> {
+        let lease = Lease::new(py, Arc::clone(turn.lease()))?;
+        Ok(Self { inner: Mutex::new(Some(turn)), lease, scope: OnceLock::new() })
+    }
+
+    fn take(&self) -> zklock::Result<once::Turn> {
+        let turn = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        turn.ok_or_else(|| error(ErrorKind::NotHeld, "this turn is over"))
+    }
+
+    fn lock<'a>(lock: &'a Bound<'_, mutex::Mutex>) -> &'a Acquirable {
+        lock.as_super().as_super().get()
+    }
+}
+
+#[pymethods]
+impl Turn {
+    /// The lease under which the body runs.
+    #[getter]
+    fn lease(&self, py: Python<'_>) -> Py<Lease> {
+        self.lease.clone_ref(py)
+    }
+
+    /// Begin to record the slot, unless that was done first, and to release the lock.
+    fn start_record(&self, py: Python<'_>) -> Result<Pending> {
+        Pending::start(py, self.take()?.record())
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<Py<Lease>> {
+        if let Some((lock, owner, site)) = self.scope.get() {
+            Self::lock(lock.bind(py)).push_scope(py, *owner, self.lease.clone_ref(py), *site)?;
+        }
+        Ok(self.lease.clone_ref(py))
+    }
+
+    #[pyo3(signature = (*exception), text_signature = "($self, kind, value, trace, /)")]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> Result<()> {
+        let raised = raised(exception);
+        if let Some((lock, owner, site)) = self.scope.get() {
+            Self::lock(lock.bind(py)).pop_scope(py, *owner, *site);
+        }
+        if raised.is_some() {
+            // The rest of the turn is what its lease is, too.
+            let level = self.lease.bind(py).as_super().get();
+            return Ok(level.leave_scope(py, raised.as_ref())?);
+        }
+        Ok(block_on(py, self.take()?.record())??)
+    }
+}
+
+impl IntoPython for Option<once::Turn> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Some(turn) => Turn::new(py, turn)?.into_py_any(py),
+            None => Ok(py.None()),
+        }
+    }
+}
+
+/// Begins a turn of the slot for an owner.
+fn turn(
+    lock: &Bound<'_, mutex::Mutex>,
+    owner: zklock::Owner,
+    slot: &Slot,
+    timeout: &Timeout,
+) -> impl Future<Output = zklock::Result<Option<once::Turn>>> + Send + use<> {
+    let lock = lock.as_super().get().inner.clone();
+    let (slot, record, timeout) = (slot.slot.clone(), slot.record, timeout.0);
+    async move { once::begin(&lock, owner, &slot, timeout, record).await }
+}
+
+/// Acquire for a turn of the calling thread; None if the slot is recorded already.
+#[pyfunction]
+pub(crate) fn begin_turn(
+    lock: &Bound<'_, mutex::Mutex>,
+    slot: &Slot,
+    timeout: &Timeout,
+) -> Result<Option<Turn>> {
+    let py = lock.py();
+    let acquirable = Turn::lock(lock);
+    let owner = Caller::find(py)?.owner();
+    let in_event_loop = acquirable.look_for_event_loop(py, owner)?;
+    admit(py)?;
+    let Some(begun) = block_to_own(py, turn(lock, owner, slot, timeout))?? else { return Ok(None) };
+    let turn = Turn::new(py, begun)?;
+    if in_event_loop {
+        asyncio_tasks::remember(py, &turn.lease.clone_ref(py).into_any())?;
+    }
+    let site = acquirable.new_site(py)?;
+    let scope = (lock.clone().unbind(), owner, site);
+    turn.scope.set(scope).map_err(|_| Failure::from(error(ErrorKind::NotHeld, "this turn has begun")))?;
+    Ok(Some(turn))
+}
+
+/// Begin to acquire for a turn of a task.
+#[pyfunction]
+pub(crate) fn start_turn(
+    lock: &Bound<'_, mutex::Mutex>,
+    owner: &Owner,
+    slot: &Slot,
+    timeout: &Timeout,
+) -> Result<Pending> {
+    Pending::start(lock.py(), turn(lock, owner.id, slot, timeout))
+}

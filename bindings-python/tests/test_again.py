@@ -1,0 +1,322 @@
+"""The same object once more, after a loss, a time-out, a cancellation; listeners and closes a second time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import pytest
+
+import zklock
+from zklock import aio
+from zklock.testing import Server
+
+LIMIT = 30.0
+BRIEF = 0.3
+
+ENDS = ("released", "broken", "expired", "held too long", "revoked", "timed out", "cancelled")
+
+
+@pytest.fixture
+def embedded() -> Iterator[Server]:
+    """A server of the test's own."""
+    with Server() as made:
+        yield made
+
+
+def until(done: Callable[[], object]) -> None:
+    """Wait for what happens soon."""
+    deadline = time.monotonic() + LIMIT
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def nodes(server: Server) -> list[str]:
+    """The nodes of contenders."""
+    return [name for name in server.tree() if "-lock-" in name or "-lease-" in name]
+
+
+def end(how: str, server: Server, operator: zklock.Client, lease: zklock.Lease | aio.Lease) -> None:
+    """End a hold from outside."""
+    match how:
+        case "broken":
+            operator.break_lock(lease.node)
+        case "expired":
+            assert server.expire(lease)
+        case "revoked":
+            for _ in range(2):
+                operator.revoke(lease.node)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_scope_is_entered_again_after_any_end(embedded: Server, how: str) -> None:
+    with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
+        lock = zklock.Mutex(client, "/l", max_hold=BRIEF if how == "held too long" else None)
+        theirs = zklock.Mutex(operator, "/l")
+        tokens = []
+        for _ in range(2):
+            if how in ("timed out", "cancelled"):
+                assert theirs.acquire()
+                for _ in range(2):
+                    assert not lock.acquire(timeout=BRIEF / 4)
+                    with pytest.raises(zklock.LockTimeout), lock.hold(timeout=BRIEF / 4):
+                        pass
+                theirs.release()
+            lost = how in ("broken", "expired", "held too long")
+            with pytest.raises(zklock.LockLost) if lost else nullcontext(), lock as lease:
+                tokens.append(lease.fencing_token)
+                end(how, embedded, operator, lease)
+                assert lease.wait_lost(LIMIT if lost else 0) == lost
+            assert lock.lease is None
+            assert not lock.owned()
+            with pytest.raises(zklock.NotHeld):
+                lock.release()
+            with pytest.raises(zklock.NotHeld):
+                lease.release()
+            until(lambda: not nodes(embedded))
+        assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_scope_of_asyncio_is_entered_again_after_any_end(embedded: Server, how: str) -> None:
+    async def job(operator: zklock.Client) -> None:
+        async with aio.Client(embedded.hosts) as client, aio.Client(embedded.hosts) as other:
+            lock = aio.Mutex(client, "/l", max_hold=BRIEF if how == "held too long" else None)
+            theirs = aio.Mutex(other, "/l")
+            tokens = []
+            for _ in range(2):
+                if how in ("timed out", "cancelled"):
+                    await theirs.acquire()
+                    if how == "timed out":
+                        assert not await lock.acquire(timeout=BRIEF / 4)
+                    else:
+                        waiting = asyncio.create_task(lock.acquire())
+                        while len(nodes(embedded)) < 2:
+                            await asyncio.sleep(0.002)
+                        waiting.cancel()
+                        with pytest.raises(asyncio.CancelledError):
+                            await waiting
+                    await theirs.release()
+                lost = how in ("broken", "expired", "held too long")
+                try:
+                    async with lock as lease:
+                        tokens.append(lease.fencing_token)
+                        await asyncio.to_thread(end, how, embedded, operator, lease)
+                        if lost:
+                            await asyncio.sleep(LIMIT)
+                except zklock.LockLost:
+                    assert lost
+                else:
+                    assert not lost
+                assert not lock.owned()
+                with pytest.raises(zklock.NotHeld):
+                    await lock.release()
+                with pytest.raises(zklock.NotHeld):
+                    await lease.release()
+                while nodes(embedded):
+                    await asyncio.sleep(0.002)
+            assert tokens == sorted(set(tokens))
+
+    with zklock.Client(embedded.hosts) as operator:
+        asyncio.run(job(operator))
+
+
+def test_a_lease_that_was_lost_does_not_end_what_followed(embedded: Server) -> None:
+    with zklock.Client(embedded.hosts) as client:
+        lock = zklock.Mutex(client, "/l")
+        assert lock.acquire()
+        lost = lock.lease
+        assert lost is not None
+        assert embedded.expire(client)
+        assert lost.wait_lost(LIMIT)
+        assert lock.acquire(timeout=LIMIT)
+        later = lock.lease
+        assert later is not None
+        assert later.fencing_token > lost.fencing_token
+        lost.release()
+        with pytest.raises(zklock.NotHeld):
+            lost.release()
+        later.check()
+        assert lock.owned()
+        assert nodes(embedded) == [later.node]
+        lock.release()
+        with pytest.raises(zklock.NotHeld):
+            lock.release()
+
+
+def test_listeners_are_told_once_each_and_a_second_cancel_does_nothing(embedded: Server) -> None:
+    told: list[str] = []
+    client = zklock.Client(embedded.hosts)
+
+    def note(state: str) -> None:
+        told.append(state)
+
+    one, same, gone = (
+        client.on_state(note),
+        client.on_state(note),
+        client.on_state(lambda _: told.append("!")),
+    )
+    gone.cancel()
+    gone.cancel()
+    for _ in range(2):
+        told.clear()
+        assert embedded.disconnect(client)
+        until(lambda: len(told) >= 4)
+        assert sorted(told) == ["connected", "connected", "suspended", "suspended"]
+    one.cancel()
+    one.cancel()
+    told.clear()
+    client.close()
+    until(lambda: told)
+    # Late enough for another one.
+    time.sleep(BRIEF)
+    assert told == ["closed"]
+    client.close()
+    client.on_state(note).cancel()
+    same.cancel()
+    assert told == ["closed"]
+
+
+def test_losses_are_told_to_each_listener_once_also_to_one_that_comes_late(embedded: Server) -> None:
+    told: list[object] = []
+    with zklock.Client(embedded.hosts) as client:
+        lock = zklock.Mutex(client, "/l")
+        assert lock.acquire()
+        lease = lock.lease
+        assert lease is not None
+        lease.on_lost(told.append)
+        lease.on_lost(told.append)
+        lease.on_lost(lambda _: told.append("!")).cancel()
+        assert embedded.expire(client)
+        until(lambda: len(told) == 2)
+        lease.on_lost(told.append)
+        until(lambda: len(told) == 3)
+        time.sleep(BRIEF)
+        assert [one.node for one in told] == [lease.node] * 3  # type: ignore[attr-defined]
+        lock.release()
+
+
+def test_a_request_to_give_up_is_told_to_each_listener(embedded: Server) -> None:
+    told: list[object] = []
+    with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
+        lock = zklock.Mutex(client, "/l")
+        assert lock.acquire()
+        lease = lock.lease
+        assert lease is not None
+        notice = lease.on_revoke(told.append)
+        lease.on_revoke(told.append)
+        operator.revoke(lease.node)
+        until(lambda: len(told) == 2)
+        operator.revoke(lease.node)
+        notice.cancel()
+        notice.cancel()
+        # A new listener is told of an earlier request.
+        lease.on_revoke(told.append)
+        until(lambda: len(told) == 3)
+        lock.release()
+        with pytest.raises(zklock.NotHeld):
+            operator.revoke(lease.node)
+
+
+@pytest.mark.parametrize("times", [(BRIEF, 600.0), (600.0, BRIEF), (600.0, 0.0)])
+def test_the_earliest_drain_counts_and_everybody_waits_for_it(
+    embedded: Server, times: tuple[float, float]
+) -> None:
+    client = zklock.Client(embedded.hosts)
+    lock = zklock.Mutex(client, "/l")
+    assert lock.acquire()
+    lease = lock.lease
+    assert lease is not None
+    with ThreadPoolExecutor(3) as pool:
+        ends = [pool.submit(client.close, drain) for drain in times]
+        for done in ends:
+            done.result(LIMIT)
+    assert (client.state, lease.loss_reason) == ("closed", "client closed")
+    client.close()
+    client.close(drain=600.0)
+
+
+def test_a_candidate_runs_again_after_a_run_that_failed(embedded: Server) -> None:
+    rounds = 0
+
+    def body(leadership: zklock.Leadership) -> None:
+        nonlocal rounds
+        rounds += 1
+        leadership.check()
+        raise LookupError(rounds)
+
+    with zklock.Client(embedded.hosts) as client:
+        election = zklock.Election(client, "/e")
+        for number in (1, 2, 3):
+            with pytest.raises(LookupError, match=f"^{number}$"):
+                election.run(body)
+            assert not election.is_leader
+            assert election.candidates() == []
+        with election.lead() as first:
+            with election.lead() as second:
+                assert first.fencing_token == second.fencing_token
+            assert election.is_leader
+        assert not election.is_leader
+    election.run(body)
+    assert rounds == 3
+
+
+def test_a_number_that_is_set_again_lets_in_as_many(embedded: Server) -> None:
+    with zklock.Client(embedded.hosts) as client:
+        client.set_shared_count("/n", 1)
+        semaphore = zklock.Semaphore(client, "/s", shared_count="/n")
+        assert semaphore.acquire()
+        for number in (2, 3):
+            granted = threading.Event()
+
+            def wait(granted: threading.Event = granted) -> None:
+                assert semaphore.acquire(timeout=LIMIT)
+                granted.set()
+
+            waiting = threading.Thread(target=wait)
+            waiting.start()
+            for _ in range(2):
+                client.set_shared_count("/n", number - 1)
+            assert not granted.wait(BRIEF)
+            for _ in range(2):
+                client.set_shared_count("/n", number)
+            assert granted.wait(LIMIT)
+            waiting.join(LIMIT)
+
+
+def test_who_closes_second_waits_for_the_same_end(embedded: Server) -> None:
+    client = zklock.Client(embedded.hosts)
+    embedded.pause()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(client.close)
+        until(lambda: client.state == "closed")
+        others = [pool.submit(client.close), pool.submit(client.close, 600.0)]
+        time.sleep(BRIEF)
+        assert first.done() or not any(other.done() for other in others)
+        for closing in (first, *others):
+            closing.result(LIMIT)
+    embedded.resume()
+
+
+def test_nothing_is_asked_of_a_lease_that_is_lost(embedded: Server) -> None:
+    told: list[object] = []
+    with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
+        lock = zklock.Mutex(client, "/l")
+        assert lock.acquire()
+        lease = lock.lease
+        assert lease is not None
+        asked = threading.Event()
+        lease.on_revoke(lambda _: asked.set())
+        operator.revoke(lease.node)
+        assert asked.wait(LIMIT)
+        operator.break_lock(lease.node)
+        assert lease.wait_lost(LIMIT)
+        lease.on_revoke(told.append)
+        time.sleep(BRIEF)
+        assert told == []
+        lock.release()

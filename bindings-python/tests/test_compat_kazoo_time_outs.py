@@ -1,0 +1,87 @@
+"""Time-outs of `zklock.compat.kazoo`: of each kind, and whatever is waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from harness.observer import Observer
+from harness.ports import free_port
+from harness.steps import in_time
+
+import zklock
+from zklock.compat import kazoo as compat
+
+Make = Callable[[zklock.Client, str, str], Any]
+
+KINDS: dict[str, tuple[Make, Make]] = {
+    "Lock": (compat.Lock, compat.Lock),
+    "WriteLock": (compat.WriteLock, compat.WriteLock),
+    "ReadLock": (compat.WriteLock, compat.ReadLock),
+    "Semaphore": (compat.Semaphore, compat.Semaphore),
+}
+"""Of each kind what holds, and what waits."""
+
+TIME_OUTS = (0.3, 0.9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_time_out_is_kept(client: zklock.Client, other: zklock.Client, path: str, kind: str) -> None:
+    first, second = KINDS[kind]
+    held, waiting = first(client, path, "first"), second(other, path, "second")
+    assert held.acquire()
+    for seconds in TIME_OUTS:
+        began = time.monotonic()
+        with in_time(seconds), pytest.raises(compat.LockTimeout):
+            waiting.acquire(timeout=seconds)
+        assert time.monotonic() - began >= seconds
+        with in_time(0):
+            assert waiting.acquire(blocking=False) is False
+    assert held.release()
+    assert waiting.acquire(timeout=TIME_OUTS[0] + 10)
+
+
+@pytest.mark.parametrize("kind", ["Lock", "WriteLock", "ReadLock"])
+def test_the_wait_for_ones_own_hold_has_it_too(client: zklock.Client, path: str, kind: str) -> None:
+    lock = KINDS[kind][1](client, path, "both")
+    assert lock.acquire()
+    for seconds in TIME_OUTS:
+        began = time.monotonic()
+        with in_time(seconds):
+            assert lock.acquire(timeout=seconds) is False
+        assert time.monotonic() - began >= seconds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_wait_for_another_threads_acquire_counts(
+    client: zklock.Client, other: zklock.Client, observer: Observer, path: str, kind: str
+) -> None:
+    """One acquire of an object is under way at a time; the next one's time runs meanwhile."""
+    first, second = KINDS[kind]
+    held, waiting = first(client, path, "first"), second(other, path, "second")
+    assert held.acquire()
+    directory = f"{path}/leases" if kind == "Semaphore" else path
+    with ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(waiting.acquire)
+        observer.wait_queue(directory, 2)
+        for seconds in TIME_OUTS:
+            began = time.monotonic()
+            with in_time(seconds):
+                assert waiting.acquire(timeout=seconds) is False
+            assert time.monotonic() - began >= seconds
+        held.release()
+        assert under_way.result(20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_kept_without_a_server(path: str, kind: str) -> None:
+    with zklock.Client(f"127.0.0.1:{free_port()}", connect=False) as nowhere:
+        waiting = KINDS[kind][1](nowhere, path, "second")
+        for seconds in TIME_OUTS:
+            began = time.monotonic()
+            with in_time(seconds), pytest.raises(compat.LockTimeout):
+                waiting.acquire(timeout=seconds)
+            assert time.monotonic() - began >= seconds
