@@ -1,5 +1,6 @@
 //! Clients.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ pub struct NativeConnectOptions {
     pub max_frame: Option<f64>,
     pub label: Option<String>,
     /// Schemes and credentials.
-    pub auth: Vec<(String, Uint8Array)>,
+    pub auth: Option<Vec<(String, Uint8Array)>>,
+    pub auth_file: Option<String>,
     pub acl: Option<String>,
     pub parent_acl: Option<String>,
     /// User and password.
@@ -46,15 +48,18 @@ impl NativeConnectOptions {
             max_frame,
             label,
             auth,
+            auth_file,
             acl,
             parent_acl,
             sasl,
             tls,
             identify,
         } = self;
-        let auth = auth.into_iter().map(|(scheme, credential)| (scheme, credential.to_vec())).collect();
+        let bytes = |(scheme, credential): (String, Uint8Array)| (scheme, credential.to_vec());
+        let auth = auth.map(|auth| auth.into_iter().map(bytes).collect());
+        let auth_file = auth_file.map(PathBuf::from);
         let tls = tls.map(|(ca, cert, key)| TlsParts::new(ca, cert, key)?.tls()).transpose()?;
-        let who = Identity { auth, acl, parent_acl, sasl, tls, identify };
+        let who = Identity { auth, auth_file, acl, parent_acl, sasl, tls, identify };
         NODE.client_options(hosts, session_timeout, connect_timeout, label, max_frame, who)
     }
 }

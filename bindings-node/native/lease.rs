@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::future::ready;
+use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use napi::Env;
@@ -21,10 +23,29 @@ use crate::transaction::NativeTransaction;
 /// A lease. When JavaScript drops it, it is released in the background.
 #[napi(custom_finalize)]
 pub struct NativeLease {
-    pub(crate) lease: Lease,
+    pub(crate) lease: Held,
     /// Further leases of its owner, for which there are no objects: making one, and having it collected, takes longer
     /// than all else that entering a lock again takes.
     inner: RefCell<Vec<Option<Lease>>>,
+}
+
+/// A lease of core's.
+pub enum Held {
+    /// Of an acquire.
+    Own(Lease),
+    /// Of a turn, which releases it.
+    OfTurn(Arc<Lease>),
+}
+
+impl Deref for Held {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        match self {
+            Self::Own(lease) => lease,
+            Self::OfTurn(lease) => lease,
+        }
+    }
 }
 
 impl ObjectFinalize for NativeLease {
@@ -34,14 +55,22 @@ impl ObjectFinalize for NativeLease {
         for inner in inner.into_inner().into_iter().flatten() {
             drop(collectable(inner));
         }
-        drop(collectable(lease));
+        if let Held::Own(lease) = lease {
+            drop(collectable(lease));
+        }
         Ok(())
     }
 }
 
 impl From<Lease> for NativeLease {
     fn from(lease: Lease) -> Self {
-        Self { lease, inner: RefCell::default() }
+        Self { lease: Held::Own(lease), inner: RefCell::default() }
+    }
+}
+
+impl From<Arc<Lease>> for NativeLease {
+    fn from(lease: Arc<Lease>) -> Self {
+        Self { lease: Held::OfTurn(lease), inner: RefCell::default() }
     }
 }
 
@@ -71,7 +100,7 @@ impl NativeLease {
 
 /// Core's leases inside those of JavaScript.
 pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
-    leases.iter().map(|lease| &lease.lease).collect()
+    leases.iter().map(|lease| &*lease.lease).collect()
 }
 
 /// A loss: the error's message, and why.
@@ -223,7 +252,7 @@ impl NativeLease {
     /// `CONNECTION_FAILED` if there is no thread to wait on.
     #[napi]
     pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
-        match leave(&self.lease) {
+        match leave(&*self.lease) {
             ScopeExit::All => Ok(None),
             ScopeExit::Nothing => Ok(Some(0)),
             ScopeExit::ToWait(released) => bridge.start(released).map(Some),
@@ -273,7 +302,7 @@ impl NativeLease {
     #[napi]
     pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<Option<i64>> {
         let timeout = NODE.releasing(wait, timeout)?;
-        let mut released = Acquired::release(&self.lease, timeout);
+        let mut released = Acquired::release(&*self.lease, timeout);
         match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(())) => Ok(None),
             // Told of where the others are.

@@ -17,6 +17,7 @@ mod lock;
 mod log;
 mod multi;
 mod node_data;
+mod once;
 mod semaphore;
 mod state;
 mod stats;

@@ -20,12 +20,14 @@ pub struct NativeLockOptions {
     pub label: Option<String>,
     pub naming: Option<String>,
     pub max_hold: Option<f64>,
+    pub grace: Option<f64>,
+    pub max_waiters: Option<f64>,
 }
 
 impl From<NativeLockOptions> for GivenOptions {
     fn from(given: NativeLockOptions) -> Self {
-        let NativeLockOptions { reentrant, label, naming, max_hold } = given;
-        Self { reentrant, label, naming, max_hold }
+        let NativeLockOptions { reentrant, label, naming, max_hold, grace, max_waiters } = given;
+        Self { reentrant, label, naming, max_hold, grace, max_waiters }
     }
 }
 
@@ -84,7 +86,7 @@ impl NativeLock {
         around: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<Either<NativeLease, i64>> {
         let timeout = NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?;
-        let [named, around] = [&within, &around].map(|lease| lease.as_ref().map(|lease| &lease.lease));
+        let [named, around] = [&within, &around].map(|lease| lease.as_ref().map(|lease| &*lease.lease));
         let owner = owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];
         let pending = match request(&self.lock, owner, timeout) {
             Ok(Requested::Granted(lease)) => return Ok(Either::A(lease.into())),

@@ -14,11 +14,16 @@ import {
   type Names,
 } from './validate';
 
-/** How to connect. */
+/**
+ * How to connect. What is not given comes from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
+ * `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`; files in PEM, which are
+ * read again whenever a connection is made) and `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds). An empty variable
+ * counts as unset.
+ */
 export interface ConnectOptions {
   /**
    * The session time-out to request, in ms: the server frees the locks of a client from which it has not heard for this
-   * long. The server may set another one. Default: 10 000.
+   * long. The server may set another one. Default: that of the variable `ZKLOCK_SESSION_TIMEOUT`, or else 10 000.
    */
   sessionTimeout?: number | undefined;
   /** How long to wait for the first answer from any server, in ms. Default: 10 000. */
@@ -34,6 +39,12 @@ export interface ConnectOptions {
    * that scheme: a wrong one only shows when a node refuses access.
    */
   auth?: readonly Credential[] | undefined;
+  /**
+   * A file of credentials, one a line: `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. Default: that of the variable
+   * `ZKLOCK_AUTH_FILE`, unless other credentials are given. A file that others than its owner can use is refused with
+   * {@link BadArgumentError}. It is read once, when the client is created.
+   */
+  authFile?: string | undefined;
   /**
    * Who may do what with the nodes and lock directories that the client creates: `open`, the default, means everyone;
    * `creator` means clients that present the same credentials; or rules as in ZooKeeper's command line,
@@ -99,6 +110,7 @@ const checks: Checks<ClientOptions> = {
   connectTimeout: checkNumber,
   maxFrame: checkNumber,
   auth: checkIterable,
+  authFile: checkString,
   acl: checkString,
   parentAcl: checkString,
   sasl: checkObject,
@@ -120,8 +132,8 @@ const tlsNames: Names<TlsOptions> = { ca: true, cert: true, key: true };
 /** The options as the native half takes them: parts in order, credentials as bytes, certificates as text. */
 export function nativeOptions(options: ClientOptions): NativeConnectOptions {
   checkOptions(options, checks);
-  const { auth = [], sasl, tls, ...rest } = options;
-  const parts = { auth: Array.from(auth, credentialOf), sasl: sasl && loginOf(sasl), tls: tls && tlsOf(tls) };
+  const { auth, sasl, tls, ...rest } = options;
+  const parts = { auth: auth && Array.from(auth, credentialOf), sasl: sasl && loginOf(sasl), tls: tls && tlsOf(tls) };
   return { ...rest, ...parts } as NativeConnectOptions;
 }
 

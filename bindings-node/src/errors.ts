@@ -79,10 +79,11 @@ export interface ServerReport {
 
 /**
  * Why the time was not enough. `taken`: an answer of a server during this attempt showed another contender in the way, or
- * this client itself holds the lock. `unreachable`: no server answered anything since the attempt began. `unknown`:
- * anything else, such as a connection that was lost in between.
+ * this client itself holds the lock. `unreachable`: no server answered anything since the attempt began. `full`: as many
+ * contenders waited as `maxWaiters` permits, so that it was refused at once. `unknown`: anything else, such as a
+ * connection that was lost in between.
  */
-export type TimeoutReason = 'taken' | 'unreachable' | 'unknown';
+export type TimeoutReason = 'taken' | 'unreachable' | 'unknown' | 'full';
 
 /**
  * The lock was not acquired before the deadline. The contender has left the queue. The message says who is in the way.

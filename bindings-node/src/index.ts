@@ -46,7 +46,7 @@ export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type Se
 export type { LockMode, LossReason } from './types';
 export { off, on, type LogLevel, type LogListener, type LogOptions, type LogRecord } from './log';
 export { MultiLock, type AcquireAllOptions, type TryAllOptions } from './multi';
-export { Mutex } from './mutex';
+export { Mutex, type OnceOptions } from './mutex';
 export { ReadWriteLock } from './rwlock';
 export { Semaphore, type SharedCount } from './semaphore';
 export type { ClientState } from './types';

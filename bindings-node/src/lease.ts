@@ -104,6 +104,7 @@ let createAgain: (outer: NativeLease, id: number, client: object, brief: Brief) 
 let anchorOf: (lease: Lease) => NativeLease;
 let keep: (lease: Lease) => void;
 let begin: (lease: Lease) => void;
+let end: (lease: Lease) => void;
 let traceOf: (lease: Lease) => TracedHold | undefined;
 let trace: (lease: Lease, hold: TracedHold) => void;
 
@@ -169,6 +170,7 @@ export class Lease {
     };
     anchorOf = (lease) => lease.#again?.outer ?? lease.#native;
     keep = (lease) => lease.#keep();
+    end = (lease) => lease.#end();
     begin = (lease) => {
       // An owner that holds one of the others could not acquire it again.
       if (['mutex', 'read', 'write'].includes(lease.mode)) enterBlock(lease, lease.#client);
@@ -482,6 +484,7 @@ export {
   clientOf as clientOfLease,
   createAgain as createInnerLease,
   create as createLease,
+  end as endLease,
   isOpen as isOpenLease,
   keep as keepLease,
   internals as leaseInternals,

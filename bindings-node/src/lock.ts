@@ -24,6 +24,23 @@ export interface SemaphoreOptions {
    * does under the lock. For a semaphore it is the limit of each permit. Default: no limit.
    */
   maxHold?: number | undefined;
+  /**
+   * How long before the end of its term the lease is reported lost, in ms: its body can stop before the next contender
+   * gets the lock, because the node is kept until the lease is released or that term ends. At most a sixth of the session
+   * time-out that the server granted. A lock that is broken, or held for longer than `maxHold`, has no grace. Default:
+   * none.
+   */
+  grace?: number | undefined;
+  /**
+   * How many contenders may wait for the lock at most when this one joins them. An acquire that would have to wait behind
+   * this many is refused at once, with {@link LockTimeoutError} for the reason `full`: for a service that answers 503
+   * rather than queue. With 0 it never waits behind anybody. Holders are no waiters, and one that acquires the lock again
+   * is never refused; for a read/write lock the waiters of both halves count, and for a semaphore all that take turns. An
+   * acquire reads the queue first, which costs a round trip more; those that arrive at the same moment read the same
+   * queue, so the limit holds but for those. It is a limit of this lock object. A try does not wait in any case. Default:
+   * no limit.
+   */
+  maxWaiters?: number | undefined;
 }
 
 /** How a lock behaves. */
@@ -69,7 +86,7 @@ export interface AcquireOptions extends WaitOptions {
 export type TryOptions = Omit<AcquireOptions, 'timeout'>;
 
 /** How the options of locks of all kinds are checked. */
-export const optionChecks = { label: checkString, maxHold: checkNumber };
+export const optionChecks = { label: checkString, maxHold: checkNumber, grace: checkNumber, maxWaiters: checkNumber };
 
 /** How the options of mutexes and read/write locks are checked. */
 export const lockChecks = { ...optionChecks, naming: checkString };
@@ -128,6 +145,11 @@ export class Lock {
   /** The lock path, as given. */
   get path(): string {
     return this.#internals.path;
+  }
+
+  /** The client on which the lock is. */
+  get client(): Client {
+    return this.#internals.client;
   }
 
   /**

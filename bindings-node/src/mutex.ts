@@ -1,10 +1,29 @@
-import { mutex, type NativeLockOptions } from '../addon';
+import { mutex, type NativeLockOptions, type NativeTurn } from '../addon';
 
-import type { Client } from './client';
+import { run, untilDone } from './bridge';
+import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { showAs } from './inspect';
-import { clientFor, Lock, lockChecks, type MutexOptions } from './lock';
-import { checkBoolean, checkOptions, ours } from './validate';
+import { anchorOfLease, type Lease } from './lease';
+import { clientFor, leaseOf, Lock, lockChecks, lockInternals, type MutexOptions } from './lock';
+import { blocksAround, namingOwnWait } from './own-wait';
+import { innermostLease } from './scope';
+import { traceHookOf } from './trace-hook';
+import { type Body, usingTurn } from './using';
+import { checkBoolean, checkFunction, checkNumber, checkOptions, checkSignal, checkString, ours } from './validate';
+
+/** How to run a body once per slot. */
+export interface OnceOptions {
+  /** How long to wait for the lock, in ms. With 0 the body runs only if the lock is free. Default: no limit. */
+  timeout?: number | undefined;
+  /** Gives up the wait for the lock when it aborts. Has no effect once the body runs. */
+  signal?: AbortSignal | undefined;
+  /**
+   * When the slot is recorded: after the `body` has succeeded, or at the `start`, so that the body runs at most once.
+   * Default: `body`.
+   */
+  record?: 'body' | 'start' | undefined;
+}
 
 /**
  * A fair, reentrant, exclusive lock in the node layout of Curator's `InterProcessMutex`.
@@ -33,6 +52,80 @@ export class Mutex extends Lock {
     const { reentrant = true } = options;
     super({ native: native(() => mutex(on, path, options as NativeLockOptions)), client, path, reentrant }, ours);
   }
+
+  /**
+   * Runs `body` with the lease, unless this slot is recorded; then records the slot, and releases the lock. Resolves with
+   * what the body returns, and with `null` if the slot was recorded already.
+   *
+   * The lock has one record, of its last slot, which all processes share: a node beside the lock directory, with `.once`
+   * appended to its path. Keys are slots, not idempotency keys (A, B, A runs A twice). A body that fails records nothing,
+   * nor does one whose process crashes or whose lock is lost: the slot runs again. If the lock is lost, `lease.signal`
+   * aborts, so that the body can stop. The body must not release the lease. Inside a {@link Mutex.using} scope it enters the
+   * lock again.
+   *
+   * @param key names the slot: 1 to 256 bytes of UTF-8 without control characters.
+   * @throws {@link LockTimeoutError} if the lock is not acquired in time.
+   * @throws {@link LockLostError} if the lock was lost before the slot was recorded.
+   * @throws {@link AuthFailedError} if the record may not be read, before the body; or if it may not be written, after it.
+   * @throws {@link BadArgumentError} for a malformed argument, or for a record that this library has not written.
+   * @throws the body's error; the signal's reason if the signal aborts before the body; otherwise as `acquire()`.
+   *
+   * @example
+   * console.log(await mutex.once('2026-11-26', () => 'a report')); // a report
+   * console.log(await mutex.once('2026-11-26', () => 'a report')); // null
+   */
+  async once<T>(key: string, body: Body<Lease, T>, options: OnceOptions = {}): Promise<T | null> {
+    checkString('key', key);
+    return this.#once(key, body, options);
+  }
+
+  /**
+   * As `once()`, where the slot is the current period: runs `body` at most once in each period of this length.
+   *
+   * Periods are counted from the beginning of 1970 by the local clock, so one of a day begins at midnight UTC; the period
+   * that counts is the one in which the lock is acquired. Where a clock is behind, it refuses to go back: the body runs only
+   * in a later period than the recorded one.
+   *
+   * @param period in ms, at least 1000.
+   * @throws as `once()`.
+   *
+   * @example
+   * console.log(await mutex.oncePer(3_600_000, () => 'cleaned up')); // cleaned up
+   * console.log(await mutex.oncePer(3_600_000, () => 'cleaned up')); // null
+   */
+  async oncePer<T>(period: number, body: Body<Lease, T>, options: OnceOptions = {}): Promise<T | null> {
+    checkNumber('period', period);
+    return this.#once(period, body, options);
+  }
+
+  async #once<T>(slot: string | number, body: Body<Lease, T>, options: OnceOptions): Promise<T | null> {
+    checkFunction('body', body);
+    checkOptions<OnceOptions>(options, onceChecks);
+    const { timeout, signal, record = 'body' } = options;
+    const lock = lockInternals(this);
+    const { native, client, path, reentrant } = lock;
+    const around = innermostLease(lock);
+    const blocks = timeout === 0 || around !== undefined ? [] : blocksAround([lock]);
+    const taken: { turn?: NativeTurn | null } = {};
+    const acquire = async (): Promise<Lease | null> => {
+      const attempt = run<NativeTurn | null>(
+        (bridge) => native.once(bridge, slot, record, timeout, around && anchorOfLease(around)),
+        clientInternals(client).keepAlive,
+        signal,
+      );
+      taken.turn = await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt));
+      return taken.turn && leaseOf(taken.turn.lease(), client);
+    };
+    const tracing = traceHookOf(clientInternals(client), () => reentrant && around !== undefined);
+    const lease = await (tracing === undefined ? acquire() : tracing.wait([path], timeout === 0, acquire));
+    const { turn = null } = taken;
+    if (lease === null || turn === null) return null;
+    return usingTurn(lease, body, reentrant, async () => {
+      await run<undefined>((bridge) => turn.record(bridge), untilDone);
+    });
+  }
 }
+
+const onceChecks = { timeout: checkNumber, signal: checkSignal, record: checkString };
 
 showAs(Mutex.prototype, 'Mutex', ({ path }) => ({ path }));

@@ -164,7 +164,8 @@ export class Server {
   }
 
   /**
-   * Ends what `pause()` began: what arrived meanwhile is answered, and the time-outs of all sessions begin anew.
+   * Ends what `pause()` began: what arrived meanwhile is answered, and the time of the sessions goes on where it stood. Does
+   * nothing without a pause.
    *
    * @throws `Error` if the server was stopped.
    *

@@ -10,9 +10,10 @@ import type { Leases } from './leases';
 export interface TraceHook {
   /**
    * Tells of an attempt to acquire what is at these paths, and of the holds that it leads to: their leases are in the
-   * order of the paths, or all of the only one. `tries`: without a wait.
+   * order of the paths, or all of the only one; `null` stands for a slot that is recorded already. `tries`: without a
+   * wait.
    */
-  wait<Held extends Lease | Leases>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held>;
+  wait<Held extends Lease | Leases | null>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held>;
 }
 
 /** Who is told of what is called now; `null` for nobody. */

@@ -4,7 +4,7 @@ import { lossToTell, type NativeLoss } from '../addon';
 
 import { run, untilDone } from './bridge';
 import { LockLostError, NotHeldError, nullIf, withReason } from './errors';
-import { keepLease, type Lease, leaveScope, nativeLeases, type TracedHold, traceOfLease } from './lease';
+import { endLease, keepLease, type Lease, leaveScope, nativeLeases, type TracedHold, traceOfLease } from './lease';
 import type { Leases } from './leases';
 import { beginScopes, callWithin, endScopes, type Scope } from './scope';
 import type { LossReason } from './types';
@@ -125,6 +125,24 @@ function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>
   const whole: Body<Held, T> = traced === undefined ? body : (held) => traced.run(() => body(held));
   const end = ended(held, whole, leases.filter(enters));
   return end instanceof Promise ? end.then((ended) => leave(held, leases, ended)) : leave(held, leases, end);
+}
+
+/**
+ * Runs the body of a turn. If it succeeds, `record` records the slot and releases the lease; otherwise the lease is released
+ * as at the end of every scope. `enters`: whether the lock may be entered again inside the body.
+ */
+export async function usingTurn<T>(lease: Lease, body: Body<Lease, T>, enters: boolean, record: () => Promise<void>): Promise<T> {
+  const traced = traceOfLease(lease);
+  const whole: Body<Lease, T> = traced === undefined ? body : (lease) => traced.run(() => body(lease));
+  const end = await ended(lease, whole, enters ? [lease] : []);
+  if (end.status === 'rejected') return leave(lease, [lease], end);
+  try {
+    await record();
+  } finally {
+    endLease(lease);
+    traced?.ended(lease.lossReason);
+  }
+  return end.value;
 }
 
 /** An error and its causes. */

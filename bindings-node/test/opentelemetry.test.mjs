@@ -61,6 +61,21 @@ scenario('a wait and a hold are spans, with those of the body below', async (t) 
   assert.match(wait.instrumentationScope.version, /^\d+\.\d+\.\d+/);
 });
 
+scenario('a body that runs once per slot has spans, and one that does not has a wait', async (t) => {
+  const [client, path, { tracerProvider, spans, within }] = [await connected(t), freshPath(), tracing()];
+  t.after(instrument(client, { tracerProvider }));
+  const mutex = new Mutex(client, path);
+  await mutex.once('slot', () => within('work', () => sleep(1)));
+  await assert.rejects(mutex.once('other', () => Promise.reject(new Error('mine'))), /mine/);
+  assert.equal(await mutex.once('slot', () => 'again'), null);
+  assert.deepEqual(names(spans()), ['zklock wait', 'work', 'zklock hold', 'zklock wait', 'zklock hold', 'zklock wait']);
+  const [, work, hold, , failed, skipped] = spans();
+  assert.equal(parent(work), id(hold));
+  assert.equal(attributes(hold).outcome, 'released');
+  assert.deepEqual([attributes(failed).outcome, failed.status.code], ['released', SpanStatusCode.ERROR]);
+  assert.deepEqual(attributes(skipped), { path, outcome: 'recorded' });
+});
+
 scenario('a time-out and a loss are errors with their reasons', async (t) => {
   const [client, other, path, { tracerProvider, spans, clear }] = [await connected(t), await connected(t), freshPath(), tracing()];
   const mutex = new Mutex(client, path);

@@ -53,6 +53,7 @@ function takers(client) {
     CloseOptions: (options) => client.close(options),
     ElectionOptions: (options) => new Election(client, freshPath(), options),
     ObserveOptions: (options) => election.observe(options).next(),
+    OnceOptions: (options) => mutex.once('slot', listener, options),
     RunOptions: (options) => election.run(listener, options),
     ReleaseOptions: async (options) => {
       const lease = await mutex.acquire();

@@ -153,7 +153,8 @@ export async function traced<T>(
 /**
  * Has every hold of a client traced, or of several, whatever acquires it: each wait and each hold is a span, as with
  * {@link traced}. A hold that runs a body, with `using()` and the like, is the parent of the body's spans; of others it is
- * not known what runs under them. Re-entry begins no hold, and has no spans. Nor has a `MultiLock` that is entered while
+ * not known what runs under them. Re-entry begins no hold, and has no spans. The wait
+ * of `once()` for a slot that is recorded already has the outcome `recorded`. Nor has a `MultiLock` that is entered while
  * one of its locks is held, with `within` or inside a scope: not even for those of its locks that it newly acquires.
  *
  * What `traced()` runs is not traced twice.

@@ -75,7 +75,7 @@ export class Spans implements TraceHook {
     this.#tracer = provider.getTracer(NAME, VERSION);
   }
 
-  async wait<Held extends Lease | Leases>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held> {
+  async wait<Held extends Lease | Leases | null>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held> {
     const parent = context.active();
     const waits = paths.map((path) => this.#start('zklock wait', { 'zklock.path': path }, parent));
     let held: Held;
@@ -91,11 +91,11 @@ export class Spans implements TraceHook {
       }
       throw error;
     }
-    const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
+    const leases: readonly Lease[] = Array.isArray(held) ? held : held === null ? [] : [held as Lease];
     // In the same order: one path may be there twice. Of several permits, the first stands for all.
     for (const [index, wait] of waits.entries()) {
       const lease = leases[index];
-      wait.setAttributes({ ...(lease && attributesOf(lease)), 'zklock.outcome': 'acquired' }).end();
+      wait.setAttributes({ ...(lease && attributesOf(lease)), 'zklock.outcome': held === null ? 'recorded' : 'acquired' }).end();
     }
     for (const lease of leases) this.#hold(lease, parent);
     return held;
