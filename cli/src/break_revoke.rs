@@ -98,8 +98,9 @@ pub(crate) fn break_lock(options: &Break) -> Result<u8, Failure> {
         let place = options.which.find(client).await?;
         let (who, role, since) = (place.who(), place.role.as_str(), age(place.since()));
         if !options.yes {
-            let question =
-                format!("{who} {role}, for {since}. The next contender may go on at once. Break it? [y/N] ");
+            let question = format!(
+                "{who} {role}, in the queue for {since}. The next contender may go on at once. Break it? [y/N] "
+            );
             if !ask(&question)? {
                 return Err(Failure::new(1, "nothing was done"));
             }

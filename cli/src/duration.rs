@@ -2,17 +2,29 @@
 
 use std::time::Duration;
 
-/// `1m30s`, `500ms`, or a number of seconds, as `flock` takes it.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+pub(crate) use zklock::internal::parse_duration as parse;
+
+/// `365d`, `1d 12h`: days are the largest unit, since months and years have no fixed length.
+pub(crate) fn in_days(time: Duration) -> String {
+    const DAY: u64 = 24 * 60 * 60;
+    let days = time.as_secs() / DAY;
+    let rest = time.saturating_sub(Duration::from_secs(days * DAY));
+    match (days, rest) {
+        (0, _) => humantime::format_duration(time).to_string(),
+        (_, Duration::ZERO) => format!("{days}d"),
+        _ => format!("{days}d {}", humantime::format_duration(rest)),
     }
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write 30, 1.5, 500ms or 1m30s"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_are_the_largest_unit() {
+        let hours = |hours: u64| in_days(Duration::from_secs(hours * 3600));
+        assert_eq!([1, 24, 36, 24 * 365].map(hours), ["1h", "1d", "1d 12h", "365d"]);
+    }
 
     #[test]
     fn seconds_may_go_without_a_unit() {

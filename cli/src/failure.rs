@@ -57,7 +57,8 @@ impl From<Error> for Failure {
         let code = match error.kind() {
             // A wait that ended without a connection, or without an answer, says nothing about the lock.
             ErrorKind::LockTimeout
-                if error.servers().is_empty() && error.timeout_reason() == Some(TimeoutReason::Taken) =>
+                if error.servers().is_empty()
+                    && matches!(error.timeout_reason(), Some(TimeoutReason::Taken | TimeoutReason::Full)) =>
             {
                 CONFLICT
             }

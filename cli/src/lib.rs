@@ -14,6 +14,7 @@ mod duration;
 mod failure;
 mod ls;
 mod missing;
+mod once;
 mod options;
 mod queue;
 mod run;
@@ -59,6 +60,7 @@ fn carry_out(command: Command, program: &Path) -> Result<u8, Failure> {
         Command::Wait(options) => wait::wait(&options),
         Command::Break(options) => break_revoke::break_lock(&options),
         Command::Revoke(options) => break_revoke::revoke(&options),
+        Command::Once(options) => once::once(&options),
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Demo(options) => demo::demo(&options, program),
         Command::Dev(options) => dev::dev(&options),

@@ -1,14 +1,18 @@
 //! `zklock ls`: who holds a lock, who waits for it, since when, from where.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use serde_json::Value;
 use zklock::Client;
+use zklock::internal::once::{read, record_node};
 use zklock::internal::{Escaped, list};
 
 use crate::connection::Connection;
 use crate::contender::Child;
 use crate::failure::Failure;
 use crate::missing::missing;
+use crate::once::line;
 use crate::queue::{self, Place, age};
 use crate::session::with_client;
 use crate::terminal_output::{complain, print};
@@ -39,11 +43,17 @@ pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
     if options.path == "/" && !options.recursive {
         return Err(Failure::usage("/ is no lock: say `zklock ls --recursive /` for all locks below it"));
     }
-    let (locks, missing) = with_client(&options.connection, async |client| {
+    let (locks, records, missing) = with_client(&options.connection, async |client| {
         let path = &options.path;
-        let locks = if options.recursive { below(client, path).await? } else { one(client, path).await? };
-        let missing = if locks.is_empty() { missing(client, path).await } else { None };
-        Ok((locks, missing))
+        let (locks, recorded) = if options.recursive {
+            below(client, path).await?
+        } else {
+            (one(client, path).await?, Vec::new())
+        };
+        let records = if options.json { Vec::new() } else { records(client, path, recorded).await };
+        let nothing = locks.is_empty() && records.is_empty();
+        let missing = if nothing { missing(client, path).await } else { None };
+        Ok((locks, records, missing))
     })?;
     if options.json {
         let all = locks.iter().flat_map(|(path, places)| places.iter().map(|place| place.to_json(path)));
@@ -54,7 +64,13 @@ pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
         }
         return Ok(0);
     }
-    let text: String = locks.iter().map(|(path, places)| table(path, places)).collect();
+    let mut shown: BTreeMap<&str, String> =
+        locks.iter().map(|(path, places)| (path.as_str(), table(path, places))).collect();
+    for (path, record) in &records {
+        let text = shown.entry(path).or_insert_with(|| format!("{}\n", Escaped(path)));
+        text.extend(["  ", record, "\n"]);
+    }
+    let text: String = shown.into_values().collect();
     if !text.is_empty() {
         print(text)?;
         return Ok(0);
@@ -72,9 +88,25 @@ async fn one(client: &Client, path: &str) -> Result<Locks, Failure> {
     Ok(if places.is_empty() { Vec::new() } else { vec![(path.to_owned(), places)] })
 }
 
-/// The locks at and below a path that somebody holds or waits for, by their paths.
-pub(crate) async fn below(client: &Client, path: &str) -> Result<Locks, Failure> {
-    let mut found = Locks::new();
+/// The records of a lock, and of others whose paths are given, each as people read it.
+async fn records(client: &Client, path: &str, others: Vec<String>) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for path in std::iter::once(path.to_owned()).chain(others) {
+        match read(client, &path).await {
+            Ok(Some(record)) => all.push((path, line(&record))),
+            Ok(None) => {}
+            // Of the root, which is no lock.
+            Err(error) if error.argument() == Some("path") && path == "/" => {}
+            Err(error) => all.push((path, format!("recorded  {error}"))),
+        }
+    }
+    all
+}
+
+/// The locks at and below a path that somebody holds or waits for, by their paths; and the paths of the locks below that
+/// have a record of slots.
+async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Failure> {
+    let (mut found, mut recorded) = (Locks::new(), Vec::new());
     let mut pending = vec![path.to_owned()];
     while let Some(path) = pending.pop() {
         let listing = match list(client, &path).await {
@@ -93,6 +125,14 @@ pub(crate) async fn below(client: &Client, path: &str) -> Result<Locks, Failure>
             .filter(|name| path != "/" || *name != "zookeeper")
             .map(|name| format!("{parent}/{name}"))
             .collect();
+        // A record beside a lock's directory is no directory of a lock.
+        inner.retain(|path| match path.strip_suffix(&record_node("")) {
+            Some(lock) if !lock.ends_with('/') => {
+                recorded.push(lock.to_owned());
+                false
+            }
+            _ => true,
+        });
         // The root is no lock: it has a child in any case, and so can be neither created nor deleted.
         let some = listing.names.iter().any(|name| Child::of(name, &listing) != Child::Directory);
         if path != "/" && (semaphore || some) {
@@ -105,7 +145,7 @@ pub(crate) async fn below(client: &Client, path: &str) -> Result<Locks, Failure>
         pending.append(&mut inner);
     }
     found.sort_by(|one, other| one.0.cmp(&other.0));
-    Ok(found)
+    Ok((found, recorded))
 }
 
 fn table(path: &str, places: &[Place]) -> String {

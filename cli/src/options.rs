@@ -8,6 +8,7 @@ use crate::demo::Options as Demo;
 use crate::dev::Options as Dev;
 use crate::doctor::Options as Doctor;
 use crate::ls::Options as Ls;
+use crate::once::Options as Once;
 use crate::run::Options as Run;
 use crate::top::Options as Top;
 use crate::wait::Options as Wait;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Wait(Wait),
     Break(Break),
     Revoke(Revoke),
+    Once(Once),
     Doctor(Doctor),
     Demo(Demo),
     Dev(Dev),

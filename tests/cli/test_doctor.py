@@ -17,11 +17,18 @@ from harness.embedded import NewServer
 from harness.imposters import clickhouse_keeper
 from harness.observer import Observer
 from harness.ports import free_port
+from harness.proxy import Proxy
 from harness.security import Secured, secured_server
 from harness.server import Ensemble, Settings, Standalone
 from harness.steps import eventually
 
 SHIM = Path(__file__).with_name("clock.c")
+RESOLVER = Path(__file__).with_name("resolver.c")
+
+can_preload = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("cc") is None,
+    reason="needs a library to preload",
+)
 
 
 def finding(told: Outcome, words: str) -> str:
@@ -58,18 +65,23 @@ def test_s576_time_outs_that_the_servers_do_not_grant(new_server: NewServer, pat
             assert finding(told, "runs ZooKeeper 3.9").startswith("ok")
 
 
-# What ZooKeeper allows unless it is configured.
+# The default whitelist of ZooKeeper.
 DEFAULT_WHITELIST = ("4lw.commands.whitelist=srvr",)
 
 
-@pytest.mark.parametrize(("asked", "verdict"), [("1ms", 1), ("400ms", 1), ("800ms", 0), ("2s", 0)])
-def test_s687_a_tick_that_is_not_told(new_server: NewServer, path: str, asked: str, verdict: int) -> None:
+@pytest.mark.parametrize(
+    ("asked", "verdict", "tick"),
+    [("1ms", 1, "200ms,"), ("400ms", 1, "200ms,"), ("800ms", 0, "200ms at most"), ("2s", 0, "500ms at most")],
+)
+def test_s687_a_tick_that_is_not_told(
+    new_server: NewServer, path: str, asked: str, verdict: int, tick: str
+) -> None:
     with new_server(Settings(tick=200, min_session_timeout=-1, config=DEFAULT_WHITELIST)) as discreet:
         told = run(discreet.hosts, "doctor", "--session-timeout", asked, path)
     assert told.status == verdict, told.out
     unknown = finding(told, "the tick of")
     assert "does not answer `conf`" in unknown
-    assert "inferred: 200ms" in unknown
+    assert f"inferred: {tick}" in unknown
     assert unknown.startswith("CHANGE" if verdict else "note")
     if asked == "1ms":
         # Two ticks are granted, and are not safe.
@@ -78,6 +90,22 @@ def test_s687_a_tick_that_is_not_told(new_server: NewServer, path: str, asked: s
         assert "ask for 800ms at least" in unknown
     else:
         assert "4lw.commands.whitelist=srvr,conf" in unknown
+
+
+def test_s813_a_tick_that_is_not_told_by_servers_far_away(new_server: NewServer) -> None:
+    """Through 15 ms each way, as between continents."""
+    # It does not answer `conf`, and tells this test who is there.
+    settings = Settings(tick=500, min_session_timeout=-1, config=("4lw.commands.whitelist=srvr,dump",))
+    with new_server(settings) as discreet, Proxy(discreet.hosts, delay=0.015, opaque=True) as far:
+        told = run(far.hosts, "doctor", "--session-timeout", "1s")
+        seen, left = far.snapshot(), discreet.four_letter("dump")
+    assert told.status == 1, told.out
+    unknown = finding(told, "the tick of")
+    assert unknown.startswith("CHANGE")
+    assert "inferred: 500ms," in unknown
+    assert len(seen.arrivals) <= 5, "two sessions, and questions"
+    if type(discreet) is Standalone:
+        assert re.search(r"Session Sets \(\d+\)/\(0\)", left), "no session is left behind"
 
 
 def test_s688_a_server_that_hangs(ensemble: Ensemble, path: str) -> None:
@@ -119,6 +147,20 @@ def test_s688_a_port_where_nothing_listens() -> None:
     assert {found["verdict"] for found in findings} == {"change"}
     assert len(findings) == 2
     assert all(found["next"] for found in findings)
+
+
+@can_preload
+def test_s815_a_name_that_is_not_resolved(tmp_path: Path) -> None:
+    """It is not the server that hangs, and the end does not wait for the resolver."""
+    library = tmp_path / "resolver.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O", "-o", str(library), str(RESOLVER)], check=True)
+    env = {"LD_PRELOAD": str(library), "RESOLVER_PAUSE": "120"}
+    told = run("zk.example:2181", "doctor", "--connect-timeout", "1", env=env)
+    assert told.status == 69, told.out
+    unresolved = finding(told, "zk.example:2181 cannot be asked: its name cannot be resolved in time")
+    assert unresolved.startswith("CHANGE")
+    assert "ask the name servers" in unresolved
+    assert "hangs" not in told.out
 
 
 def test_s688_one_of_three_is_down(path: str) -> None:
@@ -238,10 +280,7 @@ def test_s576_access(server: Standalone, path: str, tmp_path: Path) -> None:
     assert "open to everyone" not in allowed.out
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("cc") is None,
-    reason="needs a library to preload",
-)
+@can_preload
 @pytest.mark.parametrize(("shift", "verdict"), [(0, "ok"), (-90, "behind"), (90, "ahead of")])
 def test_s577_clocks(server: Standalone, path: str, tmp_path: Path, shift: int, verdict: str) -> None:
     shim = tmp_path / "clock.so"

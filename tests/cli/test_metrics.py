@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import socket
+import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.command import Command, run
 from harness.observer import Observer
-from harness.paths import REPOSITORY
+from harness.paths import COMMAND, REPOSITORY
 from harness.ports import free_port
 from harness.server import Standalone
 from harness.steps import eventually
@@ -147,6 +151,60 @@ def test_s746_a_file_that_cannot_be_written(
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("kind", ["a FIFO", "a device", "a symbolic link", "a socket", "a directory"])
+def test_s814_only_a_regular_file_is_replaced(
+    server: Standalone, observer: Observer, path: str, tmp_path: Path, kind: str
+) -> None:
+    file, target = tmp_path / "job.prom", tmp_path / "target"
+    target.write_text("theirs")
+    with socket.socket(socket.AF_UNIX) as listener:
+        match kind:
+            case "a FIFO":
+                os.mkfifo(file)
+            case "a device":
+                make_null(file)
+            case "a symbolic link":
+                file.symlink_to(target)
+            case "a socket":
+                listener.bind(str(file))
+            case _:
+                file.mkdir()
+        before = file.lstat()
+        refused = run(server.hosts, "run", "--metrics", str(file), path, "--", "echo", "ran")
+        assert (refused.status, refused.out) == (64, "")
+        assert f"cannot write --metrics {file}: it is {kind}, not a regular file; give " in refused.err
+        after = file.lstat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+    assert target.read_text() == "theirs"
+    assert observer.client.exists(path) is None
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["job.prom", "target"]
+
+
+def make_null(file: Path) -> None:
+    """A node of the device that swallows everything, as /dev/null is one."""
+    try:
+        os.mknod(file, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        file.open("rb").close()
+    except PermissionError:
+        pytest.skip("this user may not make devices")
+
+
+def test_s814_nothing_is_written_through_a_guessed_name(
+    server: Standalone, path: str, tmp_path: Path
+) -> None:
+    """A link with the name of the unfinished file, which ends in the number of the process."""
+    file, target = tmp_path / "job.prom", tmp_path / "target"
+    target.write_text("theirs")
+    script = 'ln -s "$1" "$2/.job.prom.$$"; exec "$3" run --metrics "$2/job.prom" "$4" -- true'
+    words = ["sh", "-c", script, "sh", str(target), str(tmp_path), str(COMMAND), path]
+    ran = subprocess.run(words, env={**os.environ, "ZKLOCK_HOSTS": server.hosts}, check=False, timeout=60)
+    assert ran.returncode == 0
+    assert target.read_text() == "theirs"
+    assert not file.is_symlink()
+    assert told(file, path)["exit_status"] == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["job.prom", "target"]
+
+
 def test_s746_any_path_is_a_label(server: Standalone, path: str, tmp_path: Path) -> None:
     file = tmp_path / "job.prom"
     strange = f'{path}/"a\\b'
@@ -168,7 +226,7 @@ def selectors(expression: Any) -> list[Any]:
 def test_s747_the_rules_can_be_read_and_ask_for_what_there_is(
     server: Standalone, path: str, tmp_path: Path
 ) -> None:
-    """Those on clients are compared with what they export in bindings-python/tests/test_prometheus.py."""
+    """Rules for clients are compared with their metrics in bindings-python/tests/test_prometheus.py."""
     file = tmp_path / "job.prom"
     assert run(server.hosts, "run", "--metrics", str(file), path, "--", "true").status == 0
     written = {f"zklock_run_{name}" for name in told(file, path)}

@@ -59,7 +59,9 @@ def test_s542_a_taken_lock(server: Standalone, observer: Observer, path: str) ->
         observer.wait_queue(path, 1)
         at_once = run(server.hosts, "run", "-n", path, "--", "echo", "ran")
         assert (at_once.status, at_once.out) == (75, "")
-        assert re.search(r"is taken by sleep \(.+, process \d+\), for \d+", at_once.err), at_once.err
+        assert re.search(r"is taken by sleep \(.+, process \d+\), in the queue for \d+", at_once.err), (
+            at_once.err
+        )
         told = run(server.hosts, "run", "-n", "--log", "json", path, "--", "true")
         event = json.loads(told.err)
         assert (event["event"], set(event)) == ("failed", {"time", "event", "message"})

@@ -129,12 +129,13 @@ def test_s578_a_file_that_others_can_use(
     login.chmod(mode)
     words = ["--auth-file", str(login)] if how == "option" else []
     env = {} if words else {"ZKLOCK_AUTH_FILE": str(login)}
+    origin = "" if words else " (from the environment variable ZKLOCK_AUTH_FILE)"
     for command in (["run", *words, path, "--", "echo", "ran"], ["ls", *words, path]):
         refused = run(server.hosts, *command, env=env)
         assert (refused.status, refused.out) == (64, "")
         assert refused.err == (
-            f"zklock: {login} has credentials, and others than its owner can use it (mode {mode:04o}): "
-            f"run `chmod 600 {login}`\n"
+            f"zklock: auth_file: {login} has credentials, and others than its owner can use it "
+            f"(mode {mode:04o}): run `chmod 600 {login}`{origin}\n"
         )
     assert observer.client.exists(path) is None
     login.chmod(0o600)

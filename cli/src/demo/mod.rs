@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use nix::sys::signal::Signal;
+use zklock::internal::VARIABLES;
 use zklock::{Client, ClientOptions, Contender, Mutex, Owner};
 use zklock_embedded::{Settings, TestServer};
 
@@ -192,14 +193,7 @@ impl Play {
     fn start(&mut self, number: usize) -> Result<(), Failure> {
         let lane = &mut self.lanes[number];
         let mut command = Command::new(&self.program);
-        for name in [
-            "ZKLOCK_HOSTS",
-            "ZKLOCK_AUTH_FILE",
-            "ZKLOCK_ACL",
-            "ZKLOCK_TLS_CA",
-            "ZKLOCK_TLS_CERT",
-            "ZKLOCK_TLS_KEY",
-        ] {
+        for name in ["ZKLOCK_HOSTS"].into_iter().chain(VARIABLES) {
             // The user's own servers have nothing to do with this.
             command.env_remove(name);
         }

@@ -197,24 +197,34 @@ fn too_few_ticks(what: &str, session_timeout: Duration, tick: Duration) -> Findi
     )
 }
 
-/// The tick of servers that do not tell it, inferred from the shortest session time-out that they grant, if that is known.
+/// Half of a session time-out, in whole milliseconds.
+pub(crate) fn half_of(session_timeout: Duration) -> Duration {
+    let millis = u64::try_from(session_timeout.as_millis() / 2).unwrap_or(u64::MAX);
+    Duration::from_millis(millis.max(1))
+}
+
+/// The tick of servers that do not tell it, inferred from what they grant to a client that asks for half of the session
+/// time-out, if that is known: half, or more if the shortest that they grant, which is two ticks, is more.
 pub(crate) fn advise_unknown_tick(
     servers: &str,
-    shortest: Option<Duration>,
+    half: Option<Duration>,
     session_timeout: Duration,
 ) -> Finding {
     const NEXT: &str = "allow `conf` to be sure: 4lw.commands.whitelist=srvr,conf";
     let unknown = format!("the tick of {servers} is unknown: it does not answer `conf`");
-    let Some(tick) = shortest.map(|shortest| shortest / 2) else {
-        return Finding::note(&unknown, NEXT);
-    };
+    let Some(half) = half else { return Finding::note(&unknown, NEXT) };
+    let tick = half / 2;
+    if half <= half_of(session_timeout) {
+        let what = format!(
+            "{unknown}; inferred: {tick:?} at most, half of a session time-out that is granted (unless \
+             minSessionTimeout is set)"
+        );
+        return Finding::note(&what, NEXT);
+    }
     let what = format!(
         "{unknown}; inferred: {tick:?}, half of the shortest session time-out that is granted (unless \
          minSessionTimeout is set)"
     );
-    if session_timeout >= tick.saturating_mul(4) {
-        return Finding::note(&what, NEXT);
-    }
     too_few_ticks(&what, session_timeout, tick)
 }
 
@@ -270,6 +280,10 @@ pub(crate) fn advise_no_answer(server: &str, answer: &Answer, encrypted: bool) -
             format!("{server} does not answer: it hangs, or the way to it swallows what is sent"),
             "see the server's log and its load, and restart it if it hangs",
         ),
+        Answer::Unresolved => Finding::change(
+            format!("{server} cannot be asked: its name cannot be resolved in time"),
+            "ask the name servers that this machine uses (getent hosts NAME), or give an address in --hosts",
+        ),
         Answer::Refused => Finding::change(
             format!("{server} refuses connections: nothing listens there"),
             "start it, or leave it out of --hosts",
@@ -315,14 +329,21 @@ mod tests {
     #[test]
     fn an_unknown_tick_is_inferred_and_said_to_be() {
         let seconds = Duration::from_secs;
-        let told = |session| advise_unknown_tick("a", Some(seconds(4)), seconds(session));
-        for (session, mark) in [(4, "CHANGE"), (7, "CHANGE"), (8, "note"), (20, "note")] {
+        // By servers with a tick of two seconds.
+        let granted = |asked: Duration| asked.max(seconds(4));
+        let told = |session| advise_unknown_tick("a", Some(granted(half_of(session))), session);
+        for (session, mark, tick) in [
+            (seconds(4), "CHANGE", "2s,"),
+            (Duration::from_millis(7_999), "CHANGE", "2s,"),
+            (seconds(8), "note", "2s at most"),
+            (seconds(20), "note", "5s at most"),
+        ] {
             let found = told(session);
             assert_eq!(found.mark, mark, "{found}");
             assert!(found.to_string().contains("unknown"), "{found}");
-            assert!(found.to_string().contains("inferred: 2s"), "{found}");
+            assert!(found.to_string().contains(&format!("inferred: {tick}")), "{found}");
         }
-        assert!(told(4).to_string().contains("ask for 8s at least"));
+        assert!(told(seconds(4)).to_string().contains("ask for 8s at least"));
         let nothing = advise_unknown_tick("a", None, seconds(4));
         assert_eq!(nothing.mark, "note", "{nothing}");
         assert!(!nothing.to_string().contains("inferred"), "{nothing}");
@@ -336,6 +357,7 @@ mod tests {
             (Answer::NotAllowed, "note", "whitelist"),
             (Answer::Closed, "note", "--tls-ca"),
             (Answer::None, "CHANGE", "hangs"),
+            (Answer::Unresolved, "CHANGE", "ask the name servers"),
             (Answer::Refused, "CHANGE", "nothing listens"),
             (reset, "CHANGE", "no route to host"),
         ] {

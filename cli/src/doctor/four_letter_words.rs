@@ -1,10 +1,11 @@
 //! The four-letter words: what a server says of itself to anyone, on its client port.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use zklock::ClientOptions;
-use zklock::internal::four_letter_word;
+use zklock::internal::{four_letter_word, resolve};
 
 /// For an answer.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -19,17 +20,32 @@ pub(super) enum Answer {
     Closed,
     /// The server accepted a connection, or may have, and said nothing in time.
     None,
+    /// The server's name was not resolved in time.
+    Unresolved,
     /// Nothing listens there.
     Refused,
     /// No connection, and why.
     Unreachable(String),
 }
 
+/// The addresses of a server, or the answer that it gets without any. A resolver that hangs says nothing of the server.
+pub(super) async fn addresses(server: &str) -> Result<Vec<SocketAddr>, Answer> {
+    resolve(server, LIMIT).await.map_err(|error| match error.kind() {
+        ErrorKind::TimedOut => Answer::Unresolved,
+        _ => Answer::Unreachable(error.to_string()),
+    })
+}
+
 /// Asks a server. A port for TLS waits for a fifth byte before it finds that this is no TLS, so a server that does not
 /// answer is asked once more.
-pub(super) async fn ask(options: &ClientOptions, server: &str, word: &str) -> Answer {
-    match ask_once(options, server, word).await {
-        Answer::None => match ask_once(options, server, &format!("{word}\n")).await {
+pub(super) async fn ask(
+    options: &ClientOptions,
+    server: &str,
+    addresses: &[SocketAddr],
+    word: &str,
+) -> Answer {
+    match ask_once(options, server, addresses, word).await {
+        Answer::None => match ask_once(options, server, addresses, &format!("{word}\n")).await {
             Answer::Closed => Answer::Closed,
             _ => Answer::None,
         },
@@ -37,8 +53,8 @@ pub(super) async fn ask(options: &ClientOptions, server: &str, word: &str) -> An
     }
 }
 
-async fn ask_once(options: &ClientOptions, server: &str, word: &str) -> Answer {
-    match four_letter_word(options, server, word, LIMIT).await {
+async fn ask_once(options: &ClientOptions, server: &str, addresses: &[SocketAddr], word: &str) -> Answer {
+    match four_letter_word(options, server, addresses, word, LIMIT).await {
         Ok(text) if text.contains("not in the whitelist") => Answer::NotAllowed,
         Ok(text) if text.is_empty() => Answer::Closed,
         Ok(text) => Answer::Text(text),

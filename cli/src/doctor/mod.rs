@@ -10,18 +10,21 @@ use clap::Args;
 use zklock::internal::{Escaped, look};
 use zklock::{Client, Mutex, Owner};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, with_session_timeout};
 use crate::doctor::advice::{
     Finding, advise_build, advise_connections, advise_latency, advise_mode, advise_no_answer,
     advise_no_service, advise_no_session, advise_refusal, advise_session, advise_tick, advise_unknown_tick,
-    advise_version,
+    advise_version, half_of,
 };
 use crate::doctor::clock::Offset;
-use crate::doctor::four_letter_words::{Answer, ask};
+use crate::doctor::four_letter_words::{Answer, addresses, ask};
 use crate::duration;
 use crate::failure::{Failure, USAGE};
 use crate::session::{client_options, runtime};
 use crate::terminal_output::print;
+
+/// For a session beside the first one.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// Reads, for the latency.
 const READS: u32 = 5;
@@ -38,9 +41,9 @@ const READS: u32 = 5;
 pub(crate) struct Options {
     /// Take a lock here, and release it
     path: Option<String>,
-    /// The session time-out that your programs ask for
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    session_timeout: Duration,
+    /// The session time-out that your programs ask for [env: `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    session_timeout: Option<Duration>,
     /// Print the findings as JSON: a list of objects with `verdict` (ok, note or change), `finding` and `next`
     #[arg(long)]
     json: bool,
@@ -49,14 +52,17 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
-    let client_options = client_options(&options.connection)?.session_timeout(options.session_timeout)?;
+    let client_options = with_session_timeout(client_options(&options.connection)?, options.session_timeout)?;
     let mut findings = Vec::new();
-    let failure = runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let failure = runtime.block_on(async {
         let client = Client::new(client_options);
         let failure = examine(&client, options, &mut findings).await.err();
         client.close().await.ok();
         failure
     });
+    // A thread that asks a resolver which hangs ends with the process.
+    runtime.shutdown_background();
     if let Some(failure) = &failure
         && failure.code == USAGE
     {
@@ -77,6 +83,8 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
 /// Adds all that can be found. An error ends it, and is among the findings.
 async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>) -> Result<(), Failure> {
     let began = Instant::now();
+    // Before there is a session it is the one that is asked for.
+    let asked = client.session_timeout();
     if let Err(error) = client.ready().await {
         findings.push(advise_no_session(&error));
         // They say why.
@@ -85,7 +93,7 @@ async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>
     }
     let connected = format!("connected to {} in {}", client.hosts(), shown(began.elapsed()));
     findings.push(Finding::good(connected));
-    let examined = examine_session(client, options, findings).await;
+    let examined = examine_session(client, options, asked, findings).await;
     if let Err(failure) = &examined
         && let Some(message) = &failure.message
     {
@@ -98,12 +106,13 @@ async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>
 async fn examine_session(
     client: &Client,
     options: &Options,
+    asked: Duration,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Failure> {
     let granted = client.session_timeout();
     let transport = client.stats().transport;
     findings.push(advise_build(env!("CARGO_PKG_VERSION"), transport.map(zklock::Transport::as_str)));
-    findings.push(advise_session(options.session_timeout, granted));
+    findings.push(advise_session(asked, granted));
     findings.push(advise_latency(read_latency(client).await?, granted));
     findings.extend(servers(client, &options.connection, Some(granted)).await?);
     if !options.connection.restricts_access() {
@@ -142,7 +151,14 @@ async fn servers(
     let servers: Vec<_> = hosts.split('/').next().unwrap_or_default().split(',').collect();
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     for server in &servers {
-        let srvr = match ask(&options, server, "srvr").await {
+        let addresses = match addresses(server).await {
+            Ok(addresses) => addresses,
+            Err(answer) => {
+                found.push(advise_no_answer(server, &answer, connection.is_encrypted()));
+                continue;
+            }
+        };
+        let srvr = match ask(&options, server, &addresses, "srvr").await {
             Answer::Text(text) => text,
             answer => {
                 found.push(advise_no_answer(server, &answer, connection.is_encrypted()));
@@ -158,7 +174,7 @@ async fn servers(
         }
         found.push(advise_version(server, &srvr));
         found.extend(advise_mode(server, &srvr, servers.len() - 1));
-        match ask(&options, server, "conf").await {
+        match ask(&options, server, &addresses, "conf").await {
             Answer::Text(conf) => {
                 found.extend(session_timeout.and_then(|granted| advise_tick(server, &conf, granted)));
                 found.extend(advise_connections(server, &conf));
@@ -169,15 +185,16 @@ async fn servers(
     if let Some(granted) = session_timeout
         && !silent.is_empty()
     {
-        let shortest = shortest_session(connection).await?;
-        found.push(advise_unknown_tick(&silent.join(", "), shortest, granted));
+        let half = half_session(connection, granted).await?;
+        found.push(advise_unknown_tick(&silent.join(", "), half, granted));
     }
     Ok(found)
 }
 
-/// The shortest session time-out that the servers grant, which is two ticks unless it is configured.
-async fn shortest_session(connection: &Connection) -> Result<Option<Duration>, Failure> {
-    let options = connection.options(None)?.session_timeout(Duration::from_millis(1))?;
+/// The session time-out that the servers grant to a client that asks for half of `granted`. A much shorter one would leave
+/// a client on a slow network too little time to connect.
+async fn half_session(connection: &Connection, granted: Duration) -> Result<Option<Duration>, Failure> {
+    let options = connection.options(Some(LIMIT))?.session_timeout(half_of(granted))?;
     let client = Client::new(options);
     let connected = client.ready().await;
     let granted = client.session_timeout();

@@ -2,30 +2,42 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::{AnyLock, Client, Contender, ErrorKind, Lease, Mutex, Owner, ReadWriteLock, Semaphore, Timeout};
+use zklock::internal::first_contender;
+use zklock::{
+    AnyLock, Client, Contender, ErrorKind, Mutex, ReadWriteLock, Semaphore, Timeout, TimeoutReason,
+};
 
 use crate::failure::{CONFLICT, Failure};
 use crate::queue::{self, Place, Role, age};
+use crate::run::once::Held;
 use crate::run::options::Options;
+use crate::run::report::Reporter;
 
 /// The lock that the options ask for.
 fn wanted(client: &Client, options: &Options) -> zklock::Result<AnyLock> {
-    let path = &options.path;
+    let (path, lock) = (&options.path, options.lock());
     Ok(match options.slots {
-        Some(slots) => Semaphore::new(client, path, slots)?.into(),
-        None if options.shared => ReadWriteLock::new(client, path)?.read_lock.into(),
+        Some(slots) => Semaphore::with_options(client, path, slots, lock)?.into(),
+        None if options.shared => ReadWriteLock::with_options(client, path, lock)?.read_lock.into(),
         // Curator's readers see no other node.
-        None if options.exclusive => ReadWriteLock::new(client, path)?.write_lock.into(),
-        None => Mutex::new(client, path)?.into(),
+        None if options.exclusive => ReadWriteLock::with_options(client, path, lock)?.write_lock.into(),
+        None => Mutex::with_options(client, path, lock)?.into(),
     })
 }
 
 /// Connects, and waits for the lock. Dropping the future leaves the queue.
-pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease, Failure> {
+pub(crate) async fn acquire(
+    client: &Client,
+    options: &Options,
+    reporter: &Reporter,
+) -> Result<Held, Failure> {
     let began = Instant::now();
+    let slot = options.once.slot()?;
     let lock = wanted(client, options)?;
+    // Before there is a session it is the one that is asked for.
+    let asked = client.session_timeout();
     client.ready().await?;
-    options.reporter.session_timeout(options.session_timeout, client.session_timeout());
+    reporter.session_timeout(asked, client.session_timeout());
     check_kill_after(options.kill_after, client.session_timeout())?;
     let timeout = match options.wait {
         _ if options.nonblock => Timeout::Try,
@@ -33,8 +45,12 @@ pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease,
         Some(time) => Timeout::For(time.saturating_sub(began.elapsed())),
         None => Timeout::Forever,
     };
-    match lock.acquire_as(Owner::new(), timeout).await {
-        Ok(lease) => Ok(lease),
+    match options.once.acquire(&lock, slot.as_ref(), timeout).await {
+        Ok(Some(held)) => Ok(held),
+        Ok(None) => {
+            reporter.report("skipped", options.once.skipped(&options.path));
+            Err(Failure { code: 0, message: None })
+        }
         Err(error) => Err(failure(client, options, error).await),
     }
 }
@@ -43,39 +59,70 @@ pub(crate) async fn acquire(client: &Client, options: &Options) -> Result<Lease,
 async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Failure {
     let timed_out = error.kind() == ErrorKind::LockTimeout;
     let blockers = error.blockers().to_vec();
-    let failure = Failure::from(error);
+    let full = error.timeout_reason() == Some(TimeoutReason::Full);
+    // The arguments of the lock are options of the command.
+    let failure = Failure::from(match error.argument() {
+        Some("grace") => error.with_argument("--grace"),
+        _ => error,
+    });
     if !timed_out || failure.code != CONFLICT {
         return failure;
     }
     match options.conflict_exit_code {
         // No failure, and cron would send what is said of it by mail.
         0 => Failure { code: 0, message: None },
+        code if full => Failure { code, message: failure.message.map(|message| in_options(&message)) },
         code => {
-            let by = taken_by(client, &options.path, blockers).await;
+            let by = taken_by(client, options, blockers).await;
             Failure { code, message: by.or(failure.message) }
         }
     }
+}
+
+/// The report of a queue that is full names the option, and the command that shows the queue.
+fn in_options(message: &str) -> String {
+    let (full, _) = message.split_once(" (max_waiters)").unwrap_or((message, ""));
+    format!("{full} (--max-waiters); `zklock ls` shows who they are")
 }
 
 /// How long it may take to find out who has a lock.
 const WHO: Duration = Duration::from_secs(2);
 
 /// The holders of the lock, if they are known: the first, and how many more.
-async fn taken_by(client: &Client, path: &str, blockers: Vec<Contender>) -> Option<String> {
+async fn taken_by(client: &Client, options: &Options, blockers: Vec<Contender>) -> Option<String> {
+    let path = &options.path;
     let mut holders: Vec<_> =
         blockers.into_iter().map(|contender| Place { role: Role::Holds, contender }).collect();
     if holders.is_empty() {
         // One that only tries sees nodes and does not read them.
-        holders = tokio::time::timeout(WHO, queue::read(client, path)).await.ok()?.ok()?;
-        holders.retain(|place| place.role == Role::Holds);
+        holders = tokio::time::timeout(WHO, read_holders(client, options)).await.ok()?.ok()?;
     }
     let first = holders.first()?;
-    let held = first.since().map_or_else(String::new, |since| format!(", for {}", age(Some(since))));
+    // Since when it holds is in no node: only since when it contends.
+    let queued =
+        first.since().map_or_else(String::new, |since| format!(", in the queue for {}", age(Some(since))));
     let more = match holders.len() {
         1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
-    Some(format!("{path:?} is taken by {}{held}{more}", first.who()))
+    Some(format!("{path:?} is taken by {}{queued}{more}", first.who()))
+}
+
+/// The holders of the lock. All contenders are read only where several may hold: a queue may be long, and each of a
+/// thousand jobs that find the lock taken asks.
+async fn read_holders(client: &Client, options: &Options) -> Result<Vec<Place>, Failure> {
+    let path = &options.path;
+    let lock = Mutex::new(client, path)?;
+    if options.slots.is_none()
+        && let Some(contender) = first_contender(&lock).await?
+        && !contender.reader
+        && contender.session_id != 0
+    {
+        return Ok(vec![Place { role: Role::Holds, contender }]);
+    }
+    let mut places = queue::read(client, path).await?;
+    places.retain(|place| place.role == Role::Holds);
+    Ok(places)
 }
 
 /// Between two heartbeats the term shrinks from a half of the session time-out to a third. A command that is ended with

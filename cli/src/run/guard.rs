@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zklock::{LeaseState, LossReason};
+use zklock::internal::term_left;
+use zklock::{Lease, LeaseState, LossReason};
 
 use crate::run::options::{OnLost, OnSuspend, Options};
 
@@ -14,6 +15,8 @@ pub(crate) struct Policy {
     on_lost: OnLost,
     /// With so much left of the term the command is told to end.
     kill_after: Duration,
+    /// How long before the end of the term the lease is reported lost.
+    grace: Duration,
     /// With so much left it is killed: the time in which the kernel has to end it.
     margin: Duration,
     /// With less than so much left a heartbeat is late.
@@ -37,7 +40,9 @@ impl Policy {
         Self {
             on_suspend: options.on_suspend,
             on_lost: options.on_lost,
-            kill_after: options.kill_after.unwrap_or(session_timeout / 8).max(margin),
+            // With a grace the command is told when the lease is reported lost.
+            kill_after: options.grace.or(options.kill_after).unwrap_or(session_timeout / 8).max(margin),
+            grace: options.grace(),
             margin,
             // A term is half of the time-out. A heartbeat is sent when a sixth has passed, and has a quarter of that to
             // be answered.
@@ -65,13 +70,15 @@ pub(crate) struct Guard {
     killed: bool,
     /// When a loss was seen, and told of.
     lost: Option<Instant>,
+    /// When the term ends, as it was seen last while the lock was certain; for a lock with a grace.
+    term_ends: Option<Instant>,
 }
 
 /// The lease and the command, as seen at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) state: LeaseState,
-    /// The rest of the lease's term.
+    /// The rest of the lease's term, with the grace in it.
     pub(crate) remaining: Duration,
     pub(crate) now: Instant,
     /// How late this look is: by more than a moment, if this process was paused.
@@ -92,7 +99,7 @@ pub(crate) struct Step {
 impl Guard {
     pub(crate) fn new(policy: Policy) -> Self {
         let (still, stopped, paused, told, killed) = (false, false, false, false, false);
-        Self { policy, still, stopped, paused, told, killed, lost: None }
+        Self { policy, still, stopped, paused, told, killed, lost: None, term_ends: None }
     }
 
     /// Whether the command was ended for the sake of the lock.
@@ -115,11 +122,33 @@ impl Guard {
         self.stopped
     }
 
+    /// How much is left until the lock may be another's. Of a lease that is lost because its term was about to end, that
+    /// is the rest of its grace.
+    ///
+    /// A heartbeat that is answered within the grace changes nothing of that, so it is counted from the last look at the
+    /// certain lock. Meanwhile the machine may have slept, which the term of the session notices.
+    pub(crate) fn left(&mut self, lease: &Lease, now: Instant) -> Duration {
+        let grace = self.policy.grace;
+        match lease.state() {
+            _ if grace.is_zero() => lease.remaining(),
+            LeaseState::Lost(LossReason::TermEnded) => {
+                let left = self.term_ends.map(|end| end.saturating_duration_since(now));
+                left.unwrap_or_default().min(grace).min(term_left(lease))
+            }
+            LeaseState::Lost(_) => Duration::ZERO,
+            _ => {
+                let left = lease.remaining() + grace;
+                self.term_ends = Some(now + left);
+                left
+            }
+        }
+    }
+
     /// What follows from the state of the lease, and what is left of its term.
     pub(crate) fn step(&mut self, look: Look) -> Step {
         let mut signals = Vec::new();
         let next = match look.state {
-            LeaseState::Lost(reason) => self.lost(reason, look.now, &mut signals),
+            LeaseState::Lost(reason) => self.lost(reason, look, &mut signals),
             _ => self.certain(look, &mut signals),
         };
         Step { signals, look_again: next.min(self.policy.look).max(Duration::from_millis(1)) }
@@ -127,7 +156,7 @@ impl Guard {
 
     /// The lock is still certain for a while.
     fn certain(&mut self, look: Look, signals: &mut Vec<Signal>) -> Duration {
-        let Policy { on_suspend, on_lost, kill_after, margin, late, look: pause } = self.policy;
+        let Policy { on_suspend, on_lost, kill_after, margin, late, look: pause, .. } = self.policy;
         let (remaining, suspended) = (look.remaining, look.state == LeaseState::Suspended);
         if on_lost != OnLost::Ignore && remaining <= margin {
             self.kill(signals);
@@ -164,14 +193,20 @@ impl Guard {
     }
 
     /// Another contender may hold the lock.
-    fn lost(&mut self, reason: LossReason, now: Instant, signals: &mut Vec<Signal>) -> Duration {
+    fn lost(&mut self, reason: LossReason, seen: Look, signals: &mut Vec<Signal>) -> Duration {
+        let now = seen.now;
         let since = *self.lost.get_or_insert(now);
-        let Policy { on_lost, kill_after, look, .. } = self.policy;
+        let Policy { on_lost, kill_after, margin, look, .. } = self.policy;
         match on_lost {
             OnLost::Ignore => {
                 self.still = false;
                 self.proceed(signals);
                 return look;
+            }
+            // Within its grace.
+            OnLost::Term if reason == LossReason::TermEnded && seen.remaining > margin => {
+                self.tell(signals);
+                return seen.remaining.saturating_sub(margin);
             }
             // At the end of the term all of its time is over.
             OnLost::Term if reason != LossReason::TermEnded => {
@@ -220,7 +255,8 @@ mod tests {
     /// Of a session time-out of eight seconds, so that a heartbeat is late with less than seven thirds left.
     fn guard(on_suspend: OnSuspend, on_lost: OnLost) -> Guard {
         let late = SECOND * 7 / 3;
-        Guard::new(Policy { on_suspend, on_lost, kill_after: SECOND, margin: MARGIN, late, look: LOOK })
+        let (kill_after, grace) = (SECOND, Duration::ZERO);
+        Guard::new(Policy { on_suspend, on_lost, kill_after, grace, margin: MARGIN, late, look: LOOK })
     }
 
     fn look(state: LeaseState, millis: u64) -> Look {
@@ -266,6 +302,20 @@ mod tests {
     fn after_the_end_of_the_term_there_is_no_time_left() {
         let mut guard = guard(OnSuspend::Continue, OnLost::Term);
         assert_eq!(signals(&mut guard, LeaseState::Lost(LossReason::TermEnded), 0), [Signal::SIGKILL]);
+    }
+
+    #[test]
+    fn within_the_grace_it_is_told_and_at_its_end_it_is_killed() {
+        let mut guard = guard(OnSuspend::Continue, OnLost::Term);
+        let lost = LeaseState::Lost(LossReason::TermEnded);
+        assert_eq!(signals(&mut guard, LeaseState::Suspended, 1001), []);
+        let step = guard.step(look(lost, 1000));
+        assert_eq!((step.signals, step.look_again), (vec![Signal::SIGTERM], LOOK));
+        let step = guard.step(look(lost, 500));
+        assert_eq!((step.signals, step.look_again), (vec![], Duration::from_millis(300)));
+        assert_eq!(signals(&mut guard, lost, 200), [Signal::SIGKILL]);
+        let mut kills = self::guard(OnSuspend::Continue, OnLost::Kill);
+        assert_eq!(signals(&mut kills, lost, 1000), [Signal::SIGKILL]);
     }
 
     #[test]

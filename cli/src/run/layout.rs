@@ -6,6 +6,7 @@ use zklock::{Client, ErrorKind, Lease};
 
 use crate::contender::Child;
 use crate::run::options::Options;
+use crate::run::report::Reporter;
 
 /// How long the command waits for the answer, as a part of the session time-out.
 const PART: u32 = 10;
@@ -14,12 +15,17 @@ const PART: u32 = 10;
 const MOST: usize = 10;
 
 /// Reports contenders of the other kind. Costs one request if there are none.
-pub(crate) async fn warn_of_other_kind(client: &Client, lease: &Lease, options: &Options) {
+pub(crate) async fn warn_of_other_kind(
+    client: &Client,
+    lease: &Lease,
+    options: &Options,
+    reporter: &Reporter,
+) {
     let limit = lease.session_timeout() / PART;
     let Ok(Ok(Some(other))) = tokio::time::timeout(limit, other_kind(client, options)).await else { return };
     let path = lease.path();
     let how = if options.slots.is_some() { "without --slots too" } else { "with --slots too" };
-    options.reporter.report(
+    reporter.report(
         "two_kinds",
         format_args!(
             "{path:?} is used {how}, by {other}: a semaphore and a mutex do not keep each other out; use --slots on \

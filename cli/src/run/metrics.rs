@@ -3,9 +3,12 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::libc;
 
 use crate::failure::Failure;
 use crate::run::report::Reporter;
@@ -112,17 +115,13 @@ struct Progress {
 
 impl Metrics {
     /// The wait for the lock begins. A file that cannot be written is a mistake in the command line.
-    pub(crate) fn begin(file: Option<&Path>, path: &str, reporter: Reporter) -> Result<Self, Failure> {
-        let before = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    pub(crate) fn begin(file: Option<&Path>, path: &str, reporter: &Reporter) -> Result<Self, Failure> {
+        let before = file.map(read).transpose().map_err(|error| refused(file, &error))?.unwrap_or_default();
         let numbers = Numbers { waiting: true, started: Some(now()), ..Numbers::parse(&before, path) };
         let progress = RefCell::new(Progress { numbers, since: Instant::now(), lost: false });
-        let metrics = Self { file: file.map(Path::to_owned), path: path.to_owned(), reporter, progress };
-        metrics.write().map_err(|error| {
-            let file = file.unwrap_or(Path::new("")).display();
-            Failure::usage(format!(
-                "cannot write --metrics {file}: {error}; give a file in a directory that this user may write to"
-            ))
-        })?;
+        let (path, reporter) = (path.to_owned(), reporter.clone());
+        let metrics = Self { file: file.map(Path::to_owned), path, reporter, progress };
+        metrics.write().map_err(|error| refused(file, &error))?;
         Ok(metrics)
     }
 
@@ -174,15 +173,56 @@ impl Metrics {
     /// Replaces the file as a whole: a reader finds the old one or the new one.
     fn write(&self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
+        check_kind(file)?;
         let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_string_lossy().into_owned();
         // Its end is not `.prom`, so that no collector reads it.
         let unfinished = file.with_file_name(format!(".{name}.{}", std::process::id()));
         let text = self.progress.borrow().numbers.text(&self.path);
-        let written = File::create(&unfinished)
+        // An earlier run with this process id may have been killed while it wrote. The name can be guessed: whatever
+        // somebody else puts there is not written to.
+        drop(fs::remove_file(&unfinished));
+        let written = File::create_new(&unfinished)
             .and_then(|mut new| new.write_all(text.as_bytes()))
             .and_then(|()| fs::rename(&unfinished, file));
         written.inspect_err(|_| drop(fs::remove_file(&unfinished)))
     }
+}
+
+/// Reads what earlier runs have written. A file that cannot be read counts for nothing, and neither does one that is not
+/// UTF-8.
+fn read(file: &Path) -> io::Result<String> {
+    check_kind(file)?;
+    // If it has become something else since: neither followed nor waited for.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut text = String::new();
+    let opened = File::options().read(true).custom_flags(flags).open(file);
+    let read = opened.and_then(|mut opened| opened.read_to_string(&mut text));
+    Ok(if read.is_ok() { text } else { String::new() })
+}
+
+/// Refuses anything but a regular file, or none: a rename replaces a device or a link, and the end of a FIFO never comes.
+fn check_kind(file: &Path) -> io::Result<()> {
+    let kind = match fs::symlink_metadata(file) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let what = match kind {
+        _ if kind.is_file() => return Ok(()),
+        _ if kind.is_dir() => "a directory",
+        _ if kind.is_symlink() => "a symbolic link",
+        _ if kind.is_fifo() => "a FIFO",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
+}
+
+fn refused(file: Option<&Path>, error: &io::Error) -> Failure {
+    let file = file.unwrap_or(Path::new("")).display();
+    Failure::usage(format!(
+        "cannot write --metrics {file}: {error}; give a file in a directory that this user may write to"
+    ))
 }
 
 /// Seconds since 1970.

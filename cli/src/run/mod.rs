@@ -4,7 +4,9 @@ mod acquire;
 mod child;
 mod guard;
 mod layout;
+mod line_writer;
 mod metrics;
+mod once;
 mod options;
 mod reaper;
 mod report;
@@ -14,14 +16,16 @@ mod terminal;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use zklock::{Client, Lease, LossReason};
+use zklock::{Client, LossReason};
 
 use crate::failure::{Failure, LOST, after_signal};
 use crate::run::child::{End, Launch};
 use crate::run::guard::{Guard, Policy};
 use crate::run::metrics::Metrics;
+use crate::run::once::Held;
 pub(crate) use crate::run::options::Options;
 use crate::run::reaper::reap_during;
+use crate::run::report::Reporter;
 use crate::run::supervise::{Ended, Supervision};
 use crate::session::runtime;
 use crate::signals::Signals;
@@ -32,35 +36,40 @@ const ENDING: [Signal; 6] =
 
 /// Runs the program under the lock; returns the exit status.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
-    let metrics = match Metrics::begin(options.metrics.as_deref(), &options.path, options.reporter) {
-        Ok(metrics) => metrics,
-        Err(failure) => return Err(report(options, failure)),
-    };
+    let reporter = Reporter::start(options.reports)?;
+    let outcome = measured(options, &reporter).map_err(|failure| report(&reporter, failure));
+    reporter.finish();
+    outcome
+}
+
+/// Runs the program, and writes the metrics of the run.
+fn measured(options: &Options, reporter: &Reporter) -> Result<u8, Failure> {
+    let metrics = Metrics::begin(options.metrics.as_deref(), &options.path, reporter)?;
     // On this thread: the kernel ends the child with the thread that started it.
-    let outcome = runtime()?.block_on(under_lock(options, &metrics));
+    let outcome = runtime()?.block_on(under_lock(options, &metrics, reporter));
     metrics.ended(outcome.as_ref().map_or_else(|failure| failure.code, |status| *status));
-    outcome.map_err(|failure| report(options, failure))
+    outcome
 }
 
 /// Reports a failure; returns what is left to say of it, its status.
-fn report(options: &Options, failure: Failure) -> Failure {
+fn report(reporter: &Reporter, failure: Failure) -> Failure {
     let Failure { code, message } = failure;
     if let Some(message) = message {
-        options.reporter.report("failed", message);
+        reporter.report("failed", message);
     }
     Failure { code, message: None }
 }
 
-async fn under_lock(options: &Options, metrics: &Metrics) -> Result<u8, Failure> {
+async fn under_lock(options: &Options, metrics: &Metrics, reporter: &Reporter) -> Result<u8, Failure> {
     let mut signals = Signals::listen(&ENDING)?;
     let client = Client::new(options.client()?);
     let acquired = tokio::select! {
         biased;
         signal = signals.next() => Err(Failure::signal(signal as i32)),
-        acquired = reap_during(acquire::acquire(&client, options)) => acquired,
+        acquired = reap_during(acquire::acquire(&client, options, reporter)) => acquired,
     };
     let outcome = match acquired {
-        Ok(lease) => supervised(&client, lease, options, metrics, signals).await,
+        Ok(held) => supervised(&client, held, options, metrics, reporter, signals).await,
         Err(failure) => Err(failure),
     };
     // Whatever is left in the queue goes with the session.
@@ -70,30 +79,38 @@ async fn under_lock(options: &Options, metrics: &Metrics) -> Result<u8, Failure>
 
 async fn supervised(
     client: &Client,
-    lease: Lease,
+    held: Held,
     options: &Options,
     metrics: &Metrics,
+    reporter: &Reporter,
     signals: Signals,
 ) -> Result<u8, Failure> {
     metrics.granted();
-    layout::warn_of_other_kind(client, &lease, options).await;
+    let lease = &*held;
+    layout::warn_of_other_kind(client, lease, options, reporter).await;
     let policy = Policy::new(options, lease.session_timeout());
-    let launch = Launch::new(&options.command, &lease);
+    let launch = Launch::new(&options.command, lease);
     let guard = Guard::new(policy);
-    let mut supervision = Supervision::start(launch, guard, signals, options.reporter)?;
-    let ended = supervision.watch(client, &lease, options.on_revoke).await?;
+    let started = Supervision::start(lease, launch, guard, signals, reporter.clone());
+    let mut supervision = started.inspect_err(|failure| {
+        if failure.code == LOST {
+            metrics.lost();
+        }
+    })?;
+    let ended = supervision.watch(client, lease, options.on_revoke).await?;
     let told = supervision.told();
     // The child is reaped: nothing of it works under the lock any more.
-    lease.release().await.ok();
+    let (lease, recorded) = held.end(!told && ended.end == End::Exited(0)).await;
     let lost = lease.loss_reason();
     if lost.is_none() && !told {
+        recorded?;
         return Ok(status(ended.end));
     }
     metrics.lost();
     let path = lease.path();
     let (end, why, when) =
         (ended.end, why_lost(lost, &ended), in_time(lost, &ended, lease.session_timeout()));
-    options.reporter.report(
+    reporter.report(
         "ended",
         format_args!("the lock {path:?} was lost while the command ran: {why}; the command {end}{when}"),
     );

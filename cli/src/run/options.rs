@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use zklock::ClientOptions;
+use zklock::{ClientOptions, LockOptions};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, with_session_timeout};
 use crate::duration;
 use crate::failure::{CONFLICT, Failure};
-use crate::run::report::Reporter;
+use crate::run::once::OncePerSlot;
+use crate::run::report::ReportOptions;
 
 const EXAMPLES: &str = "\
 Exit status:
   the command's own; 128+N if signal N ended it, or ended the wait for the lock
-  75   the lock is taken: at once with -n, after the time with -w (-E sets another status)
+  75   the lock is taken: at once with -n, after the time with -w (-E sets another status); or, with
+       --max-waiters, as many others wait for it as may
   79   the lock was lost while the command ran, and so the command was ended
   69   no server can be reached        77   credentials refused
   64   wrong usage                     126, 127   the command cannot be run, or is not found
@@ -28,6 +30,9 @@ Examples:
   zklock run -n /locks/nightly -- ./nightly.sh        # one host of many; the others exit with 75
   zklock run -n -E 0 /locks/nightly -- ./nightly.sh   # the same in a crontab: no mail from the others
   zklock run -w 30 /locks/deploy -- make deploy       # wait for at most 30 seconds
+  zklock run --max-waiters 2 /locks/deploy -- make deploy  # queue behind two others at most
+  zklock run --grace 1.5 /locks/feed -- ./feed.sh     # SIGTERM comes 1.5 seconds before it has to end
+  zklock run --once-per 1d /jobs/report -- ./report.sh  # once a day, on whichever host comes first
   zklock run --slots 3 /locks/gpu -- ./train.sh       # three at a time
   zklock run -s /locks/data -- ./report.sh            # together with other readers, not with -x
   ZKLOCK_HOSTS=zk1,zk2,zk3/app zklock run /locks/job -- ./job.sh";
@@ -62,13 +67,17 @@ pub(crate) struct Options {
     /// Wait for at most this long: 30, 1.5, 500ms, 1m30s
     #[arg(short = 'w', long = "wait", value_name = "TIME", group = "timeout", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
+    /// Do not wait behind more than N others that wait already: exit with status 75 at once. 0: behind nobody
+    #[arg(long, value_name = "N", conflicts_with = "nonblock")]
+    pub(crate) max_waiters: Option<u32>,
     /// The exit status if the lock is taken; with 0, nothing is said of it either
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT)]
     pub(crate) conflict_exit_code: u8,
 
-    /// The session time-out to ask for: so long a lock stays taken if this machine is lost
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    pub(crate) session_timeout: Duration,
+    /// The session time-out to ask for: so long a lock stays taken if this machine is lost [env:
+    /// `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) session_timeout: Option<Duration>,
     /// What to do with the command while no server answers but the lock is still certain
     #[arg(long, value_enum, default_value_t = OnSuspend::Continue)]
     pub(crate) on_suspend: OnSuspend,
@@ -82,8 +91,15 @@ pub(crate) struct Options {
     /// [default: an eighth of the session time-out]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
+    /// Report the lock lost this long before it ceases to be certain, and send SIGTERM then, in place of --kill-after;
+    /// the lock stays taken until the command has ended, or the time is over. SIGKILL comes 0.2 s before it is over. At
+    /// most a sixth of the session time-out
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "kill_after")]
+    pub(crate) grace: Option<Duration>,
     #[command(flatten)]
-    pub(crate) reporter: Reporter,
+    pub(crate) once: OncePerSlot,
+    #[command(flatten)]
+    pub(crate) reports: ReportOptions,
     /// Write when the run began and ended, how long it waited and held, its exit status and the number of losses into
     /// this file, in the format of Prometheus: for `node_exporter`'s textfile collector, a file *.prom for each job
     #[arg(long, value_name = "FILE")]
@@ -120,11 +136,25 @@ pub(crate) enum OnLost {
 pub(crate) enum OnRevoke {
     /// Let it run, and report that
     Ignore,
-    /// End it (SIGTERM); it may take its time
+    /// End it (SIGTERM, and SIGCONT if somebody has stopped it); it may take its time
     Term,
 }
 
 impl Options {
+    /// How long before the end of its term the lock is reported lost.
+    pub(crate) fn grace(&self) -> Duration {
+        self.grace.unwrap_or_default()
+    }
+
+    /// The options of the lock.
+    pub(crate) fn lock(&self) -> LockOptions {
+        let options = LockOptions::default().grace(self.grace());
+        match self.max_waiters {
+            Some(waiters) => options.max_waiters(waiters),
+            None => options,
+        }
+    }
+
     pub(crate) fn ignores_loss(&self) -> bool {
         self.on_lost == OnLost::Ignore
     }
@@ -135,6 +165,6 @@ impl Options {
         let name = || self.command.first().and_then(|name| Path::new(name).file_name());
         let label = self.label.clone().or_else(|| Some(name()?.to_string_lossy().into_owned()));
         let options = self.connection.options(self.wait)?;
-        Ok(options.session_timeout(self.session_timeout)?.label(label)?)
+        Ok(with_session_timeout(options, self.session_timeout)?.label(label)?)
     }
 }

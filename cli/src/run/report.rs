@@ -1,7 +1,8 @@
-//! What `run` reports while its command runs: on the standard error, as text or as JSON.
+//! The reports of `run` while its command runs: on the standard error, as text or as JSON.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
@@ -9,7 +10,12 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use zklock::{Client, ClientState, Lease};
 
+use crate::failure::Failure;
+use crate::run::line_writer::LineWriter;
 use crate::run::options::OnRevoke;
+
+/// How long the end of a run waits for somebody to read its last reports.
+const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 /// The form of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,9 +26,9 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Reports events of a lock.
+/// The reports that are asked for, and their form.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Reporter {
+pub(crate) struct ReportOptions {
     /// Report lost connections, and signals to the command for the sake of the lock, too
     #[arg(short = 'v', long)]
     verbose: bool,
@@ -31,13 +37,7 @@ pub(crate) struct Reporter {
     format: Format,
 }
 
-impl Reporter {
-    /// Reports an event. Nobody may be left to read it.
-    pub(crate) fn report(self, event: &str, message: impl Display) {
-        let line = self.line(event, &message.to_string(), SystemTime::now());
-        writeln!(io::stderr().lock(), "{line}").unwrap_or_default();
-    }
-
+impl ReportOptions {
     fn line(self, event: &str, message: &str, now: SystemTime) -> String {
         match self.format {
             Format::Text => format!("zklock: {message}"),
@@ -47,30 +47,59 @@ impl Reporter {
             }
         }
     }
+}
 
-    fn detail(self, event: &str, message: impl Display) {
-        if self.verbose {
+/// Reports events of a lock. Never waits for a reader: the command is supervised meanwhile.
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    options: ReportOptions,
+    lines: Arc<LineWriter>,
+}
+
+impl Reporter {
+    /// Starts the thread that writes.
+    pub(crate) fn start(options: ReportOptions) -> Result<Self, Failure> {
+        let dropped = move |count| {
+            let message = format!("{count} reports were left out: nobody read the standard error");
+            options.line("dropped", &message, SystemTime::now())
+        };
+        let lines = LineWriter::start(io::stderr(), dropped)
+            .map_err(|error| Failure::system("cannot start a thread", &error))?;
+        Ok(Self { options, lines: Arc::new(lines) })
+    }
+
+    /// Waits for a moment until all reports are written.
+    pub(crate) fn finish(&self) {
+        self.lines.finish(LAST_REPORTS);
+    }
+
+    /// Reports an event.
+    pub(crate) fn report(&self, event: &str, message: impl Display) {
+        self.lines.add(self.options.line(event, &message.to_string(), SystemTime::now()));
+    }
+
+    fn detail(&self, event: &str, message: impl Display) {
+        if self.options.verbose {
             self.report(event, message);
         }
     }
 
     /// The session time-out that the servers granted, if it is another one.
-    pub(crate) fn session_timeout(self, asked: Duration, granted: Duration) {
+    pub(crate) fn session_timeout(&self, asked: Duration, granted: Duration) {
         if let Some(message) = changed_timeout(asked, granted) {
             self.report("session_timeout", message);
         }
     }
 
-    /// A loss of the lock.
-    pub(crate) fn lost(self, lease: &Lease, runs_on: bool) {
+    /// A loss of the lock, and what becomes of the command.
+    pub(crate) fn lost(&self, lease: &Lease, then: &str) {
         let (path, token) = (lease.path(), lease.fencing_token());
         let reason = lease.loss_reason().map_or("unknown", |reason| reason.as_str());
-        let then = if runs_on { "the command runs on without it" } else { "the command is ended" };
         self.report("lost", format_args!("the lock {path:?} is lost ({reason}, token {token}); {then}"));
     }
 
     /// Somebody asks for the lock.
-    pub(crate) fn revoked(self, lease: &Lease, then: OnRevoke) {
+    pub(crate) fn revoked(&self, lease: &Lease, then: OnRevoke) {
         let path = lease.path();
         let then = match then {
             OnRevoke::Ignore => "the command runs on (--on-revoke term ends it)",
@@ -80,7 +109,7 @@ impl Reporter {
     }
 
     /// A new state of the connection; `suspended`: the one before was without a connection.
-    pub(crate) fn state(self, client: &Client, lease: &Lease, state: ClientState, suspended: bool) {
+    pub(crate) fn state(&self, client: &Client, lease: &Lease, state: ClientState, suspended: bool) {
         match state {
             ClientState::Suspended => {
                 let left = lease.remaining().as_secs_f64();
@@ -98,7 +127,7 @@ impl Reporter {
     }
 
     /// A signal that the command gets for the sake of the lock.
-    pub(crate) fn signal(self, signal: Signal, left: Duration) {
+    pub(crate) fn signal(&self, signal: Signal, left: Duration) {
         let (event, what) = match signal {
             Signal::SIGSTOP => ("stopped", "is stopped"),
             Signal::SIGCONT => ("continued", "goes on"),
@@ -142,9 +171,9 @@ mod tests {
 
     #[test]
     fn reports_are_text_or_json() {
-        let reporter = |format| Reporter { format, verbose: false };
+        let options = |format| ReportOptions { format, verbose: false };
         let moment = SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
-        let line = |format| reporter(format).line("lost", "\"/l\" is lost", moment);
+        let line = |format| options(format).line("lost", "\"/l\" is lost", moment);
         assert_eq!(line(Format::Text), "zklock: \"/l\" is lost");
         let wanted =
             json!({ "time": "1970-01-01T00:00:01.500Z", "event": "lost", "message": "\"/l\" is lost" });

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use zklock::internal::{last_proof, why_unproven};
-use zklock::{Client, ClientState, Lease};
+use zklock::{Client, ClientState, Lease, LeaseState};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, LOST};
 use crate::run::child::{Change, Child, End, Launch};
 use crate::run::guard::{Guard, Look};
 use crate::run::options::OnRevoke;
@@ -52,8 +52,9 @@ pub(crate) struct Ended {
 }
 
 impl Supervision {
-    /// Starts the command.
+    /// Starts the command, unless its lock is lost already.
     pub(crate) fn start(
+        lease: &Lease,
         launch: Launch,
         guard: Guard,
         mut signals: Signals,
@@ -65,6 +66,11 @@ impl Supervision {
         children.add([Signal::SIGCHLD])?;
         let terminal = Terminal::open();
         let foreground = terminal.clone().filter(Terminal::is_for_the_command);
+        // Last: since the grant a file was written and a server asked, and this process may have been stopped.
+        if let LeaseState::Lost(_) = lease.state() {
+            reporter.lost(lease, "the command was not started");
+            return Err(Failure { code: LOST, message: None });
+        }
         let child = launch.start(foreground.clone()).inspect_err(|_| {
             if let Some(terminal) = foreground {
                 // It may have had it already.
@@ -110,14 +116,20 @@ impl Supervision {
                 signal = self.signals.next() => self.pass_on(signal, lease),
                 _ = &mut lost, if !is_lost => {
                     is_lost = true;
-                    self.reporter.lost(lease, self.guard.ignores_loss());
+                    let runs_on = self.guard.ignores_loss();
+                    let then = if runs_on { "the command runs on without it" } else { "the command is ended" };
+                    self.reporter.lost(lease, then);
                 }
                 () = &mut revoked, if !is_revoked => {
                     is_revoked = true;
-                    self.reporter.revoked(lease, on_revoke);
                     if on_revoke == OnRevoke::Term {
                         self.pass_on(Signal::SIGTERM, lease);
+                        if self.stopped {
+                            // It sees the signal when it goes on.
+                            self.pass_on(Signal::SIGCONT, lease);
+                        }
                     }
+                    self.reporter.revoked(lease, on_revoke);
                 }
                 state = async { if stateless { pending().await } else { states.next().await } } => {
                     stateless = state.is_none();
@@ -135,7 +147,7 @@ impl Supervision {
         }
         let ended = Ended {
             end,
-            left: lease.remaining(),
+            left: self.guard.left(lease, Instant::now()),
             unproven: last_proof(lease).unwrap_or_default(),
             servers: why_unproven(client),
             paused: self.paused,
@@ -151,19 +163,15 @@ impl Supervision {
         let now = Instant::now();
         let late = now.saturating_duration_since(self.next_look);
         self.paused = self.paused.max(late);
-        let step = self.guard.step(Look {
-            state: lease.state(),
-            remaining: lease.remaining(),
-            now,
-            late,
-            idle: self.stopped,
-        });
+        let (state, remaining) = (lease.state(), self.guard.left(lease, now));
+        let step = self.guard.step(Look { state, remaining, now, late, idle: self.stopped });
         for signal in step.signals {
-            self.reporter.signal(signal, lease.remaining());
+            let left = self.guard.left(lease, now);
             self.child.signal(signal);
             if signal == Signal::SIGTERM && self.stopped {
                 self.child.signal(Signal::SIGCONT);
             }
+            self.reporter.signal(signal, left);
         }
         if self.resuming && !self.guard.is_still() && !self.guard.told() {
             self.go_on();

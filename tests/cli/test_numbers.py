@@ -1,0 +1,435 @@
+"""Every number that the command tells of locks, compared with what the server has: of two and of hundreds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from cli.shell import shell
+from harness.answers import now
+from harness.command import Command, run
+from harness.embedded import NewServer
+from harness.observer import Observer
+from harness.paths import COMMAND
+from harness.proxy import Proxy
+from harness.server import Server, Settings, Standalone
+from harness.stalls import METRONOME
+from harness.steps import LATE, eventually
+from harness.told import Moment
+
+LONG = 300
+HOUR, MINUTE = 3600, 60
+
+
+def wall() -> int:
+    """The clock on the wall, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def shown_age(text: str) -> int:
+    """So many seconds, as the command writes them."""
+    parts = re.findall(r"(\d+)(day|h|m|s)", text)
+    assert parts, text
+    units = {"day": 24 * HOUR, "h": HOUR, "m": MINUTE, "s": 1}
+    return sum(int(number) * units[unit] for number, unit in parts)
+
+
+def about(since: int, pid: int, label: str | None = None, **more: Any) -> bytes:
+    """The data of a contender's node."""
+    told = {"host": f"host{pid}", "pid": pid, "language": "rust", "label": label, "since": since, **more}
+    return json.dumps(told).encode()
+
+
+@contextmanager
+def others(hosts: str, number: int) -> Iterator[list[Observer]]:
+    """Several sessions of others."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Observer(hosts)) for _ in range(number)]
+
+
+def rows(hosts: str, *words: str) -> list[dict[str, Any]]:
+    """The rows of `ls --json`."""
+    told = run(hosts, "ls", "--json", *words)
+    assert told.status == 0, told.err
+    found: list[dict[str, Any]] = json.loads(told.out)
+    return found
+
+
+def assert_same_node(observer: Observer, row: dict[str, Any], node: str) -> None:
+    """The numbers of a node in a row are those that the server has."""
+    assert (row["node"], row["session"], row["token"]) == (
+        node,
+        hex(observer.owner(node)),
+        str(observer.czxid(node)),
+    )
+
+
+def test_s780_two_locks_of_several_processes(server: Standalone, observer: Observer, path: str) -> None:
+    """Each row of `ls` has the numbers of its own contender."""
+    words = {
+        "first": [f"{path}/a"],
+        "second": [f"{path}/a"],
+        "reads": ["-s", f"{path}/b"],
+        "reads too": ["-s", f"{path}/b"],
+        "writes": ["-x", f"{path}/b"],
+        "one": ["--slots", "2", f"{path}/c"],
+        "two": ["--slots", "2", f"{path}/c"],
+        "three": ["--slots", "2", f"{path}/c"],
+    }
+    places = {f"{path}/a": ["first", "second"], f"{path}/b": ["reads", "reads too", "writes"]}
+    with ExitStack() as stack:
+        pids, began, seen = {}, {}, {}
+        for label, given in words.items():
+            began[label] = wall()
+            command = stack.enter_context(
+                Command(server.hosts, "run", "--label", label, *given, "--", "sleep", "60")
+            )
+            pids[label] = command.process.pid
+            directory = given[-1]
+            if directory.endswith("/c"):
+                want = ["one", "two", "three"].index(label) + 1
+                observer.wait_queue(f"{directory}/leases", want)
+                observer.wait_queue(f"{directory}/locks", int(label == "three"))
+            else:
+                observer.wait_queue(directory, places[directory].index(label) + 1)
+            seen[label] = wall()
+        told = rows(server.hosts, "--recursive", path)
+        nodes = [f"{path}/{one}/{node}" for one in ("a", "b") for node in observer.queue(f"{path}/{one}")]
+        nodes += [
+            f"{path}/c/{part}/{node}"
+            for part in ("leases", "locks")
+            for node in observer.queue(f"{path}/c/{part}")
+        ]
+        labels = [*words, "three"]
+        states = ["holds", "waits", "holds", "holds", "waits", "holds", "holds", "waits", "waits"]
+        assert [row["label"] for row in told] == labels
+        assert [row["state"] for row in told] == states
+        assert [row["position"] for row in told] == [0, 1, 0, 1, 2, 0, 1, 2, 3]
+        assert [row["reader"] for row in told] == ["reads" in label for label in labels]
+        for row, node, label in zip(told, nodes, labels, strict=True):
+            assert_same_node(observer, row, node)
+            assert (row["pid"], row["host"], row["language"]) == (pids[label], os.uname().nodename, "rust")
+            assert began[label] <= row["since"] <= seen[label], label
+        lines = [line for line in run(server.hosts, "ls", "-r", path).out.splitlines() if line[0] == " "]
+        for line, row in zip(lines, told, strict=True):
+            assert line.split()[0] == row["state"]
+            assert f" {row['label']} ({row['host']}, process {row['pid']}) " in line
+            assert f" token {row['token']} " in line
+            assert row["node"] in line
+
+
+def test_s780_hundreds_of_contenders(server: Standalone, observer: Observer, path: str) -> None:
+    """Each row has its own place, age, process, session and token."""
+    step = 7 * MINUTE + 1
+    began = wall()
+
+    def since(number: int) -> int:
+        return began - (LONG - number) * step * 1000
+
+    observer.create(path)
+    with others(server.hosts, 3) as sessions:
+        for number in range(LONG):
+            sessions[number % 3].client.create(
+                f"{path}/_c_{number:032}-{'__READ__' if number < 2 else '__WRIT__'}",
+                about(since(number), number + 1, f"label {number}"),
+                ephemeral=True,
+                sequence=True,
+            )
+        before = wall()
+        shown = run(server.hosts, "ls", path).out.splitlines()
+        after = wall()
+        told = rows(server.hosts, path)
+        stats = [observer.client.exists_async(f"{path}/{node}") for node in observer.queue(path)]
+        assert shown[0] == path
+        assert len(shown) == LONG + 1
+        for number, (row, line, asked) in enumerate(zip(told, shown[1:], stats, strict=True)):
+            stat = asked.get(timeout=30)
+            assert (row["position"], row["pid"], row["label"]) == (number, number + 1, f"label {number}")
+            assert (row["session"], row["token"]) == (hex(stat.ephemeralOwner), str(stat.czxid))
+            assert (row["since"], row["host"]) == (since(number), f"host{number + 1}")
+            assert (row["state"], row["reader"]) == ("holds" if number < 2 else "waits", number < 2)
+            # To the second.
+            parsed = re.fullmatch(r"  (\w+)  (.+?) +for ([0-9a-z ]+?) +token (\d+)  (\S+)(  reader)?", line)
+            assert parsed is not None, line
+            state, who, age, token, node, reader = parsed.groups()
+            assert (state, token, node) == (row["state"], row["token"], row["node"])
+            assert who == f"label {number} (host{number + 1}, process {number + 1})"
+            assert (before - since(number)) // 1000 <= shown_age(age) <= (after - since(number)) // 1000
+            assert (reader is not None) == row["reader"]
+    observer.wait_queue(path, 0, timeout=30)
+
+
+def top_rows(hosts: str, *words: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The object that `top --once --json` prints, and its rows by path."""
+    told = run(hosts, "top", "--once", "--json", *words)
+    assert told.status == 0, told.err
+    line = json.loads(told.out)
+    return line, {row["path"]: row for row in line["locks"]}
+
+
+def test_s781_what_top_tells_of_two_holds(
+    server: Standalone, proxy: Proxy, observer: Observer, path: str
+) -> None:
+    with others(server.hosts, 2) as (one, other):
+
+        def make(who: Observer, name: str, kind: str, data: bytes) -> str:
+            node = f"{path}/{name}/_c_00000000-0000-0000-0000-000000000000-{kind}"
+            made: str = who.client.create(node, data, ephemeral=True, sequence=True, makepath=True)
+            return made
+
+        held = {
+            "a": make(one, "a", "lock-", about(5, 11, "of a")),
+            "b": make(other, "b", "__READ__", about(7, 12)),
+            "s": make(other, "s/leases", "lease-", about(9, 13, "of s", permits=2)),
+            "e": make(one, "e", "latch-", b"candidate"),
+        }
+        for _ in range(LONG):
+            one.client.create_async(f"{path}/a/x-lock-", b"", ephemeral=True, sequence=True)
+        make(one, "b", "__READ__", about(7, 14))
+        make(one, "b", "__WRIT__", about(7, 15))
+        make(one, "b", "__READ__", about(7, 16))
+        for number in range(3):
+            # The third one waits for a permit, in its turn; two more wait for theirs.
+            if number < 2:
+                make(one, "s/leases", "lease-", about(9, 17 + number, permits=2))
+            make(one, "s/locks", "lock-", about(9, 18 + number, permits=2))
+        observer.wait_queue(f"{path}/a", LONG + 1)
+        time.sleep(0.3)
+        before, sent = wall(), proxy.snapshot().total
+        line, found = top_rows(proxy.hosts, path)
+        asked, after = proxy.snapshot().requests, wall()
+        counts = {
+            "a": ("mutex", 1, LONG),
+            "b": ("read", 2, 2),
+            "s": ("2 of 2", 2, 3),
+            "e": ("leader", 1, 0),
+        }
+        for name, (mode, holding, waiting) in counts.items():
+            row = found[f"{path}/{name}"]
+            assert (row["mode"], row["holding"], row["waiting"]) == (mode, holding, waiting), name
+            assert (row["state"], row["grants_per_second"]) == ("held", None)
+            holder, node = row["holder"], held[name]
+            assert holder["node"] == node.rpartition("/")[2]
+            assert (holder["session"], holder["token"]) == (
+                hex(observer.owner(node)),
+                str(observer.czxid(node)),
+            )
+            created = observer.client.exists(node).created * 1000
+            assert row["held_for_at_most"] is True
+            # By the clocks of both, which are the same here.
+            assert before - created - 2 <= row["held_for_ms"] <= after - created + 2, name
+            assert 0 <= row["seen_ms_ago"] <= after - before
+        assert [found[f"{path}/{name}"]["holder"]["pid"] for name in "abse"] == [11, 12, 13, None]
+        assert [found[f"{path}/{name}"]["holder"]["label"] for name in "abse"] == ["of a", None, "of s", None]
+        assert [found[f"{path}/{name}"]["holder"]["host"] for name in "abs"] == ["host11", "host12", "host13"]
+        assert found[f"{path}/e"]["holder"]["data"] == "candidate"
+        assert before <= line["time"] <= after
+        assert (line["hosts"], line["connection"], line["silent_for_ms"]) == (proxy.hosts, "connected", None)
+        looks = sum(asked[kind] for kind in ("getChildren2", "getChildren", "getData"))
+        assert sent == 0
+        # Over five seconds.
+        assert line["requests_per_second"] == pytest.approx(looks / 5)
+        for shown_row, (name, (mode, _, waiting)) in zip(
+            run(server.hosts, "top", "--once", "--sort", "path", path).out.splitlines(),
+            sorted(counts.items()),
+            strict=True,
+        ):
+            told = re.fullmatch(
+                r"(\S+) +held +(.+?) +(\d+) waiting  (\S.*?) {2,}(.*?)  (0x[0-9a-f]+)", shown_row
+            )
+            assert told is not None, shown_row
+            assert (told[1], told[2], int(told[3])) == (f"{path}/{name}", mode, waiting)
+            assert told[6] == hex(observer.owner(held[name]))
+            assert told[4].startswith("<=")
+            created = observer.client.exists(held[name]).created * 1000
+            assert (before - created) // 1000 <= shown_age(told[4]) <= (wall() - created) // 1000 + 1
+
+
+def last_line(command: Command) -> dict[str, Any]:
+    """The newest object that `top --json` has printed."""
+    lines = command.read_until("\n").splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]
+    found: dict[str, Any] = json.loads(whole[-1])
+    return found
+
+
+def row_of(told: dict[str, Any], path: str) -> dict[str, Any]:
+    """The row of a lock; empty if there is none."""
+    return next((row for row in told["locks"] if row["path"] == path), {})
+
+
+def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Observer, path: str) -> None:
+    """How many got through a second, of two locks; and how long a hold that was seen to begin has lasted."""
+    turns = {"busy": 40, "calm": 10}
+    for name in turns:
+        observer.create(f"{path}/{name}")
+        # One that holds all the time; and the count does not begin with nothing.
+        for _ in range(3):
+            observer.delete(observer.client.create(f"{path}/{name}/x-lock-", b"", sequence=True))
+    began = wall()
+    with Command(server.hosts, "top", "--json", "-i", "0.3", path) as command:
+        eventually(lambda: all(row_of(last_line(command), f"{path}/{name}") for name in turns), "it looks")
+        first = last_line(command)
+        for name, number in turns.items():
+            for _ in range(number):
+                node = observer.client.create(f"{path}/{name}/x-lock-", b"", ephemeral=True, sequence=True)
+                observer.delete(node)
+        done = wall()
+        asked = now()
+        node = observer.client.create(f"{path}/busy/x-lock-", about(1, 2), ephemeral=True, sequence=True)
+        created = Moment(asked, now())
+        eventually(lambda: row_of(last_line(command), f"{path}/busy")["holding"] == 1, "it sees the holder")
+        line = last_line(command)
+        while (ended := line)["time"] - row_of(line, f"{path}/calm")["seen_ms_ago"] < done:
+            line = last_line(command)
+        for name, number in turns.items():
+            before, after = row_of(first, f"{path}/{name}"), row_of(ended, f"{path}/{name}")
+            # The first look was before the first line, and after the start.
+            latest = first["time"] - before["seen_ms_ago"] + 10
+            last = ended["time"] - after["seen_ms_ago"]
+            assert last - began < 10_000, "all of it is within the time over which turns are counted"
+            rates = [number * 1000 / (last - since) for since in (began - 10, latest)]
+            assert rates[0] * 0.98 <= after["grants_per_second"] <= rates[1] * 1.02, (name, rates)
+        row = row_of(ended, f"{path}/busy")
+        told = now()
+        assert row["held_for_at_most"] is False
+        # A look saw it begin, an interval later at most, unless the machine stood still.
+        late = 0.3 + LATE + METRONOME.stood_still(created.first, told)
+        span = created.ago(asked, told)
+        assert span.least - late <= row["held_for_ms"] / 1000 <= span.most
+        assert row["holder"]["token"] == str(observer.czxid(node))
+        observer.delete(node)
+
+
+def test_s782_for_how_long_no_server_has_answered(proxy: Proxy, observer: Observer, path: str) -> None:
+    observer.create(path)
+    with Command(proxy.hosts, "top", "--json", "-i", "0.2", path) as command:
+        eventually(lambda: last_line(command)["connection"] == "connected", "it is connected")
+        asked = now()
+        proxy.refuse()
+        cut = Moment(asked, now())
+        eventually(
+            lambda: (last_line(command)["silent_for_ms"] or 0) > 1200, "it has been silent for a while"
+        )
+        since = now()
+        told = last_line(command)["silent_for_ms"] / 1000
+        answered = now()
+        late = 0.4 + LATE + METRONOME.stood_still(cut.first, answered)
+        span = cut.ago(since, answered)
+        assert span.least - late <= told <= span.most
+
+
+def read_latency(hosts: str, times: int = 5) -> float:
+    """How long a read takes for another client, in milliseconds."""
+    with Observer(hosts) as other:
+        began = time.monotonic()
+        for _ in range(times):
+            other.client.exists("/zookeeper")
+        return (time.monotonic() - began) * 1000 / times
+
+
+def number_in(pattern: str, text: str) -> float:
+    """The one number that a pattern finds."""
+    (found,) = re.findall(pattern, text)
+    return float(found)
+
+
+@pytest.mark.parametrize("delay", [0.03, 0.09])
+def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: str, delay: float) -> None:
+    mark = f"{path}-mark"
+    observer.create(path)
+    before = observer.czxid(observer.client.create(mark, b""))
+    proxy.delay = delay
+    began = time.monotonic()
+    told = run(proxy.hosts, "doctor", "--session-timeout", "20s", path).out
+    took = (time.monotonic() - began) * 1000
+    observer.delete(mark)
+    after = observer.czxid(observer.client.create(mark, b""))
+    there_and_back = 2 * delay * 1000
+    reads = number_in(r"a read takes ([\d.]+) ms", told)
+    connects = number_in(r"connected to \S+ in ([\d.]+) ms", told)
+    locks = number_in(rf"took and released {path} in ([\d.]+) ms", told)
+    theirs = read_latency(proxy.hosts)
+    assert there_and_back <= reads <= 3 * theirs, "one read, of five"
+    assert there_and_back <= connects
+    # The create and the delete.
+    assert 2 * there_and_back <= locks
+    assert connects + 5 * reads + locks <= took
+    assert before < number_in(r"with fencing token (\d+)", told) < after
+    assert f"connected to {proxy.hosts} in" in told
+    assert re.search(r"clock and the servers' are at most \d+ ms apart", told)
+    # Both clocks are this machine's: nothing but the way can make a difference.
+    assert number_in(r"clock and the servers' are at most (\d+) ms apart", told) <= locks + 2
+
+
+def test_s783_what_the_doctor_reads(server: Standalone, new_server: NewServer, path: str) -> None:
+    """The numbers of two servers, with other settings."""
+    with new_server(Settings(tick=700, config=("maxClientCnxns=17",))) as other:
+        hosts = f"{server.hosts},{other.hosts}"
+        told = run(hosts, "doctor", path).out
+        for one, tick in ((server, server.settings.tick), (other, 700)):
+            version, mode = of_server(one)
+            assert f"{one.hosts} runs ZooKeeper {version} ({mode})" in told
+            assert f"{one.hosts} has a tick of {tick}ms" in told
+        assert f"{other.hosts} takes 17 connections from one host" in told
+        assert f"{server.hosts} takes " not in told
+        for asked, granted in (("4s", "4s"), ("1h", longest(other))):
+            told = run(other.hosts, "doctor", "--session-timeout", asked).out
+            assert re.search(rf"the session time-out is {granted},", told), told
+        short = run(other.hosts, "doctor", "--session-timeout", "2s").out
+        assert "the session time-out of 2s is less than four of them" in short
+        assert "ask for 2.8s at least" in short
+
+
+def of_server(server: Server) -> tuple[str, str]:
+    """Version and mode, as it says itself."""
+    told = server.four_letter("srvr")
+    found = re.search(r"version: (\d+\.\d+\.\d+)", told)
+    assert found is not None, told
+    return found[1], server.mode()
+
+
+def longest(server: Server) -> str:
+    """The longest session time-out that a server grants, in its own words."""
+    told = int(number_in(r"maxSessionTimeout=(\d+)", server.four_letter("conf"))) // 1000
+    return f"{told}s"
+
+
+def test_s784_break_asks_with_the_numbers_of_the_one_that_it_breaks(
+    server: Standalone, observer: Observer, path: str
+) -> None:
+    ages = {11: 2 * HOUR + MINUTE + 5, 12: 3 * MINUTE, 13: 9 * HOUR}
+    nodes = {}
+    began = wall()
+    for pid, age in ages.items():
+        nodes[pid] = observer.client.create(
+            f"{path}/x-lock-", about(began - age * 1000, pid), ephemeral=True, sequence=True, makepath=True
+        )
+    for pid, role in ((12, "waits"), (11, "holds")):
+        with shell(server.hosts) as user:
+            user.type(f"{COMMAND} break {path} {nodes[pid]}; echo status $((100+$?))\n".encode())
+            user.wait("[y/N]")
+            shown = " ".join(user.screen())
+            asked = re.search(
+                rf"rust \(host{pid}, process {pid}\) {role}, in the queue for ([0-9a-z ]+)\.", shown
+            )
+            assert asked is not None, shown
+            assert ages[pid] <= shown_age(asked[1]) <= (wall() - began) // 1000 + 1 + ages[pid]
+            user.type(b"n\n")
+            user.wait("status 101")
+    assert len(observer.queue(path)) == len(ages)
+    broken = run(server.hosts, "break", "--yes", path, nodes[12])
+    assert broken.out == "broken: rust (host12, process 12)\n"
+    assert [f"{path}/{node}" for node in observer.queue(path)] == [nodes[11], nodes[13]]
+    revoked = run(server.hosts, "revoke", path, nodes[13])
+    assert revoked.out == "asked: rust (host13, process 13)\n"
+    assert [observer.client.get(nodes[pid])[0] == b"__REVOKE__" for pid in (11, 13)] == [False, True]
+    for pid in (11, 13):
+        observer.delete(nodes[pid])

@@ -1,0 +1,161 @@
+"""The `zklock` command a second time: suspended, stopped, signalled, revoked and broken again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.lag import Lag
+from harness.command import Command, Log, is_alive, run, state
+from harness.observer import Observer
+from harness.ports import free_port
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import eventually
+
+SESSION = "20"
+"""Seconds. Long enough for a server to be found again within a term, twice."""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Where the jobs of this test write."""
+    return Log(tmp_path)
+
+
+def told(err: str) -> list[str]:
+    """The events of a log in JSON."""
+    return [json.loads(line)["event"] for line in err.splitlines()]
+
+
+@pytest.mark.parametrize("how", ["refused", "silent"])
+def test_s800_suspended_twice(proxy: Proxy, observer: Observer, path: str, log: Log, how: str) -> None:
+    flags = ["--session-timeout", SESSION, "-v", "--log", "json", "--on-suspend", "stop"]
+    with Command(proxy.hosts, "run", *flags, path, "--", *log.job("tick", "120")) as command:
+        (started,) = log.wait("start")
+        for _ in range(2):
+            log.wait("tick", len(log.events("tick")) + 10)
+            if how == "refused":
+                proxy.refuse()
+            else:
+                proxy.black_hole()
+            eventually(lambda: state(started.pid) == "T", "it is stopped", 12)
+            during = len(log.events("tick"))
+            assert len(log.events("tick")) == during
+            if how == "refused":
+                proxy.accept()
+            else:
+                proxy.heal()
+            log.wait("tick", during + 10)
+        assert log.events("SIGTERM") == []
+        command.signal(signal.SIGTERM)
+        ended = command.wait()
+    assert ended.status == 3
+    stops = [event for event in told(ended.err) if event in ("stopped", "continued")]
+    assert stops == ["stopped", "continued"] * 2
+    observer.assert_free(path)
+
+
+def test_s801_paused_twice(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+    """`zklock` itself is stopped, and its command runs on; the lock is held all the time."""
+    flags = ["run", "--session-timeout", SESSION]
+    with Command(server.hosts, *flags, path, "--", *log.job("tick", "120")) as command:
+        (node,) = observer.wait_queue(path, 1)
+        for _ in range(2):
+            log.wait("tick", len(log.events("tick")) + 10)
+            for _ in range(2):
+                command.signal(signal.SIGSTOP)
+            eventually(lambda: state(command.process.pid) == "T", "it is stopped")
+            time.sleep(0.5)  # the pause
+            for _ in range(2):
+                command.signal(signal.SIGCONT)
+        log.wait("tick", len(log.events("tick")) + 10)
+        assert observer.queue(path) == [node]
+        command.signal(signal.SIGTERM)
+        assert command.wait().status == 3
+    assert len(log.events("SIGTERM")) == 1
+    observer.assert_free(path)
+
+
+def test_s802_signalled_twice(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+    words = ["run", path, "--", *log.job("tick", "-SIGTERM", "-SIGUSR1", "child")]
+    with Command(server.hosts, *words) as command:
+        pids = {event.pid for event in log.wait("start", 2)}
+        for number, name in enumerate(["SIGTERM", "SIGUSR1", "SIGTERM", "SIGUSR1"]):
+            command.signal(getattr(signal, name))
+            log.wait(name, 2 * (number // 2 + 1))
+        # A job that does not mind has its lock still.
+        assert len(observer.queue(path)) == 1
+        assert command.process.poll() is None
+        command.signal(signal.SIGINT)
+        assert command.wait().status == 3
+    for name, count in (("SIGTERM", 4), ("SIGUSR1", 4), ("SIGINT", 2)):
+        assert len(log.events(name)) == count, name
+    eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
+    observer.assert_free(path)
+
+
+def test_s802_signalled_twice_while_waiting(server: Standalone, observer: Observer, path: str) -> None:
+    with Command(server.hosts, "run", path, "--", "sleep", "60") as holder:
+        (first,) = observer.wait_queue(path, 1)
+        with Command(server.hosts, "run", path, "--", "echo", "ran") as waiter:
+            observer.wait_queue(path, 2)
+            for number in (signal.SIGTERM, signal.SIGTERM):
+                # It may have ended by the second.
+                waiter.process.send_signal(number)
+            ended = waiter.wait()
+        assert (ended.status, ended.out) == (128 + signal.SIGTERM, "")
+        assert observer.queue(path) == [first]
+        assert holder.process.poll() is None
+
+
+def test_s802_signalled_while_no_server_answers(proxy: Proxy, path: str, log: Log) -> None:
+    """It leaves, although nobody can be told, and again does no harm."""
+    proxy.black_hole()
+    with Command(proxy.hosts, "run", path, "--", *log.job("0")) as waiter, Lag() as lag:
+        time.sleep(0.3)  # a silence
+        began = time.monotonic()
+        for _ in range(2):
+            waiter.process.send_signal(signal.SIGTERM)
+        assert waiter.wait().status == 128 + signal.SIGTERM
+        # Two seconds for a farewell that nobody hears, and as much for the process.
+        assert time.monotonic() - began < 6 + lag.late / 1e9
+    proxy.heal()
+    assert log.events("start") == []
+
+
+def test_s803_revoked_and_broken_twice(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+    flags = ["run", "--log", "json", path, "--", *log.job("tick")]
+    with Command(server.hosts, *flags) as command:
+        (node,) = observer.wait_queue(path, 1)
+        log.wait("tick")
+        for _ in range(2):
+            assert run(server.hosts, "revoke", path, node).status == 0
+        eventually(lambda: "revoked" in command.errors(), "it is reported")
+        assert log.events("SIGTERM") == []
+        assert run(server.hosts, "break", "--yes", path, node).status == 0
+        assert command.wait().status == 79
+        for words in (("break", "--yes"), ("revoke",)):
+            again = run(server.hosts, *words, path, node)
+            assert (again.status, node in again.err) == (1, True), words
+    observer.assert_free(path)
+    # The same path is as good as new.
+    assert run(server.hosts, "run", "-n", path, "--", "true").status == 0
+
+
+def test_s804_a_server_for_development_again(path: str) -> None:
+    port = str(free_port())
+    hosts = f"127.0.0.1:{port}"
+    for _ in range(2):
+        with Command("", "dev", "--port", port) as served:
+            served.read_until("listening")
+            # Nothing is left of the one before.
+            assert run(hosts, "run", "-n", path, "--", "true").status == 0
+            for _ in range(2):
+                served.process.send_signal(signal.SIGTERM)
+            assert served.wait().status == 0
+        assert run(hosts, "run", "-w", "0.5", path, "--", "true").status == 69

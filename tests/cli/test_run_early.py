@@ -1,0 +1,38 @@
+"""`zklock run` whose lock is lost before its command has started."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from cli.test_metrics import told
+from harness.command import Command
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import eventually
+
+DELAY = 0.35
+"""Seconds each way: so long after the grant `zklock` waits for an answer, before it starts the command."""
+
+
+def test_s811_lost_between_the_grant_and_the_start(
+    server: Standalone, observer: Observer, path: str, tmp_path: Path
+) -> None:
+    """A pause ends the term. A command that ignores losses would run on, if it had been started."""
+    file = tmp_path / "job.prom"
+    flags = ("--session-timeout", "8", "--on-lost", "ignore", "--metrics", str(file))
+    with (
+        Proxy(server.hosts, delay=DELAY) as slow,
+        Command(slow.hosts, "run", *flags, path, "--", "echo", "ran") as command,
+    ):
+        eventually(lambda: file.exists() and told(file, path)["holding"] == 1, "the lock is granted", 30)
+        command.signal(signal.SIGSTOP)
+        observer.wait_queue(path, 0, timeout=30)
+        command.signal(signal.SIGCONT)
+        ended = command.wait()
+    assert (ended.status, ended.out) == (79, "")
+    assert f'the lock "{path}" is lost (' in ended.err
+    assert "the command was not started" in ended.err
+    counted = told(file, path)
+    assert (counted["losses_total"], counted["exit_status"], counted["holding"]) == (1, 79, 0)
