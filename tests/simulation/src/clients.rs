@@ -67,7 +67,7 @@ impl Clients {
     /// A client of the visitor's that may not read its own nodes, and what it is called.
     pub fn blindfolded(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + (APART + visit) * network::CLIENTS;
-        (name, Client::new(options(&self.setting, name).acl(Acl::parse("world:anyone:cdwa").expect("rules"))))
+        (name, Client::new(options(&self.setting, name).acl(unreadable())))
     }
 
     /// Below which path a client sees everything.
@@ -87,7 +87,14 @@ impl Clients {
 }
 
 fn new(setting: &Setting, name: usize) -> Client {
-    Client::new(options(setting, name))
+    let options = options(setting, name);
+    let private = setting.private == Some(name % network::CLIENTS);
+    Client::new(if private { options.acl(Acl::Creator) } else { options })
+}
+
+/// Rights with which nobody can read a node.
+fn unreadable() -> Acl {
+    Acl::parse("world:anyone:cdwa").expect("rules")
 }
 
 fn options(setting: &Setting, name: usize) -> ClientOptions {
@@ -95,6 +102,10 @@ fn options(setting: &Setting, name: usize) -> ClientOptions {
     let hosts = hosts.collect::<Vec<_>>().join(",") + setting.chroot(name % network::CLIENTS);
     let options = ClientOptions::new(Some(&hosts)).expect("good hosts");
     let options = options.session_timeout(Duration::from_millis(setting.timeout)).expect("a good time-out");
+    let options = match setting.private {
+        Some(_) => options.auth("digest", "simulated:password").expect("good credentials"),
+        None => options,
+    };
     // Its nodes say who made them, so that each can be traced to an attempt. That host and process have nothing to do
     // with the seed is no matter: nothing depends on them.
     options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out")

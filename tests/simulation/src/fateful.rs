@@ -9,6 +9,8 @@ pub enum Fateful {
     BehindDelete,
     /// That there is a directory.
     Directory,
+    /// That a slot is recorded.
+    Record,
     /// Anything.
     Anything,
 }

@@ -4,6 +4,7 @@ use zklock::simulation::Part;
 
 use crate::chance::Chance;
 use crate::fateful::Fateful;
+use crate::locks::SLOT_RECORDS;
 use crate::network::Way;
 use crate::setting::Setting;
 
@@ -61,6 +62,10 @@ pub enum What {
     Reap { place: usize },
     /// A client's next create is carried out late.
     Late { client: usize },
+    /// A client's next record of a slot is carried out late.
+    LateRecord { client: usize },
+    /// The connection is cut on which the next record of a slot arrives.
+    CutAtRecord,
     /// A stranger queues, of whose node servers tell nobody what is in it.
     Intrude { place: usize },
     /// An operator takes away what stands before two contenders of one client, and the second of them.
@@ -68,6 +73,32 @@ pub enum What {
 }
 
 impl Fault {
+    /// The same on the locks whose slots are recorded.
+    pub fn on_slots(mut self) -> Self {
+        if let What::Delete { place, .. } | What::Reap { place } | What::Intrude { place } = &mut self.what {
+            *place %= SLOT_RECORDS.len();
+        }
+        self
+    }
+
+    /// A fault of records of slots, in runs that have slots.
+    pub fn of_records(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
+        let mut chance = Chance::of(seed, "records", 0);
+        let count = chance.index(5);
+        let faults: Vec<_> = (0..count).map(|_| Self::of_record(&mut chance, setting)).collect();
+        faults.into_iter()
+    }
+
+    fn of_record(chance: &mut Chance, setting: &Setting) -> Self {
+        let what = match chance.index(4) {
+            0 => What::DeafenAt { request: Fateful::Record },
+            1 | 2 if setting.servers > 1 => What::LateRecord { client: chance.index(setting.clients) },
+            _ => What::CutAtRecord,
+        };
+        let at = chance.number(setting.tick..=setting.duration);
+        Self { what, at, lasts: 4 * setting.timeout }
+    }
+
     /// What some seeds have in addition.
     pub fn rare(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
         Self::fateful(seed, setting).into_iter().chain(Self::stranger(seed, setting))

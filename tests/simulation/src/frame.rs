@@ -107,6 +107,7 @@ pub fn is_fateful(request: &[u8], fateful: Fateful) -> bool {
     match fateful {
         Fateful::Delete | Fateful::BehindDelete => int(request, 8) == 2,
         Fateful::Directory => creates_container(request),
+        Fateful::Record => records(request),
         Fateful::Anything => true,
     }
 }
@@ -176,7 +177,8 @@ pub fn deletes(body: &[u8]) -> Option<String> {
 /// (docs/protocol.md, rule 16): what a queue asks for, or a semaphore that wants to know its number. Of what only queues
 /// ask for, and not others too.
 pub fn insists(body: &[u8]) -> bool {
-    let heartbeat = || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0);
+    let heartbeat =
+        || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0) && !names_record(body);
     let number = || int(body, 0) == 4 && path(body).is_some_and(|path| path.ends_with("/count"));
     // Of a guest's locks nobody else lists contenders.
     let list =
@@ -221,6 +223,12 @@ pub const STRANGER: &str = "_c_00000000-0000-4000-8000-000000000000-lock-";
 
 /// The code for what is not permitted.
 pub const NO_AUTH: i32 = -102;
+
+/// Whether a request states credentials: servers take it in before they would turn requests away.
+pub fn authenticates(request: &[u8]) -> bool {
+    const AUTH: i32 = 100;
+    int(request, 8) == AUTH
+}
 
 /// Whether a request asks for what is in a stranger's node.
 pub fn asks_stranger(request: &[u8]) -> bool {
@@ -298,6 +306,24 @@ pub fn creates(mut bytes: &[u8]) -> bool {
     false
 }
 
+/// Whether a request names the record of a lock's slots.
+fn names_record(request: &[u8]) -> bool {
+    const SUFFIX: &[u8] = b".once";
+    request.windows(SUFFIX.len()).any(|part| part == SUFFIX)
+}
+
+/// Whether what was sent at once has a transaction that records a slot.
+pub fn records(mut bytes: &[u8]) -> bool {
+    while let Some(length) = length(bytes, false).filter(|length| (12..=bytes.len()).contains(length)) {
+        let (request, rest) = bytes.split_at(length);
+        if is_multi(request) && names_record(request) {
+            return true;
+        }
+        bytes = rest;
+    }
+    false
+}
+
 /// Whether the first that is sent on a connection is a handshake.
 pub fn connects(bytes: &[u8]) -> bool {
     bytes.len() > 4
@@ -320,6 +346,12 @@ pub fn content(reply: &[u8]) -> Option<Vec<u8>> {
     }
     let length = usize::try_from(int(reply, 20)).ok()?;
     reply.get(24..24 + length).map(<[u8]>::to_vec)
+}
+
+/// The version of the data, out of the answer with the data; `None` if there is no such node.
+pub fn version(reply: &[u8]) -> Option<i32> {
+    let data = usize::try_from(int(reply, 20)).unwrap_or(0);
+    (int(reply, 16) == 0).then(|| int(reply, 24 + data + 32))
 }
 
 /// How often children of a node were created and deleted, out of the answer with its data.

@@ -42,9 +42,9 @@ impl Stopped {
         process.waiting.get_or_insert_default();
     }
 
-    /// Lets a part of a client panic.
-    pub fn break_down(&self, client: usize, part: Part) {
-        self.0.borrow_mut().entry(client).or_default().broken = Some(part);
+    /// A part of a client panics when it runs next; with `None` nothing does any more.
+    pub fn break_down(&self, client: usize, part: Option<Part>) {
+        self.0.borrow_mut().entry(client).or_default().broken = part;
     }
 
     /// Lets it go on.

@@ -34,6 +34,15 @@ pub const SHARED: usize = 2;
 pub const CROWDED: usize = 3;
 pub const CROWD: u32 = 1200;
 
+/// In place of the label of a node that operators may not read.
+pub const PRIVATE: &str = "?";
+
+/// The nodes in which the last holder of each mutex writes its token.
+pub const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
+
+/// The nodes in which the last slot of each mutex is recorded.
+pub const SLOT_RECORDS: [&str; 2] = ["/locks/a.once", "/locks/b.once"];
+
 /// The directories of all locks.
 pub const DIRECTORIES: [&str; 12] = [
     MUTEXES[0],
@@ -55,4 +64,13 @@ impl Place {
     pub fn number(&self, below: impl Fn(&str) -> String) -> Permits {
         self.count.map_or_else(|| Permits::SharedCount(below(COUNT)), Permits::Fixed)
     }
+}
+
+/// A change of a record of slots.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The mutex whose slot it is.
+    pub place: usize,
+    pub version: i32,
+    pub data: Vec<u8>,
 }

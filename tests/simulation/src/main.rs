@@ -10,15 +10,19 @@ mod clock;
 mod ensemble;
 mod fateful;
 mod fault;
+mod features;
 mod frame;
 mod gate;
+mod histories;
 mod history;
 mod locks;
+mod measured;
 mod names;
 mod network;
 mod oracle;
 mod outage;
 mod plan;
+mod progress;
 mod report;
 mod rounds;
 mod schedule;
@@ -31,25 +35,36 @@ mod witness;
 mod workload;
 mod world;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::plan::Plan;
 use crate::report::{Report, say};
-use crate::world::simulate;
+use crate::world::{Outcome, Records, simulate};
 
 const USAGE: &str = "\
 simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-are] [--grants G] [--find TEXT]
+           [--histories FILE]
     runs N seeds from M on, and a tenth as many with outages in place of all other faults, on J threads; with --digests
     prints a number for the history of each; with --first ends with the first one that fails, and shows it as it is;
     with --as-they-are shows all as they are, which is quicker; with --grants fails if fewer locks were granted; with
-    --find takes a line of a history with this text for a violation
+    --find takes a line of a history with this text for a violation; with
+    --histories writes who held what, for other judges (tests/porcupine)
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
+           [--histories FILE]
     runs one seed, without some of what happens in it, and prints its history
 simulation --outages …
     the same with outages only: a client holds a lock, or waits for one, and is to be connected
-    in time";
+    in time
+simulation --together …
+    the same with contenders that combine features on purpose, two and three at a time; prints how many combinations were
+    met
+simulation --once …
+    the same with contenders that run bodies once per slot
+simulation --progress …
+    the same with one thing in each seed that has to happen soon, compared with its bound";
 
 /// One seed with an outage for so many others.
 const OUTAGES: u64 = 10;
@@ -68,6 +83,7 @@ struct Wish {
     grants: u64,
     find: Option<String>,
     as_they_are: bool,
+    histories: Option<PathBuf>,
     faults: Faults,
 }
 
@@ -79,6 +95,12 @@ enum Faults {
     All,
     /// One outage in each seed, and nothing else.
     Outages,
+    /// Some faults in each seed, and contenders that combine features on purpose.
+    Together,
+    /// All faults, and contenders that run bodies once per slot.
+    Once,
+    /// One case of progress in each seed, and nothing else.
+    Progress,
 }
 
 impl Wish {
@@ -98,6 +120,18 @@ impl Wish {
                 wish.faults = Faults::Outages;
                 continue;
             }
+            if arg == "--together" {
+                wish.faults = Faults::Together;
+                continue;
+            }
+            if arg == "--once" {
+                wish.faults = Faults::Once;
+                continue;
+            }
+            if arg == "--progress" {
+                wish.faults = Faults::Progress;
+                continue;
+            }
             if arg == "--first" {
                 wish.first = true;
                 continue;
@@ -115,6 +149,7 @@ impl Wish {
                 "--find" => {
                     wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
+                "--histories" => wish.histories = Some(value.into()),
                 "--jobs" => wish.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
                 _ => return None,
             }
@@ -125,9 +160,21 @@ impl Wish {
     fn plan(&self, seed: u64, faults: Faults) -> Plan {
         let plan = match faults {
             Faults::All => Plan::of(seed),
+            Faults::Together => Plan::of(seed).together(),
+            Faults::Once => Plan::of(seed).once(),
             Faults::Outages => Plan::of_outage(seed),
+            Faults::Progress => Plan::of_progress(seed),
         };
         plan.seeking(self.find.clone())
+    }
+
+    /// Carries a plan out, and writes down what others are to judge.
+    fn simulate(&self, plan: &Plan, lines: bool) -> Outcome {
+        let outcome = simulate(plan, Records { lines, holds: self.histories.is_some() });
+        if let Some(file) = &self.histories {
+            histories::append(file, &outcome.holds).expect("histories can be written");
+        }
+        outcome
     }
 
     /// The seeds of a run, with what happens in each.
@@ -152,9 +199,13 @@ fn main() -> ExitCode {
             hook(panic);
         }
     }));
+    if let Some(file) = &wish.histories {
+        histories::begin(file).expect("a file for histories");
+    }
     let well = match wish.seed {
         Some(seed) => {
-            replay(&wish.plan(seed, wish.faults).without(&wish.without_faults, &wish.without_contenders))
+            let plan = wish.plan(seed, wish.faults).without(&wish.without_faults, &wish.without_contenders);
+            replay(&plan, &wish)
         }
         None => run(&wish),
     };
@@ -162,8 +213,8 @@ fn main() -> ExitCode {
 }
 
 /// Shows what happens in one plan.
-fn replay(plan: &Plan) -> bool {
-    let outcome = simulate(plan, true);
+fn replay(plan: &Plan, wish: &Wish) -> bool {
+    let outcome = wish.simulate(plan, true);
     say(&format!("{plan}: {:?}", plan.setting));
     for line in &outcome.lines {
         say(line);
@@ -200,16 +251,17 @@ fn run(wish: &Wish) -> bool {
 
 /// Runs one of them, and says whether all is well.
 fn one(plan: &Plan, wish: &Wish, report: &Mutex<Report>) -> bool {
-    let outcome = simulate(plan, false);
+    let outcome = wish.simulate(plan, false);
     if wish.digests {
         say(&format!("{plan}: {:016x}", outcome.digest));
     }
-    if !outcome.violations.is_empty() {
+    // One kind of violation does not hide another: a run goes on, and shows the first seed of each.
+    if report.lock().expect("no panic while reporting").is_news(&outcome) {
         if wish.first || wish.as_they_are {
             report::failed(plan, &outcome);
         } else {
             let smallest = shrink::shrink(plan);
-            report::failed(&smallest, &simulate(&smallest, false));
+            report::failed(&smallest, &simulate(&smallest, Records::default()));
         }
     }
     report.lock().expect("no panic while reporting").done(&outcome);

@@ -106,6 +106,8 @@ pub struct Network {
     looked: BTreeMap<usize, u64>,
     /// When each client last closed a connection, and for how long that had been silent although something was under way.
     left: BTreeMap<usize, (u64, u64)>,
+    /// When each client last left a connection because a server had given it another session without a word.
+    replaced: BTreeMap<usize, u64>,
     /// The clients that all servers refuse but one.
     refused: BTreeMap<usize, usize>,
     /// The servers that do not serve a client, by client and server. Their answers take a round trip.
@@ -130,6 +132,7 @@ impl Network {
             silence: BTreeMap::new(),
             looked: BTreeMap::new(),
             left: BTreeMap::new(),
+            replaced: BTreeMap::new(),
             refused: BTreeMap::new(),
             unserved: BTreeMap::new(),
             arrivals: Schedule::new(),
@@ -362,18 +365,26 @@ impl Network {
     /// The client has no use for a connection any more.
     fn close(&mut self, id: Id) {
         self.send(id, Way::ToServer, Packet::Close);
+        let foreign = self.witness.closes(id);
         if let Some(connection) = self.connections.remove(&id) {
             let now = clock::now();
+            if foreign {
+                self.replaced.insert(connection.name, now);
+            }
             let under_way = connection.last.iter().any(|arrival| *arrival > now);
             let silent = if under_way { now.saturating_sub(connection.heard) } else { 0 };
             self.left.insert(connection.name, (now, silent));
         }
-        self.witness.closes(id);
     }
 
     /// When a client last closed a connection, and for how long nothing had arrived on it although something was under way.
     pub fn left(&self, name: usize) -> Option<(u64, u64)> {
         self.left.get(&name).copied()
+    }
+
+    /// When a client last left a connection because a server had given it another session.
+    pub fn replaced(&self, name: usize) -> Option<u64> {
+        self.replaced.get(&name).copied()
     }
 
     /// Whether a client has any connection, as far as it can know.

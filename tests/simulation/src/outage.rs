@@ -75,6 +75,7 @@ impl Outage {
             rushes: false,
             visited: false,
             hosts: false,
+            private: None,
         };
         let how = match chance.number(0..=9) {
             0..=4 => How::Away(Refusal::Refuses),

@@ -1,8 +1,11 @@
 //! What a run says: progress, failures with the command that replays them, and one line at the end.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Instant;
 
+use crate::features::Covered;
+use crate::measured::Measured;
 use crate::plan::Plan;
 use crate::world::Outcome;
 
@@ -17,20 +20,66 @@ pub struct Report {
     all: u64,
     seeds: u64,
     grants: u64,
+    slots: u64,
     violations: usize,
+    /// How often each kind of violation was found.
+    kinds: BTreeMap<String, usize>,
+    covered: Covered,
+    /// How often each promise of progress was measured, and the most that it took, in per cent of its bound.
+    measured: BTreeMap<String, (usize, u64)>,
+}
+
+/// So many characters tell one kind from another.
+const KIND: usize = 160;
+
+/// The kind of a violation: its text without the numbers that differ from seed to seed.
+fn kind(violation: &str) -> String {
+    let said = violation.split_once(" ms: ").map_or(violation, |(_, said)| said);
+    let words = said.split_inclusive([' ', '/', '-', '.', ',']);
+    let without = words.map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "… " } else { word });
+    without.flat_map(str::chars).take(KIND).collect()
 }
 
 impl Report {
     /// Of a run of so many seeds that begins now.
     pub fn new(all: u64) -> Self {
-        Self { began: Instant::now(), told: 0, all, seeds: 0, grants: 0, violations: 0 }
+        Self {
+            began: Instant::now(),
+            told: 0,
+            all,
+            seeds: 0,
+            grants: 0,
+            slots: 0,
+            violations: 0,
+            kinds: BTreeMap::new(),
+            covered: Covered::default(),
+            measured: BTreeMap::new(),
+        }
+    }
+
+    /// Counts the kinds of a seed's violations, and says whether one of them is new.
+    pub fn is_news(&mut self, outcome: &Outcome) -> bool {
+        let mut news = false;
+        for violation in &outcome.violations {
+            let count = self.kinds.entry(kind(violation)).or_default();
+            news |= *count == 0;
+            *count += 1;
+        }
+        news
     }
 
     /// A seed is done.
     pub fn done(&mut self, outcome: &Outcome) {
         self.seeds += 1;
         self.grants += outcome.grants;
+        self.slots += outcome.slots;
         self.violations += outcome.violations.len();
+        self.covered.add(&outcome.covered);
+        for Measured { promise, took, bound } in &outcome.measured {
+            let (times, most) = self.measured.entry(promise.clone()).or_default();
+            *times += 1;
+            *most = (*most).max(took * 100 / bound.max(&1));
+        }
         let seconds = self.began.elapsed().as_secs();
         if seconds >= self.told + PAUSE {
             self.told = seconds;
@@ -40,19 +89,34 @@ impl Report {
 
     /// The last lines; whether all is well: no violation, and as many grants as there have to be.
     pub fn end(&self, least: u64) -> bool {
+        for (promise, (times, most)) in &self.measured {
+            say(&format!("{promise}: {times} times, at most {most} % of the bound"));
+        }
+        for line in self.covered.lines() {
+            say(&line);
+        }
+        for (kind, times) in &self.kinds {
+            say(&format!("{times} times: {kind}"));
+        }
+        if self.slots > 0 {
+            say(&format!("{} slots recorded", self.slots));
+        }
         say(&format!("{:.1} s", self.began.elapsed().as_secs_f64()));
         if self.grants < least {
             say(&format!("less happened than {least} grants, so this shows less than it should"));
         }
         say(&format!("{} seeds, {} grants, {} violations", self.seeds, self.grants, self.violations));
-        self.violations == 0 && self.grants >= least
+        let impossible = self.covered.impossible();
+        if let Some(pair) = impossible {
+            say(&format!("a pair was met that is said to be impossible: {pair:?}"));
+        }
+        self.violations == 0 && self.grants >= least && impossible.is_none()
     }
 }
 
 /// A seed has failed, and so does this plan, which is the smallest that was found.
 pub fn failed(plan: &Plan, outcome: &Outcome) {
-    let kind = if plan.outage.is_some() { "outage" } else { "seed" };
-    say(&format!("{kind} {} fails:", plan.seed));
+    say(&format!("{} {} fails:", plan.family().0, plan.seed));
     for violation in &outcome.violations {
         say(&format!("  {violation}"));
     }

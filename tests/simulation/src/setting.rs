@@ -33,6 +33,8 @@ pub struct Setting {
     pub visited: bool,
     /// Whether there is a guest in its place.
     pub hosts: bool,
+    /// The client whose nodes only those may use that know a password, as all clients do then.
+    pub private: Option<usize>,
 }
 
 impl Setting {
@@ -62,6 +64,7 @@ impl Setting {
             containers: chance.percent(85),
             rushes: chance.percent(40),
             visited,
+            private: None,
             hosts: !visited && Chance::of(seed, "guest", 0).percent(20),
         }
     }

@@ -1,5 +1,6 @@
 //! What happens when a fault begins, and when it ends.
 
+use crate::ensemble::Awaited;
 use crate::fault::{Fault, What};
 use crate::frame::{self, STRANGER};
 use crate::locks::DIRECTORIES;
@@ -101,7 +102,7 @@ impl World {
                 (0..=self.clients.count()).for_each(stop);
                 clock::suspend(begins);
             }
-            What::Break { client, part } if begins => self.stopped.break_down(*client, *part),
+            What::Break { client, part } => self.stopped.break_down(*client, begins.then_some(*part)),
             _ => {}
         }
     }
@@ -130,8 +131,14 @@ impl World {
             What::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
             What::Forget { server } => ensemble.forget(server, begins),
             What::Throttle { server, percent } => ensemble.throttle(server, if begins { percent } else { 0 }),
-            What::Late { client } if begins => ensemble.trap(client, self.plan.setting.timeout),
-            What::Late { .. } => ensemble.end_trap(),
+            What::Late { client } if begins => {
+                ensemble.trap(client, self.plan.setting.timeout, Awaited::Create);
+            }
+            What::LateRecord { client } if begins => {
+                ensemble.trap(client, self.plan.setting.timeout, Awaited::Record);
+            }
+            What::Late { .. } | What::LateRecord { .. } => ensemble.end_trap(),
+            What::CutAtRecord => self.cuts_at_record = begins,
             What::Mute { server } => ensemble.mute(server, begins),
             What::DeafenAt { request } => {
                 let until = clock::now() + self.plan.setting.timeout;

@@ -13,15 +13,18 @@ use zklock::simulation;
 use crate::chance::Chance;
 use crate::ensemble::Ensemble;
 use crate::fault::Fault;
+use crate::features::Covered;
 use crate::gate::Stopped;
 use crate::locks::DIRECTORIES;
+use crate::measured::Measured;
 use crate::network::{self, Id, Network, Packet, Way};
-use crate::oracle::Oracle;
-use crate::plan::Plan;
+use crate::oracle::{Oracle, Recorder};
+use crate::plan::{Plan, Script};
+use crate::progress::Stage;
 use crate::rounds::Rounds;
 use crate::schedule::Schedule;
 use crate::workload::{Contender, GUARDED, VISITED, Visitor, WORN_OUT};
-use crate::{chance, clients::Clients, clock};
+use crate::{chance, clients::Clients, clock, frame};
 
 /// Bytes. A server that decides alone answers all that has arrived from a client in one go, each request within the one
 /// before, and a client with a thousand contenders sends as many at once.
@@ -42,31 +45,55 @@ type Running = Pin<Box<dyn Future<Output = ()>>>;
 #[derive(Debug)]
 pub struct Outcome {
     pub grants: u64,
+    /// How many slots were recorded.
+    pub slots: u64,
     pub violations: Vec<String>,
+    pub covered: Covered,
+    /// How soon what has to happen soon has happened.
+    pub measured: Vec<Measured>,
     pub digest: u64,
     /// The history, if it was asked for.
     pub lines: Vec<String>,
+    /// The holds, for other judges, if they were asked for.
+    pub holds: String,
+}
+
+/// The records that are kept of a simulation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Records {
+    pub lines: bool,
+    pub holds: bool,
 }
 
 /// Carries a plan out, on a thread of its own: hash tables draw their keys once on each.
-pub fn simulate(plan: &Plan, keep_lines: bool) -> Outcome {
+pub fn simulate(plan: &Plan, keep: Records) -> Outcome {
     let plan = plan.clone();
-    let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep_lines));
+    let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep));
     let simulation = simulation.map(std::thread::JoinHandle::join);
     simulation.ok().and_then(Result::ok).unwrap_or_else(|| {
         let violations = vec!["the simulation panicked".to_owned()];
-        Outcome { grants: 0, violations, digest: 0, lines: Vec::new() }
+        Outcome {
+            grants: 0,
+            slots: 0,
+            violations,
+            covered: Covered::default(),
+            measured: Vec::new(),
+            digest: 0,
+            lines: Vec::new(),
+            holds: String::new(),
+        }
     })
 }
 
-fn run(plan: &Plan, keep_lines: bool) -> Outcome {
+fn run(plan: &Plan, keep: Records) -> Outcome {
     chance::seed(plan.seed);
     clock::stop();
     let stopped = Stopped::default();
     let oracle = Rc::new(RefCell::new(Oracle::new(&plan.setting, stopped.clone())));
-    if keep_lines {
+    if keep.lines {
         oracle.borrow_mut().history.lines = Some(Vec::new());
     }
+    oracle.borrow_mut().recorder = keep.holds.then(Recorder::default);
     oracle.borrow_mut().history.sought.clone_from(&plan.sought);
     network::set(Some(Network::new(Chance::of(plan.seed, "network", 0), plan.setting.latency)));
     let gate: Rc<dyn simulation::Gate> = Rc::new(stopped.clone());
@@ -91,9 +118,14 @@ fn run(plan: &Plan, keep_lines: bool) -> Outcome {
     let mut oracle = oracle.borrow_mut();
     let mut violations = std::mem::take(&mut oracle.violations);
     violations.append(&mut oracle.history.found);
+    let recorder = oracle.recorder.take().unwrap_or_default();
     Outcome {
+        holds: recorder.history(&plan.to_string(), plan.restarts_numbers()),
         grants: oracle.grants,
+        slots: oracle.slots.recorded,
         violations,
+        covered: std::mem::take(&mut oracle.covered),
+        measured: std::mem::take(&mut oracle.measured),
         digest: oracle.history.digest(),
         lines: oracle.history.lines.take().unwrap_or_default(),
     }
@@ -121,12 +153,18 @@ pub struct World {
     pub strangers: Vec<&'static str>,
     /// The servers that were cut off as the leader, by fault.
     pub deposed: Vec<(usize, usize)>,
+    /// Whether the connection is to be cut on which the next record of a slot arrives.
+    pub cuts_at_record: bool,
 }
 
 impl World {
     fn new(plan: &Plan, oracle: &Rc<RefCell<Oracle>>, stopped: &Stopped) -> Self {
         let setting = plan.setting;
-        let ensemble = Ensemble::new(Chance::of(plan.seed, "ensemble", 0), &setting);
+        let mut ensemble = Ensemble::new(Chance::of(plan.seed, "ensemble", 0), &setting);
+        if plan.once {
+            ensemble.watch_records();
+            network::with(|network| network.witness.slots = true);
+        }
         let mut turns = Schedule::new();
         for (place, (_, Fault { at, lasts, .. })) in plan.faults.iter().enumerate() {
             turns.plan(*at, Turn { fault: place, begins: true, last: false });
@@ -143,6 +181,7 @@ impl World {
             rounds: Rounds::new(&setting),
             strangers: Vec::new(),
             deposed: Vec::new(),
+            cuts_at_record: false,
         }
     }
 
@@ -172,8 +211,16 @@ impl World {
             let Plan { seed, setting, visitor, .. } = self.plan;
             let (clients, stopped) = (self.clients.clone(), self.stopped.clone());
             let oracle = Rc::clone(&oracle);
-            let (of, run): (_, Running) = if let Some(outage) = self.plan.outage {
+            let (of, run): (_, Running) = if let Some(Script::Outage(outage)) = self.plan.script {
                 (0, Box::pin(outage.run(seed, setting, clients, oracle, doing)) as Running)
+            } else if let Some(Script::Progress(progress)) = self.plan.script {
+                network::with(|network| network.calm(setting.latency));
+                // Its judge is the case's own.
+                oracle.borrow_mut().calm.fault(true);
+                let ensemble = Rc::clone(&self.ensemble);
+                let stage = Rc::new(Stage { setting, clients, ensemble, oracle, stopped, doing });
+                // Nobody stops this one.
+                (setting.clients, Box::pin(progress.run(stage)) as Running)
             } else if visitor == Some(number) {
                 let visitor = Visitor::new(number, seed, setting, clients, oracle, stopped, doing);
                 let of = visitor.of();
@@ -183,8 +230,14 @@ impl World {
                     (of, Box::pin(visitor.run()) as Running)
                 }
             } else {
-                let contender = Contender::new(number, seed, setting, clients, oracle, stopped, doing);
-                (contender.of(), Box::pin(contender.run()))
+                let mut contender = Contender::new(number, seed, setting, clients, oracle, stopped, doing);
+                contender.together = self.plan.together;
+                let of = contender.of();
+                if self.plan.once {
+                    (of, Box::pin(contender.run_slots(end)) as Running)
+                } else {
+                    (of, Box::pin(contender.run()) as Running)
+                }
             };
             contenders.push(tokio::task::spawn_local(simulation::of_client(of, run)));
         }
@@ -210,6 +263,7 @@ impl World {
         }
         if !stuck {
             self::nothing_left(&oracle, &ensemble, wait_limit).await;
+            oracle.borrow_mut().judge_tried_slots();
         }
         for contender in contenders {
             contender.abort();
@@ -227,9 +281,14 @@ impl World {
             self.oracle.borrow_mut().overheard();
             while self.step(clock::now()) {
                 self.look_for_strangers();
+                self.compare_grants();
                 let expired = self.ensemble.borrow_mut().take_expired();
                 for session in expired {
                     self.oracle.borrow_mut().expired(session);
+                }
+                let written = self.ensemble.borrow_mut().take_written();
+                for record in written {
+                    self.oracle.borrow_mut().recorded(&record);
                 }
                 // What follows from it follows before the next thing.
                 tokio::task::yield_now().await;
@@ -255,6 +314,15 @@ impl World {
         }
     }
 
+    /// Compares what was granted with the reference model.
+    fn compare_grants(&self) {
+        let grants = self.oracle.borrow_mut().take_unchecked();
+        for grant in grants {
+            let names = self.ensemble.borrow_mut().children(&grant.directory).unwrap_or_default();
+            self.oracle.borrow_mut().compare_with_reference(&grant, &names);
+        }
+    }
+
     fn step(&mut self, now: u64) -> bool {
         if let Some(turn) = self.turns.due(now) {
             self.turn(&turn);
@@ -267,7 +335,15 @@ impl World {
         if let Some(arrival) = network::with(|network| network.due(now)) {
             let network::Arrival { connection, server, way, packet } = arrival;
             match way {
-                Way::ToServer => self.ensemble.borrow_mut().arrive(server, connection, packet),
+                Way::ToServer => {
+                    let cuts = self.cuts_at_record
+                        && matches!(&packet, Packet::Bytes(bytes) if frame::records(bytes));
+                    self.ensemble.borrow_mut().arrive(server, connection, packet);
+                    if cuts {
+                        self.cuts_at_record = false;
+                        network::with(|network| network.cut(connection));
+                    }
+                }
                 Way::ToClient => {
                     self.before(connection, &packet);
                     network::with(|network| network.deliver(connection, packet));

@@ -9,8 +9,13 @@ const THIS: &str = env!("CARGO_BIN_EXE_simulation");
 
 /// The number of each seed's history, in the order of the seeds.
 fn digests(simulation: &Path, seeds: usize, jobs: &str) -> Vec<String> {
+    digests_with(simulation, seeds, jobs, &[])
+}
+
+fn digests_with(simulation: &Path, seeds: usize, jobs: &str, others: &[&str]) -> Vec<String> {
     let simulation = Command::new(simulation)
         .args(["--digests", "--seeds", &seeds.to_string(), "--jobs", jobs])
+        .args(others)
         .output()
         .expect("the simulation runs");
     let output = String::from_utf8(simulation.stdout).expect("text");
@@ -52,4 +57,14 @@ fn a_seed_is_one_history() {
 #[test]
 fn a_seed_is_one_history_with_and_without_optimizations() {
     assert_eq!(digests(Path::new(THIS), 12, "2"), digests(&the_other_build(), 12, "2"));
+}
+
+/// To record it, leases are asked whether they are held, which may end what is over.
+#[test]
+fn a_seed_is_one_history_whether_or_not_others_judge_it() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories.jsonl");
+    let recorded = digests_with(Path::new(THIS), 40, "2", &["--histories", &file.to_string_lossy()]);
+    assert_eq!(recorded, digests(Path::new(THIS), 40, "2"));
+    let text = std::fs::read_to_string(file).expect("histories");
+    assert_eq!(text.lines().filter(|line| line.starts_with("{\"history\":")).count(), 40);
 }

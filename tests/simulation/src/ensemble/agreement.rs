@@ -123,6 +123,8 @@ impl Ensemble {
                 self.sessions.end(*session);
             }
             let outputs = one.apply(entry);
+            self.look_at_records(server);
+            let one = &mut self.servers[server];
             if let Some((id, kind)) = by {
                 let answer = outputs.iter().find_map(|output| match output {
                     Output::Send(to, message) if to.0 == id => Some(message.frame()),

@@ -11,6 +11,7 @@
 mod agreement;
 mod elections;
 mod mishaps;
+mod records;
 mod server;
 mod service;
 mod sessions;
@@ -21,10 +22,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zklock_embedded::{Settings, Time};
 
+use self::records::Records;
 use self::server::{Change, Entry, Server, operators};
 use self::sessions::Sessions;
 use crate::chance::Chance;
 use crate::fateful::Fateful;
+use crate::locks::{DIRECTORIES, RECORDS, SEMAPHORES};
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
 use crate::setting::Setting;
@@ -83,11 +86,20 @@ enum Step {
     TrapEnds,
 }
 
-/// How far it is until a server carries a create out late: trap.rs.
+/// The request that is carried out late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// That a node is created.
+    Create,
+    /// That a slot is recorded.
+    Record,
+}
+
+/// How far it is until a server carries a request out late: trap.rs.
 #[derive(Clone, Copy, Debug)]
 enum Trap {
-    /// A client's next create is waited for.
-    Set { client: usize, timeout: u64 },
+    /// A client's next request of a kind is waited for.
+    Set { client: usize, timeout: u64, awaited: Awaited },
     /// A server was stopped with it, and goes on then at the latest.
     Sprung { client: usize, timeout: u64, server: usize, until: u64 },
     /// The client has tried to come back there.
@@ -127,6 +139,8 @@ pub struct Ensemble {
     settled: usize,
     expired: Vec<i64>,
     trap: Option<Trap>,
+    /// The records of slots, if somebody looks at them.
+    records: Option<Records>,
     /// The request at which a connection becomes deaf, and until when.
     fateful: Option<(Fateful, u64)>,
 }
@@ -166,6 +180,7 @@ impl Ensemble {
             settled: 0,
             expired: Vec::new(),
             trap: None,
+            records: None,
             fateful: None,
         };
         let time = time();
@@ -177,6 +192,12 @@ impl Ensemble {
             let worn = made.into_iter().chain([Change::Counter(WORN_OUT, LAST_NUMBER)]);
             let guarded = operators(&frame::create(GUARDED, frame::PERSISTENT)).map(Change::Operator);
             ensemble.decided.extend(worn.chain(guarded).map(|what| Entry { what, time }));
+        }
+        if setting.private.is_some() {
+            let semaphores = SEMAPHORES.iter().map(|place| place.path);
+            let paths = ["/locks"].into_iter().chain(semaphores).chain(DIRECTORIES).chain(RECORDS);
+            let made = paths.filter_map(|path| operators(&frame::create(path, frame::PERSISTENT)));
+            ensemble.decided.extend(made.map(|what| Entry { what: Change::Operator(what), time }));
         }
         ensemble.elect();
         ensemble.steps.plan(tick / 2, Step::HalfTick);

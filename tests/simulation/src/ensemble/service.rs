@@ -69,6 +69,7 @@ impl Ensemble {
             }
             let Some(request) = front.requests.front().cloned() else { return };
             let turned_away = matches!(request.kind, Kind::Read | Kind::Write)
+                && !frame::authenticates(&request.frame)
                 && one.throttles > 0
                 && self.chance.percent(one.throttles);
             if turned_away {

@@ -1,19 +1,19 @@
-//! A server that carries a create out late, long after its client has gone elsewhere.
+//! A server that carries a request out late, long after its client has gone elsewhere.
 //!
-//! The next create of a client that reaches a follower finds it stopped. Its connection breaks, and for a while every
+//! The next create of a client, or its next record of a slot, that reaches a follower finds it stopped. Its connection breaks, and for a while every
 //! other server refuses the client, so it tries to come back there: the operating system of that server accepts the
 //! connection, and takes what is sent on it. Then it goes elsewhere, and then the server goes on.
 
 use super::server::Role;
-use super::{Ensemble, SYNC_LIMIT, Step, Trap, frame};
+use super::{Awaited, Ensemble, SYNC_LIMIT, Step, Trap, frame};
 use crate::clock;
 use crate::network::{self, Id, Packet};
 
 impl Ensemble {
-    /// The next create of a client will be late. Its session time-out tells how long it waits for an answer.
-    pub fn trap(&mut self, client: usize, timeout: u64) {
+    /// The next such request of a client will be late. Its session time-out tells how long it waits for an answer.
+    pub fn trap(&mut self, client: usize, timeout: u64, awaited: Awaited) {
         if self.trap.is_none() && self.count() > 1 {
-            self.trap = Some(Trap::Set { client, timeout });
+            self.trap = Some(Trap::Set { client, timeout, awaited });
         }
     }
 
@@ -33,10 +33,13 @@ impl Ensemble {
         let from = network::with(|network| network.name(id)).map(|name| name % network::CLIENTS);
         let now = clock::now();
         match self.trap {
-            Some(Trap::Set { client, timeout })
+            Some(Trap::Set { client, timeout, awaited })
                 if from == Some(client)
                     && self.servers[server].role == Role::Follows
-                    && frame::creates(bytes) =>
+                    && match awaited {
+                        Awaited::Create => frame::creates(bytes),
+                        Awaited::Record => frame::records(bytes),
+                    } =>
             {
                 // For longer, and its leader would give it up.
                 let until = now + SYNC_LIMIT * self.tick - 1;

@@ -2,6 +2,7 @@
 
 use super::server::Server;
 use super::{Ensemble, frame, time};
+use crate::locks::PRIVATE;
 
 impl Ensemble {
     /// The server that has carried out most answers a question.
@@ -20,7 +21,7 @@ impl Ensemble {
         let names = self.children(path).unwrap_or_default();
         let labelled = names.into_iter().map(|name| {
             let data = frame::content(&self.told(&frame::data(&format!("{path}/{name}"))));
-            let label = data.and_then(|data| label(&data));
+            let label = data.map_or_else(|| Some(PRIVATE.to_owned()), |data| label(&data));
             (name, label)
         });
         labelled.collect()

@@ -71,8 +71,9 @@ impl Oracle {
 
     /// A connection is about to be open to a client that has no other, and has known that for a while.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
-        if client.state() == ClientState::Idle && self.has_run_since(name, clock::now().saturating_sub(SLACK))
-        {
+        // It may have been stopped until it began to connect, and until nobody waited any more.
+        let since = clock::now().saturating_sub(SLACK + self.calm.soon());
+        if client.state() == ClientState::Idle && self.has_run_since(name, since) {
             self.violation(format!("client {name} says that it is idle, and looks for a server"));
         }
         // The client crate says that it is connected once a server has welcomed it, and goes on saying so if nothing else
@@ -97,8 +98,9 @@ impl Oracle {
             let (name, client) = clients.named_now(number);
             let (state, begun) = (client.state(), client.session_id() != 0);
             let away = !matches!(state, ClientState::Connected | ClientState::Closed);
-            let left = network::with(|network| network.left(name));
-            let excused = left.is_some_and(|left| self.calm.may_be_away(left));
+            let (left, replaced) = network::with(|network| (network.left(name), network.replaced(name)));
+            let excused = left.is_some_and(|left| self.calm.may_be_away(left))
+                || replaced.is_some_and(|at| self.calm.may_begin_anew(at));
             if begun && away && !excused && self.calm.reigns_since(now) {
                 self.violation(format!("client {name} says that it is {state}, and nothing is in its way"));
             }
@@ -202,6 +204,7 @@ impl Oracle {
         for place in 0..self.holds.len() {
             let hold = &self.holds[place];
             let session = hold.lease.session_id();
+            let grace = u64::try_from(hold.grace.as_millis()).unwrap_or(u64::MAX);
             let Some(of) = of(hold).filter(|of| self.has_run_since(*of, now.saturating_sub(1))) else {
                 continue;
             };
@@ -215,7 +218,7 @@ impl Oracle {
             let sure = until.saturating_sub(now);
             if self.knows_missing(hold) {
                 self.accuse(place, "is granted, although its client was told that it does not exist");
-            } else if sure + SLACK < timeout / 6 {
+            } else if sure + SLACK < timeout / 6 + grace {
                 self.accuse(place, &format!("is granted with {sure} ms of {timeout} ms left"));
             } else if !proven && !hold.lease.remaining().is_zero() {
                 self.accuse(place, "is granted on a connection that has proven nothing");

@@ -63,6 +63,11 @@ impl Calm {
         silent >= self.wait_limit && clock::now() <= left + self.soon
     }
 
+    /// Whether a client may still be without a session that gave one up then: it closes the old one, and begins another.
+    pub fn may_begin_anew(&self, gave_up: u64) -> bool {
+        clock::now() <= gave_up + 2 * self.soon
+    }
+
     /// How long a few round trips take at most, while it reigns.
     pub fn soon(&self) -> u64 {
         self.soon

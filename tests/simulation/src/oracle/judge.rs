@@ -13,12 +13,17 @@ use zklock::{Lease, LeaseState, LossReason};
 use super::attempts::Attempts;
 use super::calm::Calm;
 use super::prompt::Prompt;
+use super::recorder::Recorder;
+use super::reference::Unchecked;
 use super::requests::Requests;
 use super::scopes::Scopes;
+use super::slots::Slots;
 use crate::clock;
+use crate::features::Covered;
 use crate::gate::Stopped;
 use crate::history::History;
 use crate::locks::{ELECTION, READ_WRITE};
+use crate::measured::Measured;
 use crate::setting::Setting;
 
 /// How much later something may end than it was to, in milliseconds: timers are rounded up.
@@ -45,17 +50,22 @@ pub(super) struct Hold {
     pub(super) since: u64,
     /// For how long it may be held, if that is limited.
     limit: Option<Duration>,
+    /// How long before the end of its term it is lost.
+    pub(super) grace: Duration,
     /// Whether something was wrong with it already.
     pub(super) accused: bool,
     /// Why it is lost, as it said before.
     lost: Option<LossReason>,
     /// Until when it was certain, unless something else than its term ends it, when it was last seen to be held.
     pub(super) sure: Option<u64>,
+    /// Its number in the record, if there is one.
+    record: Option<usize>,
 }
 
 impl Hold {
+    /// Whether it may be lost before its term is over.
     pub(super) fn is_limited(&self) -> bool {
-        self.limit.is_some()
+        self.limit.is_some() || !self.grace.is_zero()
     }
 
     /// What it says that is not what it said before: what is lost stays lost, for the first reason that was told.
@@ -80,6 +90,8 @@ pub struct Granted {
     pub node: String,
     /// For how long it may be held, if that is limited.
     pub limit: Option<Duration>,
+    /// How long before the end of its term it is lost.
+    pub grace: Duration,
 }
 
 /// The fencing tokens of a lock.
@@ -93,8 +105,17 @@ struct Tokens {
 #[derive(Debug)]
 pub struct Oracle {
     pub history: History,
+    /// Only if other judges are to read it.
+    pub recorder: Option<Recorder>,
     pub violations: Vec<String>,
+    /// The measurements of a case of progress.
+    pub measured: Vec<Measured>,
     pub grants: u64,
+    /// The combinations of features that attempts have had.
+    pub covered: Covered,
+    /// How many contenders are in scopes of the object that they share.
+    pub sharing: usize,
+    pub(super) unchecked: Vec<Unchecked>,
     pub(super) holds: Vec<Hold>,
     tokens: BTreeMap<&'static str, Tokens>,
     /// The sessions that operators took away: nobody promises that their holders know.
@@ -106,6 +127,7 @@ pub struct Oracle {
     pub calm: Calm,
     pub prompt: Prompt,
     pub scopes: Scopes,
+    pub slots: Slots,
     /// How many clients there are, and which are stopped.
     pub(super) clients: usize,
     pub(super) stopped: Stopped,
@@ -137,8 +159,13 @@ impl Oracle {
     pub fn new(setting: &Setting, stopped: Stopped) -> Self {
         Self {
             history: History::default(),
+            recorder: None,
             violations: Vec::new(),
+            measured: Vec::new(),
             grants: 0,
+            covered: Covered::default(),
+            sharing: 0,
+            unchecked: Vec::new(),
             holds: Vec::new(),
             tokens: BTreeMap::new(),
             killed: BTreeSet::new(),
@@ -148,6 +175,7 @@ impl Oracle {
             calm: Calm::new(setting),
             prompt: Prompt::new(setting),
             scopes: Scopes::default(),
+            slots: Slots::default(),
             clients: setting.clients,
             stopped,
             number_known: false,
@@ -163,20 +191,37 @@ impl Oracle {
         self.violations.push(what);
     }
 
+    /// Exclusion, the order of tokens or the end of a hold is broken, as other judges have to find, too.
+    fn breach(&mut self, what: String) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.breach(&what);
+        }
+        self.violation(what);
+    }
+
+    /// Writes down which of these are certain now.
+    fn record_certain(&mut self, these: impl Fn(&Hold) -> bool) {
+        let Some(mut recorder) = self.recorder.take() else { return };
+        let certain = self.holds.iter().filter(|hold| these(hold) && self.is_certain(hold));
+        recorder.certain(certain.filter_map(|hold| hold.record));
+        self.recorder = Some(recorder);
+    }
+
     /// A contender was granted a lock.
     pub fn granted(&mut self, granted: &Granted) {
         self.grants += 1;
-        let Granted { contender, place, mode, lease, node, limit } = granted;
+        let Granted { contender, place, mode, lease, node, limit, grace } = granted;
         let token = lease.fencing_token();
         self.history.note(&format!(
             "contender {contender} has {node} {mode:?}, token {token}, {:?}",
             lease.remaining()
         ));
         self.is_as_asked(granted);
+        self.unchecked.push(Unchecked::new(node, *mode));
         if self.gone.contains(node) {
             self.violation(format!("{node} is granted, and was gone before"));
         }
-        let hold = Hold {
+        let mut hold = Hold {
             contender: *contender,
             place,
             mode: *mode,
@@ -184,12 +229,16 @@ impl Oracle {
             node: node.clone(),
             since: clock::now(),
             limit: *limit,
+            grace: *grace,
             accused: false,
             lost: None,
             sure: None,
+            record: None,
         };
         // It may be lost already, if its client was stopped on the way.
         if self.is_certain(&hold) {
+            self.record_certain(|other| other.place == hold.place);
+            hold.record = self.recorder.as_mut().map(|recorder| recorder.granted(granted));
             self.compare(&hold);
             self.follow(*contender, place, *mode, token);
         }
@@ -205,7 +254,8 @@ impl Oracle {
             Mode::Exclusive => "-lock-",
             Mode::Permit(_) => "-lease-",
         };
-        if !(node.starts_with(place) && node.contains(kind)) {
+        let kazoos = if *mode == Mode::Shared { "__rlock__" } else { "__lock__" };
+        if !(node.starts_with(place) && (node.contains(kind) || node.contains(kazoos))) {
             self.violation(format!("contender {contender} wants {place} {mode:?}, and gets {node}"));
         }
     }
@@ -229,17 +279,17 @@ impl Oracle {
         if let Mode::Permit(most) = new.mode
             && permits + 1 > most
         {
-            self.violation(format!("{} of {most} permits of {} are held", permits + 1, new.place));
+            self.breach(format!("{} of {most} permits of {} are held", permits + 1, new.place));
+        }
+        for other in found {
+            self.breach(format!("{} is granted while {other} is held", new.node));
         }
         if let Some(stranger) = self.strangers.get(new.place)
             && new.mode == Mode::Exclusive
             && number(stranger) < number(&new.node)
             && !self.requests.is_broken(stranger)
         {
-            found.push(stranger.clone());
-        }
-        for other in found {
-            self.violation(format!("{} is granted while {other} is held", new.node));
+            self.violation(format!("{} is granted while {stranger} is held", new.node));
         }
     }
 
@@ -266,13 +316,14 @@ impl Oracle {
         };
         tokens.any = tokens.any.max(token);
         if token <= before && !downgrade {
-            self.violation(format!("{place} is granted with token {token} after {before}"));
+            self.breach(format!("{place} is granted with token {token} after {before}"));
         }
     }
 
     /// A contender is about to release a lease, or has been told that it is lost.
     pub fn ends(&mut self, lease: &Arc<Lease>, how: &str) {
         if let Some(place) = self.holds.iter().position(|hold| Arc::ptr_eq(&hold.lease, lease)) {
+            self.record_certain(|hold| Arc::ptr_eq(&hold.lease, lease));
             let mut hold = self.holds.swap_remove(place);
             if let Some(wrong) = hold.contradiction() {
                 self.violation(wrong);
@@ -289,8 +340,13 @@ impl Oracle {
         self.history.note(&format!("session {session:#x} is over"));
         let of_session = |hold: &&Hold| hold.lease.session_id() == session && self.is_certain(hold);
         let wrong: Vec<_> = self.holds.iter().filter(of_session).map(|hold| hold.node.clone()).collect();
+        if let Some(recorder) = &mut self.recorder {
+            let of_session = self.holds.iter().filter(|hold| hold.lease.session_id() == session);
+            recorder.over(of_session.filter_map(|hold| hold.record));
+        }
+        self.record_certain(|hold| hold.lease.session_id() == session);
         for node in wrong {
-            self.violation(format!("{node} is held when its session is over"));
+            self.breach(format!("{node} is held when its session is over"));
         }
     }
 

@@ -6,10 +6,14 @@ mod bystander;
 mod calm;
 mod judge;
 mod prompt;
+mod recorder;
+mod reference;
 mod requests;
 mod scopes;
+mod slots;
 mod turns;
 
 pub use self::attempts::Attempt as Asked;
 pub use self::judge::{Granted, Mode, Oracle};
+pub use self::recorder::Recorder;
 pub use self::scopes::Scope;

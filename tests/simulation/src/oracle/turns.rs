@@ -4,10 +4,15 @@ use super::attempts::Attempt;
 use super::judge::Oracle;
 use crate::clock;
 use crate::frame::STRANGER;
+use crate::locks::PRIVATE;
 
 impl Oracle {
     /// Somebody asks for a lock, and queues there.
     pub fn asks(&mut self, label: &str, attempt: Attempt) {
+        let contender = label.split('.').next().and_then(|contender| contender.parse().ok());
+        if let (Some(recorder), Some(contender)) = (&mut self.recorder, contender) {
+            recorder.asks(contender);
+        }
         self.attempts.0.insert(label.to_owned(), attempt);
     }
 
@@ -67,6 +72,9 @@ impl Oracle {
         let now = clock::now();
         let soon = 2 * self.calm.soon();
         for (node, label) in nodes {
+            if label.as_deref() == Some(PRIVATE) {
+                continue;
+            }
             let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
             let Some(attempt) = attempt else {
                 // A request to give up takes the label's place.

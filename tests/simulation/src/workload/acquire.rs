@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zklock::{
-    AnyLock, Error, ErrorKind, Lease, Lock, LockOptions, MultiLock, Mutex, Permits, ReadWriteLock, Semaphore,
-    Timeout,
+    AnyLock, Error, ErrorKind, Lease, Lock, LockOptions, MultiLock, Mutex, Naming, Permits, ReadWriteLock,
+    Semaphore, Timeout,
 };
 
 use super::want::{Member, WaitStyle, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
+use crate::features::Feature;
 use crate::locks::{CROWDED, ELECTION, MOST, MUTEXES, Place, READ_WRITE, SEMAPHORES, SHARED};
 use crate::oracle::{Asked, Granted, Mode};
 
@@ -127,6 +128,8 @@ impl Contender {
 
     fn options(attempt: &Attempt) -> LockOptions {
         let options = LockOptions::default().label(attempt.label.clone());
+        let options = if attempt.aims(Feature::KazooNames) { options.naming(Naming::Kazoo) } else { options };
+        let options = options.grace(attempt.grace);
         match attempt.limit {
             Some(limit) => options.max_hold(limit),
             None => options,
@@ -140,21 +143,31 @@ impl Contender {
         place: &'static str,
         mode: Mode,
         lease: Lease,
-        limit: Option<Duration>,
+        (limit, grace): (Option<Duration>, Duration),
     ) -> Granted {
         let node = self.clients.full(of, &lease.node());
-        Granted { contender: self.number, place, mode, lease: Arc::new(lease), node, limit }
+        Granted { contender: self.number, place, mode, lease: Arc::new(lease), node, limit, grace }
     }
 
     async fn ask(&self, attempt: &Attempt, wait_limit: Timeout) -> Result<Vec<Granted>, Error> {
-        let one = |place, mode, lease| vec![self.granted(self.of, place, mode, lease, attempt.limit)];
+        let one = |place, mode, lease| {
+            vec![self.granted(self.of, place, mode, lease, (attempt.limit, attempt.grace))]
+        };
         Ok(match &attempt.want {
             Want::Permits(which, count) => {
                 let place = &SEMAPHORES[*which];
                 let leases = self.semaphore(attempt, place, false)?.acquire_many(*count, wait_limit).await?;
                 leases
                     .into_iter()
-                    .map(|lease| self.granted(self.of, place.path, permit(place), lease, attempt.limit))
+                    .map(|lease| {
+                        self.granted(
+                            self.of,
+                            place.path,
+                            permit(place),
+                            lease,
+                            (attempt.limit, attempt.grace),
+                        )
+                    })
                     .collect()
             }
             Want::Several(members) => self.ask_for_several(attempt, members, wait_limit).await?,
@@ -197,7 +210,7 @@ impl Contender {
                 Member::Read => Mode::Shared,
                 Member::Permit => permit(&SEMAPHORES[0]),
             };
-            self.granted(self.number_of(other), member.path(), mode, lease, attempt.limit)
+            self.granted(self.number_of(other), member.path(), mode, lease, (attempt.limit, attempt.grace))
         });
         Ok(granted.collect())
     }

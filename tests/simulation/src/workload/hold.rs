@@ -10,6 +10,7 @@ use super::want::{WaitStyle, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::clock;
+use crate::features::Feature;
 use crate::locks::{CROWDED, SEMAPHORES};
 use crate::oracle::{Granted, Mode};
 
@@ -25,16 +26,18 @@ impl Contender {
         // And for longer than a session lives that nobody proves: time enough for its end to be noticed.
         let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
         let since = self.now();
-        if self.chance.percent(15) {
-            self.transact(&granted).await;
+        if self.chance.percent(15) || attempt.aims(Feature::Transacts) {
+            self.transact(&granted, attempt).await;
         }
         if matches!(attempt.want, Want::Permits(CROWDED, _)) {
             self.list_place(SEMAPHORES[CROWDED].permits).await;
         }
-        if matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write) && self.chance.percent(20) {
+        if matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write)
+            && (self.chance.percent(20) || attempt.aims(Feature::EntersAgain))
+        {
             self.enter_again(&mut granted, attempt).await;
         }
-        if attempt.want == Want::Read && self.chance.percent(20) {
+        if attempt.want == Want::Read && (self.chance.percent(20) || attempt.aims(Feature::Upgrades)) {
             self.upgrade(attempt).await;
         }
         // What is lost in the end, if it is held for long enough, was not lost for a level that was released before.
@@ -49,11 +52,13 @@ impl Contender {
                 self.violation(&format!("{:?} is no longer held after one of two releases", attempt.want));
             }
         }
+        self.is_bothered(&granted, attempt).await;
         // Sometimes for longer than it may.
         let limit = attempt.limit.filter(|_| self.chance.percent(50));
         let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
         let mut lost = self.stay(&granted, attempt, since, time).await;
-        let writes = attempt.want == Want::Write && self.downgrades.percent(40);
+        let writes =
+            attempt.want == Want::Write && (self.downgrades.percent(40) || attempt.aims(Feature::Downgrades));
         if (attempt.want == Want::Downgrade || writes)
             && !lost
             && let Some(reading) = self.downgrade(&granted[0], attempt).await
@@ -92,11 +97,12 @@ impl Contender {
         let began = self.now();
         match lock.acquire_as(attempt.owner, wait_limit).await {
             Ok(lease) => {
-                let again = self.granted(self.of, first.place, first.mode, lease, first.limit);
+                let again = self.granted(self.of, first.place, first.mode, lease, (first.limit, first.grace));
                 if began.took() > 0 || again.node != first.node {
                     self.violation(&format!("{:?} is not entered again, but acquired", attempt.want));
                 }
                 self.tell(std::slice::from_ref(&again));
+                attempt.meets(Feature::EntersAgain);
                 granted.push(again);
             }
             Err(error) if error.kind() == ErrorKind::ClientClosed => {}
@@ -115,6 +121,7 @@ impl Contender {
         if !reading {
             return;
         }
+        attempt.meets(Feature::Upgrades);
         match lock.acquire_as(attempt.owner, wait_limit).await {
             Err(error) if error.kind() == ErrorKind::UpgradeRefused && began.took() == 0 => {}
             Err(error) if error.kind() == ErrorKind::ClientClosed => {}
@@ -135,6 +142,7 @@ impl Contender {
             _ => WaitStyle::Try,
         };
         self.now_does(&format!("downgrades, {style:?}"));
+        attempt.meets(Feature::Downgrades);
         // Whichever of the two the servers get to know of first.
         let breaks = self.downgrades.percent(40);
         let pause = Duration::from_millis(self.downgrades.number(0..=4 * self.setting.latency));
@@ -172,8 +180,13 @@ impl Contender {
         }
         match acquired {
             Ok(lease) => {
-                let granted =
-                    vec![self.granted(self.of, crate::locks::READ_WRITE, Mode::Shared, lease, attempt.limit)];
+                let granted = vec![self.granted(
+                    self.of,
+                    crate::locks::READ_WRITE,
+                    Mode::Shared,
+                    lease,
+                    (attempt.limit, attempt.grace),
+                )];
                 self.tell(&granted);
                 self.oracle.borrow_mut().judge_grants(&granted);
                 Some(granted)
@@ -205,6 +218,7 @@ impl Contender {
                 lost = losses.next() => break Some(lost),
                 (place, ()) = requests.next() => {
                     heard[place] = true;
+                    attempt.meets(Feature::IsAsked);
                     self.is_asked(&granted[place]);
                     if gives_up {
                         break None;
@@ -249,7 +263,9 @@ impl Contender {
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
             // In calm too: of several servers' words some may be slow, one after the other.
-            LossReason::TermEnded => oracle.term_left(&one.node).is_none(),
+            LossReason::TermEnded => {
+                oracle.term_left(&one.node).is_none_or(|left| left <= milliseconds(attempt.grace))
+            }
             _ => true,
         };
         drop(oracle);
@@ -288,7 +304,12 @@ impl Contender {
         let is_late = |at: u64| at + soon < now && oracle.calm.reigns_since(at);
         let gone = oracle.requests.gone_since(&one.node).map(|at| at.max(since.at + LONG_HOLD));
         let asked = oracle.requests.asked_since(&one.node).map(|at| at.max(from));
-        let deaf = listens && !heard && held && gone.is_none() && asked.is_some_and(is_late);
+        let deaf = listens
+            && self.setting.private != Some(self.of)
+            && !heard
+            && held
+            && gone.is_none()
+            && asked.is_some_and(is_late);
         let unaware = held && gone.is_some_and(is_late);
         drop(oracle);
         if deaf {

@@ -1,6 +1,7 @@
 //! What contenders do: each takes one kind of lock in one manner after the other, and tells the oracle.
 
 mod acquire;
+mod aims;
 mod election;
 mod guest;
 mod hold;
@@ -9,6 +10,7 @@ mod operator;
 mod release;
 mod scopes;
 mod session;
+mod slots;
 mod visitor;
 mod want;
 
@@ -24,6 +26,7 @@ use self::want::{WaitStyle, Want, limit};
 use crate::chance::Chance;
 use crate::clients::Clients;
 use crate::clock;
+use crate::features::{Feature, Features};
 use crate::gate::Stopped;
 use crate::locks::CROWDED;
 use crate::oracle::{Granted, Oracle};
@@ -50,6 +53,9 @@ pub struct Contender {
     /// What it does right now, for a report that it does it for ever.
     doing: Rc<RefCell<String>>,
     attempts: u64,
+    /// Whether it combines features on purpose.
+    pub together: bool,
+    seed: u64,
 }
 
 /// An attempt to acquire something.
@@ -61,11 +67,25 @@ struct Attempt {
     owner: Owner,
     /// For how long it may hold, if that is limited.
     limit: Option<Duration>,
+    /// How long before the end of its term it is lost.
+    grace: Duration,
+    /// The features at which it aims, and those that it has met.
+    aims: Features,
+    met: RefCell<Features>,
     /// The client, and the other one: they may be closed meanwhile.
     through: [Client; 2],
 }
 
 impl Attempt {
+    fn aims(&self, feature: Feature) -> bool {
+        self.aims.contains(&feature)
+    }
+
+    /// A feature has happened to it.
+    fn meets(&self, feature: Feature) {
+        self.met.borrow_mut().insert(feature);
+    }
+
     fn client(&self, other: bool) -> &Client {
         &self.through[usize::from(other)]
     }
@@ -112,6 +132,8 @@ impl Contender {
             stopped,
             doing,
             attempts,
+            together: false,
+            seed,
         }
     }
 
@@ -162,10 +184,18 @@ impl Contender {
         let limit = limit(&mut self.chance, &self.setting).filter(|_| want != Want::Lead);
         let style = WaitStyle::any(&mut self.chance, &self.setting, &want, limit.is_some());
         self.attempts += 1;
+        let aims = self.aims();
+        let (want, style, limit) = self.aimed(&aims, want, style, limit);
         let label = format!("{}.{}", self.number, self.attempts);
         self.now_does(&format!("wants {want:?}, {style:?}, for {limit:?}"));
         let through = [self.clients.get(self.of), self.clients.get(self.other)];
-        let attempt = Attempt { label, want, style, owner: Owner::new(), limit, through };
+        let owner = Owner::new();
+        let longest = Duration::from_millis(self.setting.timeout) / 6;
+        let graceful = aims.contains(&Feature::HasGrace) && want != Want::Lead;
+        let grace = if graceful { longest } else { Duration::ZERO };
+        let attempt =
+            Attempt { label, want, style, owner, limit, grace, aims, met: RefCell::default(), through };
+        self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
             // Others feel it.
@@ -174,11 +204,16 @@ impl Contender {
         if let Some(granted) = self.acquire(&attempt).await {
             self.now_does(&format!("holds {:?}", attempt.want));
             let scopes = self.enter_scopes(attempt.owner);
+            self.oracle.borrow_mut().sharing += 1;
             self.hold(granted, &attempt).await;
+            self.is_met_by_others(&attempt);
             self.leave_scopes(scopes);
         }
         let mut oracle = self.oracle.borrow_mut();
         oracle.is_through(&attempt.label);
+        if self.together {
+            oracle.covered.meets(&attempt.met.borrow());
+        }
         if crowd {
             oracle.calm.fault(false);
         }

@@ -3,14 +3,12 @@
 
 use zklock::{Error, ErrorKind, NodeData};
 
-use super::{Contender, Moment, milliseconds};
+use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
-use crate::locks::{COUNT, ELECTION, MOST, MUTEXES};
+use crate::features::Feature;
+use crate::locks::{COUNT, ELECTION, MOST, MUTEXES, RECORDS};
 use crate::oracle::Granted;
 use crate::{clock, network};
-
-/// Where the last holder of each mutex writes its token.
-const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
 
 impl Contender {
     /// A node through which somebody holds a lock.
@@ -24,13 +22,18 @@ impl Contender {
         // Candidates of an election cannot be asked.
         let node = self.any_node().filter(|node| !node.starts_with(ELECTION));
         let Some(node) = node else { return };
+        self.ask_for(&node).await;
+    }
+
+    /// Asks the owner of a node to give its lock up.
+    pub(super) async fn ask_for(&mut self, node: &str) {
         self.now_does(&format!("asks for {node}"));
-        self.oracle.borrow_mut().asks_owner(&node, false);
-        let asked = self.client().revoke(self.clients.below(self.of, &node)).await;
+        self.oracle.borrow_mut().asks_owner(node, false);
+        let asked = self.client().revoke(self.clients.below(self.of, node)).await;
         if asked.is_ok() {
-            self.oracle.borrow_mut().asks_owner(&node, true);
+            self.oracle.borrow_mut().asks_owner(node, true);
         }
-        self.expect_found("a request to give up", &node, asked);
+        self.expect_found("a request to give up", node, asked);
     }
 
     /// Takes a lock away from somebody.
@@ -76,6 +79,9 @@ impl Contender {
     /// Sets the number of permits of a semaphore.
     pub(super) async fn set_number(&mut self) {
         let number = self.chance.number(1..=MOST.into()).try_into().unwrap_or(1);
+        if self.setting.private == Some(self.of) {
+            return;
+        }
         self.now_does(&format!("sets {number} permits"));
         let (began, (name, client)) = (self.now(), self.clients.named_now(self.of));
         let set = client.set_shared_count(self.clients.below(self.of, COUNT), number).await;
@@ -96,7 +102,7 @@ impl Contender {
     }
 
     /// Writes under the lock that it holds, or under one that is no longer there.
-    pub(super) async fn transact(&mut self, granted: &[Granted]) {
+    pub(super) async fn transact(&mut self, granted: &[Granted], attempt: &Attempt) {
         let [granted] = granted else { return };
         let Some(which) = MUTEXES.iter().position(|path| *path == granted.place) else { return };
         self.now_does("writes");
@@ -108,6 +114,7 @@ impl Contender {
         if written > token && self.oracle.borrow().node_is_certain(&granted.node) {
             self.violation(&format!("{written} is written under {}, whose token is {token}", granted.node));
         }
+        attempt.meets(Feature::Transacts);
         let gone = self.chance.percent(30) && self.break_lock(&granted.node).await;
         let transaction = granted.lease.transaction();
         let data = token.to_be_bytes();

@@ -1,0 +1,43 @@
+//! The records of slots, as the servers have them: each change, in its order.
+
+use super::{Ensemble, frame, time};
+use crate::locks::{SLOT_RECORDS, Written};
+
+/// The changes of the records so far.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    /// How many decisions were looked at.
+    applied: usize,
+    versions: [Option<i32>; SLOT_RECORDS.len()],
+    written: Vec<Written>,
+}
+
+impl Ensemble {
+    /// From now on each change of a record is noted.
+    pub fn watch_records(&mut self) {
+        self.records = Some(Records::default());
+    }
+
+    /// The changes since the last call.
+    pub fn take_written(&mut self) -> Vec<Written> {
+        self.records.as_mut().map(|records| std::mem::take(&mut records.written)).unwrap_or_default()
+    }
+
+    /// A server has carried out one more decision.
+    pub(super) fn look_at_records(&mut self, server: usize) {
+        let one = &mut self.servers[server];
+        let Some(records) = self.records.as_mut().filter(|records| records.applied < one.applied) else {
+            return;
+        };
+        records.applied = one.applied;
+        for (place, path) in SLOT_RECORDS.into_iter().enumerate() {
+            let reply = one.tell(&frame::data(path), time());
+            let version = frame::version(&reply);
+            if let Some(version) = version.filter(|_| version != records.versions[place]) {
+                let data = frame::content(&reply).unwrap_or_default();
+                records.written.push(Written { place, version, data });
+            }
+            records.versions[place] = version;
+        }
+    }
+}

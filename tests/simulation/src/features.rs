@@ -1,0 +1,190 @@
+//! The features of the library that an attempt can combine, and the combinations that are asked for.
+//!
+//! Two features that each work alone may not work together. So a run of `--together` has contenders aim at one triple of
+//! features after the other, and counts the pairs and triples that were met: not those that were drawn, but those that
+//! happened to one attempt. A new feature gets a line in [`ALL`], and is met where it happens.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// A feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Feature {
+    Mutex,
+    Read,
+    Write,
+    Permits,
+    Several,
+    Leads,
+
+    Waits,
+    TimesOut,
+    Tries,
+    GivesUp,
+
+    EntersAgain,
+    Downgrades,
+    Upgrades,
+    SharesObject,
+    IsLimited,
+    HasGrace,
+    Private,
+    KazooNames,
+    IsAsked,
+    IsBroken,
+    Transacts,
+    OtherClient,
+}
+
+use Feature::{
+    Downgrades, EntersAgain, GivesUp, HasGrace, IsAsked, IsBroken, IsLimited, KazooNames, Leads, Mutex,
+    OtherClient, Permits, Private, Read, Several, SharesObject, TimesOut, Transacts, Tries, Upgrades, Waits,
+    Write,
+};
+
+/// All of them.
+pub const ALL: [Feature; 22] = [
+    Mutex,
+    Read,
+    Write,
+    Permits,
+    Several,
+    Leads,
+    Waits,
+    TimesOut,
+    Tries,
+    GivesUp,
+    EntersAgain,
+    Downgrades,
+    Upgrades,
+    SharesObject,
+    IsLimited,
+    HasGrace,
+    Private,
+    KazooNames,
+    IsAsked,
+    IsBroken,
+    Transacts,
+    OtherClient,
+];
+
+const KINDS: [Feature; 6] = [Mutex, Read, Write, Permits, Several, Leads];
+const STYLES: [Feature; 4] = [Waits, TimesOut, Tries, GivesUp];
+
+/// Features of one attempt.
+pub type Features = BTreeSet<Feature>;
+
+/// Whether no attempt can have both.
+fn excludes(one: Feature, other: Feature) -> bool {
+    let both = |group: &[Feature]| group.contains(&one) && group.contains(&other);
+    // The first of the two, and all kinds but those for which it is made.
+    let only = |feature: Feature, kinds: &[Feature]| {
+        let pair = [(one, other), (other, one)];
+        pair.iter().any(|(a, b)| *a == feature && KINDS.contains(b) && !kinds.contains(b))
+    };
+    let is = |a: Feature, b: Feature| (one, other) == (a, b) || (one, other) == (b, a);
+    both(&KINDS)
+        || both(&STYLES)
+        || only(EntersAgain, &[Mutex, Read, Write])
+        || only(Downgrades, &[Write])
+        || only(Upgrades, &[Read])
+        || only(KazooNames, &[Mutex, Read, Write, Several])
+        || only(Transacts, &[Mutex])
+        || only(OtherClient, &[Several])
+        // A leader has no limit and no grace, and cannot be asked.
+        || is(Leads, IsLimited)
+        || is(Leads, HasGrace)
+        || is(Leads, IsAsked)
+        || is(Downgrades, Upgrades)
+        || is(Downgrades, Transacts)
+        || is(Downgrades, OtherClient)
+        || is(Upgrades, Transacts)
+        || is(Upgrades, OtherClient)
+        || is(EntersAgain, OtherClient)
+        || is(Transacts, OtherClient)
+}
+
+impl Feature {
+    /// Whether it is a kind of lock.
+    pub fn is_kind(self) -> bool {
+        KINDS.contains(&self)
+    }
+}
+
+/// All triples that an attempt can have.
+static TRIPLES: LazyLock<Vec<Features>> = LazyLock::new(|| combinations(3));
+
+/// All sets of so many features that an attempt can have.
+fn combinations(count: usize) -> Vec<Features> {
+    let mut found = vec![Features::new()];
+    for _ in 0..count {
+        let longer = found.iter().flat_map(|set: &Features| {
+            let rest = ALL.iter().filter(|feature| set.last().is_none_or(|last| last < feature));
+            let possible = rest.filter(|feature| !set.iter().any(|one| excludes(*one, **feature)));
+            possible.map(|feature| set.iter().copied().chain([*feature]).collect()).collect::<Vec<_>>()
+        });
+        found = longer.collect();
+    }
+    found
+}
+
+/// The features at which an attempt aims: a triple, another one for each attempt of a run, and what it needs to happen.
+pub fn aims(turn: u64) -> Features {
+    let triples = &*TRIPLES;
+    let turn = usize::try_from(turn % triples.len() as u64).unwrap_or(0);
+    let mut aims = triples[turn].clone();
+    if !KINDS.iter().any(|kind| aims.contains(kind)) {
+        let kind = KINDS.iter().find(|kind| !aims.iter().any(|aim| excludes(*aim, **kind)));
+        aims.extend(kind);
+    }
+    aims
+}
+
+/// The combinations that were met.
+#[derive(Clone, Debug, Default)]
+pub struct Covered {
+    pairs: BTreeSet<Features>,
+    triples: BTreeSet<Features>,
+}
+
+impl Covered {
+    /// An attempt had these features.
+    pub fn meets(&mut self, features: &Features) {
+        let all: Vec<_> = features.iter().copied().collect();
+        for (place, one) in all.iter().enumerate() {
+            for (next, other) in all.iter().enumerate().skip(place + 1) {
+                self.pairs.insert([*one, *other].into());
+                for third in all.iter().skip(next + 1) {
+                    self.triples.insert([*one, *other, *third].into());
+                }
+            }
+        }
+    }
+
+    /// Adds those of another simulation.
+    pub fn add(&mut self, other: &Self) {
+        self.pairs.extend(other.pairs.iter().cloned());
+        self.triples.extend(other.triples.iter().cloned());
+    }
+
+    /// Lines for a report; none if nothing was to be met.
+    pub fn lines(&self) -> Vec<String> {
+        if self.pairs.is_empty() {
+            return Vec::new();
+        }
+        let (pairs, triples) = (combinations(2), combinations(3));
+        let missing = pairs.iter().filter(|pair| !self.pairs.contains(*pair));
+        let missing: Vec<_> = missing.map(|pair| format!("pair not met: {pair:?}")).collect();
+        let met = pairs.len() - missing.len();
+        let counted = triples.iter().filter(|triple| self.triples.contains(*triple)).count();
+        let line =
+            format!("{met} of {} pairs of features met, {counted} of {} triples", pairs.len(), triples.len());
+        missing.into_iter().chain([line]).collect()
+    }
+
+    /// Whether a pair was met that is said to be impossible.
+    pub fn impossible(&self) -> Option<&Features> {
+        let possible = combinations(2);
+        self.pairs.iter().find(|pair| !possible.contains(pair))
+    }
+}

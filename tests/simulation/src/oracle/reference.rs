@@ -1,0 +1,75 @@
+//! A reference model of a lock's queue, as simple as the recipe: the nodes in a directory, in the order of their numbers.
+//!
+//! A writer may hold when nothing older is there, a reader when no older writer is, a permit when there are fewer older
+//! ones than permits. The model knows nothing of watches, replies and sessions; it is compared with the nodes that the
+//! servers have at that instant.
+
+use super::judge::{Mode, Oracle};
+
+/// A grant that is still to be compared.
+#[derive(Clone, Debug)]
+pub struct Unchecked {
+    pub directory: String,
+    name: String,
+    mode: Mode,
+}
+
+impl Unchecked {
+    pub(super) fn new(node: &str, mode: Mode) -> Self {
+        let (directory, name) = node.rsplit_once('/').unwrap_or_default();
+        Self { directory: directory.to_owned(), name: name.to_owned(), mode }
+    }
+
+    /// The nodes that are in the way, among those in the directory; none if its own node is gone.
+    fn in_the_way<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
+        let own = number(&self.name);
+        if !names.contains(&self.name) {
+            return Vec::new();
+        }
+        // At equal numbers a reader stands in its writer's place.
+        // Among its own nodes a client decides: it may have let go of one that the servers still have.
+        let others = names.iter().map(String::as_str).filter(|name| client(name) != client(&self.name));
+        let older = others.filter(|name| number(name).is_some() && number(name) < own);
+        match self.mode {
+            Mode::Exclusive => older.collect(),
+            Mode::Shared => older.filter(|name| !reads(name)).collect(),
+            Mode::Permit(most) => {
+                let older: Vec<_> = older.collect();
+                if older.len() < most { Vec::new() } else { older }
+            }
+        }
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    let at = name.len().checked_sub(10)?;
+    name.get(at..)?.parse().ok()
+}
+
+/// The part of a name that all nodes of a session have in common.
+fn client(name: &str) -> String {
+    let name = name.strip_prefix("_c_").unwrap_or(name);
+    name.chars().filter(char::is_ascii_hexdigit).take(16).collect()
+}
+
+fn reads(name: &str) -> bool {
+    name.contains("__READ__") || name.contains("__rlock__")
+}
+
+impl Oracle {
+    /// The grants since the last time.
+    pub fn take_unchecked(&mut self) -> Vec<Unchecked> {
+        std::mem::take(&mut self.unchecked)
+    }
+
+    /// Compares a grant with the nodes that are there.
+    pub fn compare_with_reference(&mut self, grant: &Unchecked, names: &[String]) {
+        let in_the_way = grant.in_the_way(names);
+        if !in_the_way.is_empty() {
+            let Unchecked { directory, name, .. } = grant;
+            self.violation(format!(
+                "{directory}/{name} is granted, and the queue has {in_the_way:?} before it"
+            ));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A waiter is granted a lock soon after its blocker has gone, however that went, and whatever happened to the waiter
+//! before.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use zklock::{Error, Lease, Timeout, simulation};
+
+use super::locks::{KINDS, Kind, Request};
+use super::stage::{BLOCKER, Ending, OTHER, PATIENCE, SLACK, Stage, WAITER, pause};
+use crate::chance::Chance;
+use crate::clock;
+
+/// The way in which a blocker goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Going {
+    Released,
+    ReleasedInBackground,
+    Dropped,
+    HeldTooLong,
+    /// By the client of a third process.
+    Broken,
+    ClientClosed,
+    ClientDrained,
+    /// An operator ends its session.
+    SessionEnded,
+    /// Its process is stopped, until its session is over.
+    SessionExpired,
+    /// A writer that waits before the reader gives up after a time.
+    WaiterTimesOut,
+    /// The same with a wait that is cancelled.
+    WaiterCancelled,
+    /// A writer reads on.
+    Downgraded,
+}
+
+const GOINGS: [Going; 12] = [
+    Going::Released,
+    Going::ReleasedInBackground,
+    Going::Dropped,
+    Going::HeldTooLong,
+    Going::Broken,
+    Going::ClientClosed,
+    Going::ClientDrained,
+    Going::SessionEnded,
+    Going::SessionExpired,
+    Going::WaiterTimesOut,
+    Going::WaiterCancelled,
+    Going::Downgraded,
+];
+
+/// The history of the waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// It has waited for so long that it rarely asks.
+    LongWait,
+    /// It was connected anew.
+    Reconnected,
+    /// It is connected anew while the blocker goes.
+    Reconnecting,
+}
+
+const HISTORIES: [Before; 4] = [Before::Nothing, Before::LongWait, Before::Reconnected, Before::Reconnecting];
+
+/// For how long a wait lasts that is long: a waiter that is not near looks once a minute.
+const LONG: u64 = 150_000;
+
+/// A case.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    kind: Kind,
+    going: Going,
+    before: Before,
+    /// Whether one client has both contenders.
+    shared: bool,
+}
+
+type Waiting = JoinHandle<(Result<Vec<Lease>, Error>, u64)>;
+
+impl Case {
+    pub fn of(turn: u64, chance: &mut Chance) -> Self {
+        let turn = usize::try_from(turn).unwrap_or(0);
+        let going = GOINGS[turn % GOINGS.len()];
+        let kind = match going {
+            Going::WaiterTimesOut | Going::WaiterCancelled | Going::Downgraded => Kind::ReadBehindWrite,
+            // A leader has no limit.
+            Going::HeldTooLong => KINDS[turn / GOINGS.len() % KINDS.len()].limited(),
+            _ => KINDS[turn / GOINGS.len() % KINDS.len()],
+        };
+        let before = chance.pick(&HISTORIES);
+        let of_client = matches!(
+            going,
+            Going::ClientClosed | Going::ClientDrained | Going::SessionEnded | Going::SessionExpired
+        );
+        let shared = !of_client && before != Before::Reconnecting && chance.percent(30);
+        Self { kind, going, before, shared }
+    }
+
+    pub fn duration(self) -> u64 {
+        if self.before == Before::LongWait { LONG } else { 0 }
+    }
+
+    pub async fn run(self, stage: &std::rc::Rc<Stage>) -> Ending {
+        let waiter = if self.shared { BLOCKER } else { WAITER };
+        let mut blocking = Request::new(self.kind, true, BLOCKER);
+        let hold = stage.setting.timeout * 3 / 2 + self.duration();
+        if self.going == Going::HeldTooLong {
+            blocking.limit = Some(Duration::from_millis(hold + stage.setting.timeout));
+        }
+        let front = matches!(self.going, Going::WaiterTimesOut | Going::WaiterCancelled);
+        if front {
+            // The one in front of the waiter is a writer that waits for this reader.
+            let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
+            let read_hold = simulation::of_client(OTHER, reading.take(stage)).await;
+            let read_hold = read_hold.map_err(|error| error.to_string())?;
+            let wanted = Request {
+                timeout: Timeout::For(Duration::from_millis(hold + stage.setting.timeout)),
+                ..Request::new(Kind::WriteBehindRead, false, BLOCKER)
+            };
+            let writer = Stage::spawn(BLOCKER, wanted.take(stage));
+            self.queued(stage, 2).await?;
+            let nodes = vec![self.youngest(stage)];
+            let waiting = self.wait(stage, waiter);
+            self.queued(stage, 3).await?;
+            self.prepare(stage, waiter, hold).await;
+            if self.going == Going::WaiterCancelled {
+                writer.abort();
+            }
+            let end = self.expect(stage, &nodes, waiting).await;
+            drop(read_hold);
+            return end;
+        }
+        let taken = simulation::of_client(BLOCKER, blocking.take(stage)).await;
+        let leases = taken.map_err(|error| error.to_string())?;
+        let nodes: Vec<_> = leases.iter().map(Lease::node).collect();
+        let before = stage.names(self.kind.directory()).len();
+        let waiting = self.wait(stage, waiter);
+        self.queued(stage, before + 1).await?;
+        self.prepare(stage, waiter, hold).await;
+        let kept = self.go(stage, blocking, leases).await?;
+        let end = self.expect(stage, &nodes, waiting).await;
+        drop(kept);
+        stage.stopped.go_on(BLOCKER);
+        end
+    }
+
+    /// The waiter begins to wait.
+    fn wait(self, stage: &std::rc::Rc<Stage>, client: usize) -> Waiting {
+        let taking = Request::new(self.kind, false, client).take(stage);
+        Stage::spawn(client, async move { (taking.await, clock::now()) })
+    }
+
+    async fn queued(self, stage: &Stage, count: usize) -> Result<u64, String> {
+        let directory = self.kind.directory();
+        Stage::until("all are queued", stage.setting.timeout, || stage.names(directory).len() >= count).await
+    }
+
+    fn youngest(self, stage: &Stage) -> String {
+        let directory = self.kind.directory();
+        let names = stage.names(directory);
+        let youngest = names.iter().max_by_key(|name| name[name.len().saturating_sub(10)..].to_owned());
+        format!("{directory}/{}", youngest.map_or("", String::as_str))
+    }
+
+    /// Lets happen to the waiter what is to happen before.
+    async fn prepare(self, stage: &Stage, waiter: usize, hold: u64) {
+        if self.before == Before::Reconnected {
+            pause(stage.setting.timeout / 3).await;
+            stage.cut(waiter);
+        }
+        pause(hold).await;
+        if self.before == Before::Reconnecting {
+            stage.cut(waiter);
+        }
+    }
+
+    /// The blocker goes. What is returned is kept until the waiter has the lock.
+    async fn go(self, stage: &Stage, request: Request, leases: Vec<Lease>) -> Result<Vec<Lease>, String> {
+        stage.note(&format!("the blocker goes: {:?}", self.going));
+        let client = stage.client(BLOCKER);
+        match self.going {
+            Going::Released => {
+                for lease in &leases {
+                    drop(Stage::spawn(BLOCKER, lease.release()));
+                }
+            }
+            Going::ReleasedInBackground => {
+                for lease in &leases {
+                    lease.release_in_background().map_err(|error| error.to_string())?;
+                }
+            }
+            Going::Dropped => return Ok(Vec::new()),
+            Going::Broken => {
+                for lease in &leases {
+                    stage.client(OTHER).break_lock(&lease.node()).await.map_err(|error| error.to_string())?;
+                }
+            }
+            Going::ClientClosed => drop(Stage::spawn(BLOCKER, client.close())),
+            Going::ClientDrained => drop(Stage::spawn(BLOCKER, client.drain(Duration::from_millis(500)))),
+            Going::SessionEnded => stage.ensemble.borrow_mut().expire(client.session_id()),
+            Going::SessionExpired => stage.stopped.stop(BLOCKER),
+            Going::Downgraded => {
+                let reading = request.downgrade(stage).await.map_err(|error| error.to_string())?;
+                for lease in &leases {
+                    lease.release_in_background().map_err(|error| error.to_string())?;
+                }
+                return Ok(reading);
+            }
+            Going::HeldTooLong | Going::WaiterTimesOut | Going::WaiterCancelled => {}
+        }
+        Ok(leases)
+    }
+
+    /// The waiter is granted the lock soon after these nodes are gone.
+    async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> Ending {
+        let longest = 3 * stage.setting.timeout;
+        let gone = Stage::until("the blocker goes", longest, || !nodes.iter().any(|node| stage.exists(node)));
+        let gone = gone.await?;
+        let Ok(Ok((granted, at))) = timeout(PATIENCE, waiting).await else {
+            return Err(format!("the waiter has nothing, two minutes after {nodes:?} were gone"));
+        };
+        granted.map_err(|error| format!("the waiter is refused: {error}"))?;
+        stage.judge(&format!("granted, {:?}", self.before), at.saturating_sub(gone), self.bound(stage));
+        Ok(())
+    }
+
+    fn bound(self, stage: &Stage) -> u64 {
+        // It is told, and looks who is before it now.
+        let usual = stage.told() + stage.read();
+        let anew = match self.before {
+            // Its view of the queue is in doubt: a sync and a listing.
+            Before::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
+            _ => 0,
+        };
+        usual + anew + SLACK
+    }
+}
+
+impl Kind {
+    fn limited(self) -> Self {
+        if self == Self::Leader { Self::Mutex } else { self }
+    }
+}

@@ -1,0 +1,166 @@
+//! The stage of a case of progress: its clients and servers, how long their steps may take, and its judge.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use zklock::{Client, simulation};
+
+use crate::clients::Clients;
+use crate::clock;
+use crate::ensemble::Ensemble;
+use crate::gate::Stopped;
+use crate::measured::Measured;
+use crate::network::{self, Refusal, Way};
+use crate::oracle::Oracle;
+use crate::setting::Setting;
+
+/// The clients, by what most cases use them for.
+pub const CLIENTS: usize = 3;
+pub const BLOCKER: usize = 0;
+pub const WAITER: usize = 1;
+pub const OTHER: usize = 2;
+
+/// How many milliseconds later than promised something may come: timers are rounded up, once for each step.
+pub const SLACK: u64 = 5;
+
+/// After this a case is stuck.
+pub const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A case ends with a complaint, or without.
+pub type Ending = Result<(), String>;
+
+/// Everything that a case needs.
+pub struct Stage {
+    pub setting: Setting,
+    pub clients: Clients,
+    pub ensemble: Rc<RefCell<Ensemble>>,
+    pub oracle: Rc<RefCell<Oracle>>,
+    pub stopped: Stopped,
+    pub doing: Rc<RefCell<String>>,
+}
+
+impl Stage {
+    pub fn client(&self, number: usize) -> Client {
+        self.clients.get(number)
+    }
+
+    pub fn does(&self, what: &str) {
+        self.note(what);
+        what.clone_into(&mut self.doing.borrow_mut());
+    }
+
+    pub fn note(&self, what: &str) {
+        self.oracle.borrow_mut().history.note(what);
+    }
+
+    pub fn violation(&self, what: &str) {
+        self.oracle.borrow_mut().violation(what);
+    }
+
+    /// Compares how long something took with its bound.
+    pub fn judge(&self, promise: &str, took: u64, bound: u64) {
+        self.note(&format!("{promise}: {took} ms of {bound} ms"));
+        let mut oracle = self.oracle.borrow_mut();
+        oracle.grants += 1;
+        if took > bound {
+            oracle.violation(format!("{promise}: took {took} ms, and not {bound} ms at most"));
+        }
+        oracle.measured.push(Measured { promise: promise.to_owned(), took, bound });
+    }
+
+    /// Runs something as a part of a client's process.
+    pub fn spawn<T: 'static>(client: usize, task: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+        tokio::task::spawn_local(simulation::of_client(client, Box::pin(task)))
+    }
+
+    /// The time of one packet between a client and its server, or between two servers.
+    pub fn hop(&self) -> u64 {
+        self.setting.latency
+    }
+
+    /// A question of a client, and the answer.
+    pub fn read(&self) -> u64 {
+        2 * self.hop()
+    }
+
+    /// A request that changes something, and the answer: among several servers it is forwarded, proposed, acknowledged
+    /// and decided in between.
+    pub fn write(&self) -> u64 {
+        if self.setting.servers == 1 { 2 * self.hop() } else { 6 * self.hop() }
+    }
+
+    /// From the moment at which the first server has carried a change out until a client is told of it by its own.
+    pub fn told(&self) -> u64 {
+        if self.setting.servers == 1 { self.hop() } else { 3 * self.hop() }
+    }
+
+    /// From the moment at which a server serves a client again until it is connected.
+    pub fn reconnected(&self) -> u64 {
+        1500.min(self.setting.timeout / 8) + 3 * self.read()
+    }
+
+    /// The same of a client that neither holds a lock nor waits near the head of a queue.
+    pub fn reconnected_at_leisure(&self) -> u64 {
+        1000.max(self.reconnected()) + 3 * self.read()
+    }
+
+    /// The names in a directory, as the server knows them that has carried out most.
+    pub fn names(&self, directory: &str) -> Vec<String> {
+        self.ensemble.borrow_mut().children(directory).unwrap_or_default()
+    }
+
+    pub fn exists(&self, node: &str) -> bool {
+        let (directory, name) = node.rsplit_once('/').unwrap_or_default();
+        self.names(directory).iter().any(|one| one == name)
+    }
+
+    /// When a condition holds, looked at each millisecond; a complaint if it does not for too long.
+    pub async fn until(what: &str, longest: u64, holds: impl Fn() -> bool) -> Result<u64, String> {
+        let began = clock::now();
+        while !holds() {
+            if clock::now() > began + longest {
+                return Err(format!("{what}: not within {longest} ms"));
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(clock::now())
+    }
+
+    /// Nothing arrives any more at a client, nor from it.
+    pub fn silence(&self, client: usize) {
+        self.note(&format!("nothing reaches client {client}, nor comes from it"));
+        network::with(|network| {
+            for server in 0..self.setting.servers {
+                network.silence(client, server, &[Way::ToServer, Way::ToClient], u64::MAX / 4);
+            }
+        });
+    }
+
+    /// All servers refuse a client's connections, or serve it again.
+    pub fn refuse(&self, client: usize, refuses: bool) {
+        self.note(&format!("servers refuse client {client}: {refuses}"));
+        network::with(|network| {
+            for server in 0..self.setting.servers {
+                network.set_refusal(client, server, refuses.then_some(Refusal::Refuses));
+            }
+            if refuses {
+                network.cut_all(client);
+            }
+        });
+    }
+
+    /// Cuts a client's connections; servers take it back at once.
+    pub fn cut(&self, client: usize) {
+        self.note(&format!("the connections of client {client} are cut"));
+        network::with(|network| network.cut_all(client));
+    }
+}
+
+/// Sleeps in simulated time.
+pub async fn pause(milliseconds: u64) {
+    sleep(Duration::from_millis(milliseconds)).await;
+}

@@ -1,0 +1,130 @@
+//! How a contender goes about meeting the features at which it aims.
+
+use std::time::Duration;
+
+use super::want::{Member, WaitStyle, Want};
+use super::{Attempt, Contender};
+use crate::features::{self, Feature, Features};
+use crate::oracle::Granted;
+
+/// So many attempts of a contender, and contenders of a seed, have turns of their own.
+const ATTEMPTS: u64 = 16;
+const CONTENDERS: u64 = 16;
+
+impl Contender {
+    /// The features at which its next attempt aims: other ones in each attempt of a run.
+    pub(super) fn aims(&self) -> Features {
+        if !self.together {
+            return Features::new();
+        }
+        let turn = (self.seed * CONTENDERS + self.number as u64) * ATTEMPTS + self.attempts;
+        features::aims(turn)
+    }
+
+    /// The same attempt, as far as it has to be another one for its aims.
+    pub(super) fn aimed(
+        &mut self,
+        aims: &Features,
+        want: Want,
+        style: WaitStyle,
+        limit: Option<Duration>,
+    ) -> (Want, WaitStyle, Option<Duration>) {
+        if aims.is_empty() {
+            return (want, style, limit);
+        }
+        let has = |feature| aims.contains(&feature);
+        let other = has(Feature::OtherClient);
+        let want = match aims.iter().find(|feature| feature.is_kind()) {
+            Some(Feature::Mutex) => Want::Mutex(0),
+            Some(Feature::Read) => Want::Read,
+            Some(Feature::Write) => Want::Write,
+            Some(Feature::Permits) => Want::Permits(0, 1),
+            Some(Feature::Leads) => Want::Lead,
+            _ if has(Feature::KazooNames) => {
+                Want::Several(vec![(Member::Mutex(1), false), (Member::Write, other)])
+            }
+            _ => Want::Several(vec![(Member::Mutex(0), false), (Member::Permit, other)]),
+        };
+        let longest = 2 * self.setting.timeout;
+        let limit =
+            limit.or(has(Feature::IsLimited).then_some(Duration::from_millis(self.setting.timeout / 2)));
+        // A member whose time is over is asked for again, while the attempt waits for the others: as often as that, if its
+        // time is short, which keeps servers busy.
+        let least = Duration::from_millis(self.setting.timeout / 2);
+        let several = matches!(want, Want::Several(_));
+        let limit =
+            limit.filter(|_| want != Want::Lead).map(|limit| if several { limit.max(least) } else { limit });
+        // The parts that are held may be over each time before the rest is granted.
+        let in_vain = limit.is_some() && several;
+        let style = if has(Feature::Tries) {
+            WaitStyle::Try
+        } else if has(Feature::GivesUp) {
+            WaitStyle::GiveUp(longest)
+        } else if has(Feature::TimesOut) || in_vain {
+            WaitStyle::Within(longest)
+        } else if has(Feature::Waits) || want == Want::Lead {
+            WaitStyle::Wait
+        } else {
+            WaitStyle::Within(longest)
+        };
+        (want, style, limit)
+    }
+
+    /// Notes the features that follow from what it asks for.
+    pub(super) fn meets_what_it_asks_for(&self, attempt: &Attempt) {
+        attempt.meets(match attempt.want {
+            Want::Mutex(_) => Feature::Mutex,
+            Want::Read => Feature::Read,
+            Want::Write | Want::Downgrade => Feature::Write,
+            Want::Permits(..) => Feature::Permits,
+            Want::Several(_) => Feature::Several,
+            Want::Lead => Feature::Leads,
+        });
+        attempt.meets(match attempt.style {
+            WaitStyle::Wait => Feature::Waits,
+            WaitStyle::Within(_) => Feature::TimesOut,
+            WaitStyle::Try => Feature::Tries,
+            WaitStyle::GiveUp(_) => Feature::GivesUp,
+        });
+        let members = if let Want::Several(members) = &attempt.want { members.as_slice() } else { &[] };
+        let semaphore = matches!(attempt.want, Want::Permits(..) | Want::Lead);
+        for (met, feature) in [
+            (attempt.limit.is_some(), Feature::IsLimited),
+            (!attempt.grace.is_zero(), Feature::HasGrace),
+            (self.setting.private == Some(self.of), Feature::Private),
+            (attempt.aims(Feature::KazooNames) && !semaphore, Feature::KazooNames),
+            (members.iter().any(|(_, other)| *other), Feature::OtherClient),
+        ] {
+            if met {
+                attempt.meets(feature);
+            }
+        }
+    }
+
+    /// While it holds, others ask for its lock, or take it away, if it aims at that.
+    pub(super) async fn is_bothered(&mut self, granted: &[Granted], attempt: &Attempt) {
+        let node = granted[0].node.clone();
+        if attempt.aims(Feature::IsAsked) {
+            self.ask_for(&node).await;
+        }
+        if attempt.aims(Feature::IsBroken) {
+            self.break_through(self.other, &node).await;
+        }
+        let oracle = self.oracle.borrow();
+        if oracle.requests.asked_since(&node).is_some() {
+            attempt.meets(Feature::IsAsked);
+        }
+        if oracle.requests.gone_since(&node).is_some() {
+            attempt.meets(Feature::IsBroken);
+        }
+    }
+
+    /// Notes whether others held in scopes of the same object.
+    pub(super) fn is_met_by_others(&self, attempt: &Attempt) {
+        let mut oracle = self.oracle.borrow_mut();
+        if oracle.sharing > 1 {
+            attempt.meets(Feature::SharesObject);
+        }
+        oracle.sharing -= 1;
+    }
+}

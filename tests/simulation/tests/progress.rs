@@ -1,0 +1,22 @@
+//! How soon: waiters are granted, losses told, and calls end within their bounds.
+
+use std::process::Command;
+
+/// Each call with each state of the servers comes up once in 180 seeds.
+const SEEDS: &str = "900";
+
+#[test]
+fn what_has_to_happen_soon_happens_within_its_bound() {
+    let done = Command::new(env!("CARGO_BIN_EXE_simulation"))
+        .args(["--progress", "--as-they-are", "--seeds", SEEDS, "--grants", "1500"])
+        .output()
+        .expect("the simulation runs");
+    let output = String::from_utf8(done.stdout).expect("text");
+    assert!(done.status.success(), "{output}");
+    assert!(output.ends_with(" 0 violations\n"), "{output}");
+    for promise in
+        ["granted, LongWait", "told of a loss, SessionEnded, by the end of a scope", "nothing left, Released"]
+    {
+        assert!(output.contains(promise), "{promise} was not measured: {output}");
+    }
+}

@@ -1,0 +1,21 @@
+//! Features together: every pair that an attempt can have happens to one, and most triples, without a violation.
+
+use std::process::Command;
+
+const SEEDS: &str = "400";
+const TRIPLES: usize = 500;
+
+#[test]
+fn every_pair_of_features_is_met_and_nothing_is_violated() {
+    let done = Command::new(env!("CARGO_BIN_EXE_simulation"))
+        .args(["--together", "--as-they-are", "--seeds", SEEDS])
+        .output()
+        .expect("the simulation runs");
+    let output = String::from_utf8(done.stdout).expect("text");
+    assert!(done.status.success(), "{output}");
+    assert!(!output.contains("pair not met"), "{output}");
+    let met = output.lines().find(|line| line.contains(" pairs of features met, ")).expect("what was met");
+    let triples =
+        met.rsplit_once("met, ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<usize>().ok());
+    assert!(triples.is_some_and(|triples| triples >= TRIPLES), "{met}");
+}
