@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import threading
-from collections.abc import Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,9 +12,9 @@ from subprocess import STDOUT
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.built import require
+from harness.debian import started
 from harness.processes import reap, spawn
-from parts import PARTS
+from parts import STAMPS
 
 SCRIPT = "/script-of-the-test"
 # Shows one page after the other, as wide as it is asked to.
@@ -58,28 +56,14 @@ class _Handler(SimpleHTTPRequestHandler):
         """Nothing: a log of a thousand requests hides what failed."""
 
 
-def _command() -> tuple[Sequence[str], dict[str, str]]:
-    """How it is started: the one that is named in the environment, or Debian's, which is not installed."""
-    part = PARTS["chromium"]
-    (program,) = part.products
-    assert part.override is not None
-    if part.override in os.environ:
-        return [os.environ[part.override]], {}
-    require(part.name)
-    tree = program.parents[3]
-    libraries = sorted({str(library.parent) for library in tree.rglob("*.so*")})
-    return [str(program)], {
-        "LD_LIBRARY_PATH": ":".join(libraries),
-        "FONTCONFIG_FILE": str(tree / "fonts.conf"),
-    }
-
-
 def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
     """Returns the result of the script, which knows what it is `given`, and `await show(path, width)`.
 
     `show` shows a page of the site and returns its document. `limit` is in seconds.
     """
-    command, env = _command()
+    command, env = started("chromium")
+    # Of a browser that is not installed.
+    fonts = {"FONTCONFIG_FILE": str(STAMPS / "chromium" / "fonts.conf")} if env else {}
     reports: queue.Queue[Any] = queue.Queue()
     script = PAGE % (script, json.dumps(given))
     handler = partial(_Handler, script=script, reports=reports, directory=str(site))
@@ -93,15 +77,15 @@ def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
         )
         with said.open("wb") as log:
             process = spawn(
-                [*command, *options, f"http://127.0.0.1:{server.server_port}{SCRIPT}"],
-                env={**env, "HOME": scratch},
+                [command, *options, f"http://127.0.0.1:{server.server_port}{SCRIPT}"],
+                env={**env, **fonts, "HOME": scratch},
                 stdout=log,
                 stderr=STDOUT,
             )
         try:
             report = reports.get(timeout=limit)
         except queue.Empty:
-            raise AssertionError(f"{command[0]} reported nothing in {limit} s:\n{said.read_text()}") from None
+            raise AssertionError(f"{command} reported nothing in {limit} s:\n{said.read_text()}") from None
         finally:
             reap(process)
             server.shutdown()

@@ -36,13 +36,20 @@ class Outcome:
 class Command:
     """A running `zklock`."""
 
-    def __init__(self, hosts: str, *words: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, hosts: str, *words: str, env: Mapping[str, str] | None = None, err: int | None = None
+    ) -> None:
+        """With `err`, its standard error is that descriptor, and is not in its outcome."""
         require("command")
         # Closed with the command.
         self.out, self.err = TemporaryFile(), TemporaryFile()  # noqa: SIM115
         environment = {"ZKLOCK_HOSTS": hosts, **(env or {})}
         self.process = spawn(
-            [str(COMMAND), *words], stdin=PIPE, stdout=self.out, stderr=self.err, env=environment
+            [str(COMMAND), *words],
+            stdin=PIPE,
+            stdout=self.out,
+            stderr=self.err if err is None else err,
+            env=environment,
         )
 
     def __enter__(self) -> Self:

@@ -52,6 +52,9 @@ class Switchboard:
         self.forgetful = False
         self.drops = Traps()
         self.silences = Traps()
+        # Black holes that begin with a request, or with a reply.
+        self.withheld_requests = Traps()
+        self.withheld_replies = Traps()
         # What clients sent, with the number of the connection, if somebody wants to read it.
         self.heard: list[tuple[int, bytes]] | None = None
         # With which code the server's answers to transactions are made failures; 0 leaves them as they are.
@@ -131,6 +134,8 @@ class Connection:
         self._half = False
         self._early: list[bytes] = []
         self._outstanding: dict[int, str] = {}
+        # The request whose reply begins a black hole.
+        self._withheld_reply: int | None = None
         self._flight: Flight | None = None
 
     def client_data(self, data: bytes) -> None:
@@ -142,7 +147,12 @@ class Connection:
             if self._proxy.heard is not None:
                 self._proxy.heard.append((self.number, frame))
             if self._greeted:
-                self._count(wire.request(frame))
+                request = wire.request(frame)
+                self._count(request)
+                if self._proxy.withheld_requests.spring(request.op, frame):
+                    self._proxy.holding = BOTH
+                if self._proxy.withheld_replies.spring(request.op, frame):
+                    self._withheld_reply = request.xid
             elif self._proxy.forgetful:
                 frame = wire.greeting_anew(frame)
             self._greeted = True
@@ -164,6 +174,8 @@ class Connection:
                 if self._proxy.drops.spring(op):
                     self.abort()
                     return
+                if wire.reply_xid(frame) == self._withheld_reply:
+                    self._proxy.holding = BOTH
                 if self._proxy.refusing and op == "multi":
                     frame = wire.refused(frame, self._proxy.refusing)
                 if self._proxy.silences.spring(op):

@@ -40,6 +40,8 @@ class Hold:
     # A semaphore's: this many may hold at the same time.
     permits: int | None = None
     session: int | None = None
+    # From when it could not last any longer: its loss was told, or the servers ended its session.
+    over: int | None = None
 
     @property
     def until(self) -> int:
@@ -122,15 +124,18 @@ def oversubscribed(holds: Iterable[Hold]) -> list[str]:
     """Every permit that was certainly held while as many others as exist were held too."""
     found = []
     for path, ordered in by_path(hold for hold in holds if hold.permits is not None).items():
-        if disagreement := {hold.permits for hold in ordered} - {UNKNOWN, ordered[0].permits}:
-            found.append(f"numbers of permits on {path}: {ordered[0].permits} and {disagreement}")
+        numbers = {hold.permits for hold in ordered if hold.permits not in {None, UNKNOWN}}
+        if len(numbers) > 1:
+            found.append(f"numbers of permits on {path}: {numbers}")
+        # A contender that does not know the number keeps to that of the others.
+        number = next((hold.permits for hold in ordered if hold.permits in numbers), UNKNOWN)
         current: list[Hold] = []
         for hold in ordered:
             current = [earlier for earlier in current if hold.granted < earlier.until]
             current.append(hold)
-            if len(current) > (hold.permits or 0):
+            if len(current) > (number or 0):
                 listed = ", ".join(map(str, current))
-                found.append(f"{len(current)} of {hold.permits} permits on {path}: {listed}")
+                found.append(f"{len(current)} of {number} permits on {path}: {listed}")
     return found
 
 
@@ -223,15 +228,23 @@ def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
 
 
 def shared_nodes(holds: Iterable[Hold]) -> list[str]:
-    """Every node of a reader or a permit that two owners took for their own: one of them has none."""
+    """Every node through which two owners were granted, or one owner twice: one of the two has none."""
     found = []
     for path, ordered in by_path(holds).items():
         known: dict[str, Hold] = {}
         for hold in ordered:
-            together = hold.shared or hold.permits is not None
-            if together and hold.node is not None and known.setdefault(hold.node, hold) is not hold:
+            if hold.node is not None and known.setdefault(hold.node, hold) is not hold:
                 found.append(f"one node for two on {path}: {known[hold.node]} and {hold}")
     return found
+
+
+def overheld(holds: Iterable[Hold]) -> list[str]:
+    """Every hold that lasted longer than it could: its loss was told, or its session was over."""
+    return [
+        f"held past its end on {hold.path}: {hold}, over at {hold.over / 1e9:.6f}"
+        for hold in holds
+        if hold.over is not None and hold.until > hold.over
+    ]
 
 
 def unanswered(holds: Iterable[Hold]) -> list[str]:
@@ -239,11 +252,24 @@ def unanswered(holds: Iterable[Hold]) -> list[str]:
     return [f"never released on {hold.path}: {hold}" for hold in holds if hold.ended is None]
 
 
+def broken_rules(holds: Iterable[Hold], *, restarts: Restarts = False) -> dict[str, list[str]]:
+    """Breaches by rule, with the names of tests/porcupine."""
+    holds = list(holds)
+    found = {
+        "overlap": overlaps(holds),
+        "too many permits": oversubscribed(holds),
+        "turn stolen": misordered(holds, restarts=restarts),
+        "token fell": shrinking_tokens(holds),
+        "one node for two": shared_nodes(holds),
+        "held past its end": overheld(holds),
+    }
+    return {rule: problems for rule, problems in found.items() if problems}
+
+
 def problems(holds: Iterable[Hold], *, restarts: Restarts = False, open_holds: bool = False) -> list[str]:
     """Everything that is wrong with a history of mutexes, read/write locks and semaphores."""
     holds = list(holds)
-    found = overlaps(holds) + oversubscribed(holds) + misordered(holds, restarts=restarts)
-    found += shrinking_tokens(holds) + shared_nodes(holds)
+    found = [problem for broken in broken_rules(holds, restarts=restarts).values() for problem in broken]
     return found if open_holds else found + unanswered(holds)
 
 

@@ -39,6 +39,8 @@ class _Level:
         self.lock = lock
         self.line = line
         self.ended: int | None = None
+        # When its loss was told.
+        self.lost: int | None = None
 
 
 class Ledger:
@@ -48,16 +50,18 @@ class Ledger:
         self,
         worker: str,
         command: Callable[[int], Line],
+        sent: Callable[[int], int],
         parts_of: Callable[[str], Sequence[Part]],
         uncertain_from: Callable[[int, int], int],
     ) -> None:
         """Reads the lines of one worker.
 
-        It needs the worker's name, its commands by id, what an acquire of a lock object holds, and when a
-        hold granted at an instant in a session ceases to be certain.
+        It needs the worker's name, its commands by id and when they were sent, what an acquire of a lock
+        object holds, and when a hold granted at an instant in a session ceases to be certain.
         """
         self._worker = worker
         self._command = command
+        self._sent = sent
         self._parts_of = parts_of
         self._uncertain_from = uncertain_from
         self._levels: list[_Level] = []
@@ -76,7 +80,11 @@ class Ledger:
     def _take(self, line: Line) -> None:
         event = line["event"]
         if event in {"lost", "presumed lost"}:
-            self._end(self._leases.get(line["lease"]), line["t"])
+            level = self._leases.get(line["lease"])
+            self._end(level, line["t"])
+            # Names of leases are used again: what was lost may be an earlier one.
+            if event == "lost" and level is not None and line["t"] >= level.line["t"]:
+                level.lost = line["t"]
         elif event == "held":
             self._holds.append(self._held(line))
         elif event == "acquired":
@@ -86,7 +94,7 @@ class Ledger:
             for lease in line.get("leases", [{**line, "lease": command["lease"]}]):
                 # A single lock's lease is its own; each of several locks has the lease whose node is its own.
                 part = parts[0] if len(parts) == 1 else next(p for p in parts if p.holds_node(lease["node"]))
-                level = _Level(part, command["owner"], lock, {**lease, "t": line["t"]})
+                level = _Level(part, command["owner"], lock, {**lease, "t": line["t"], "id": line["id"]})
                 self._levels.append(level)
                 self._leases[lease["lease"]] = level
         elif event == "released":
@@ -132,14 +140,18 @@ class Ledger:
         holds = []
         for (part, owner, _node_name), levels in groups.items():
             ends = [level.ended for level in levels]
+            losses = [level.lost for level in levels if level.lost is not None]
             holds.append(
                 Hold(
                     path=part.path,
                     worker=self._worker,
                     owner=owner,
                     **part.facts,
+                    asked=self._sent(levels[0].line["id"]),
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
+                    # Of several levels one may be released before its loss is told.
+                    over=max(losses) if len(losses) == len(levels) else None,
                     **_node(levels[0].line),
                 )
             )

@@ -187,3 +187,7 @@ class Process:
     def command(self, number: int) -> Line:
         """The command with this id."""
         return self._commands[number].command
+
+    def sent(self, number: int) -> int:
+        """Just before the command with this id was sent."""
+        return self._commands[number].sent

@@ -175,6 +175,14 @@ class Proxy(Switchboard):
         """Pass on the reply to the next such request, or to a later one, and nothing after it."""
         return self._call(lambda: self.silences.set(op, skip))
 
+    def withhold_request(self, op: str, content: bytes) -> Trap:
+        """Begin a black hole with the next such request: it does not reach the server until the hole ends."""
+        return self._call(lambda: self.withheld_requests.set(op, content=content))
+
+    def withhold_reply(self, op: str, content: bytes) -> Trap:
+        """Begin a black hole with the reply to the next such request, which the server has carried out."""
+        return self._call(lambda: self.withheld_replies.set(op, content=content))
+
     def keep_replies(self) -> None:
         """Stop swallowing replies, including those asked for that have not come yet."""
         self._call(self.drops.clear)

@@ -15,11 +15,15 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from kazoo.security import make_digest_acl_credential
 
 from harness.server import Settings, Standalone
 
 HOST = "127.0.0.1"
 USER, PASSWORD = "app", "secret"
+
+SUPER = ("digest", "super:admin")
+"""The credentials of an operator who may use every node."""
 
 # The realm is the server's own; clients accept what it says.
 JAAS = f"""Server {{
@@ -47,6 +51,12 @@ class Secured:
         _server(authority, self.directory)
         _client(authority, self.directory / "client")
         self.server.restart()
+
+
+def _digest(credential: str) -> str:
+    """User and password as access control lists have them."""
+    user, _, password = credential.partition(":")
+    return str(make_digest_acl_credential(user, password))
 
 
 def _write_store(identity: trustme.LeafCert, store: Path) -> None:
@@ -107,7 +117,10 @@ def secured_server() -> Iterator[Secured]:
         settings = Settings(
             secure=True,
             config=(*_lines(store, trusted), sasl),
-            jvm=(f"-Djava.security.auth.login.config={jaas}",),
+            jvm=(
+                f"-Djava.security.auth.login.config={jaas}",
+                f"-Dzookeeper.DigestAuthenticationProvider.superDigest={_digest(SUPER[1])}",
+            ),
         )
         with Standalone(settings) as server:
             yield Secured(

@@ -18,6 +18,6 @@ def build(root: Path, target: Path, **environment: str) -> subprocess.CompletedP
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
         check=False,
     )

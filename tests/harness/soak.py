@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.histories import History
 from harness.history import Hold, assert_clean
+from harness.porcupine import compared
 from harness.worker import Pending, Worker, first_answered
 
 ROUNDS = 10
@@ -57,6 +59,9 @@ def soak(parts: Sequence[Part], path: str, length: float) -> list[Hold]:
     holds = [hold for worker in _workers(parts) for hold in worker.holds()]
     _sum_up(holds, time.monotonic() - started)
     assert_clean(holds, at_least=sum(part.owners * ROUNDS for part in parts))
+    comparison = compared(History("soak", tuple(holds)))
+    print(comparison, flush=True)
+    assert not comparison.problems, comparison.problems
     return holds
 
 

@@ -46,10 +46,12 @@ class Counts:
 
 
 class Trap:
-    """One reply to which something is to happen, and whether it has happened."""
+    """One request or reply to which something is to happen, and whether it has happened."""
 
-    def __init__(self, op: str, skip: int = 0) -> None:
+    def __init__(self, op: str, skip: int = 0, content: bytes = b"") -> None:
         self.op = op
+        # The request has this in it.
+        self.content = content
         # This many replies pass first.
         self.skip = skip
         self._done = threading.Event()
@@ -75,9 +77,9 @@ class Traps:
     def __init__(self) -> None:
         self._set: list[Trap] = []
 
-    def set(self, op: str, skip: int = 0) -> Trap:
+    def set(self, op: str, skip: int = 0, content: bytes = b"") -> Trap:
         """Set one."""
-        trap = Trap(op, skip)
+        trap = Trap(op, skip, content)
         self._set.append(trap)
         return trap
 
@@ -85,12 +87,13 @@ class Traps:
         """Remove all that have not sprung."""
         self._set.clear()
 
-    def spring(self, op: str) -> bool:
-        """Whether the reply to such a request springs one. Asked once for each reply."""
+    def spring(self, op: str, request: bytes = b"") -> bool:
+        """Whether such a request, or the reply to it, springs one. Asked once for each."""
         for trap in self._set:
-            if trap.op == op and trap.skip == 0:
+            meant = trap.op == op and trap.content in request
+            if meant and trap.skip == 0:
                 self._set.remove(trap)
                 trap.mark()
                 return True
-            trap.skip -= int(trap.op == op)
+            trap.skip -= int(meant)
         return False

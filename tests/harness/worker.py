@@ -71,7 +71,8 @@ class Worker(Process):
     ) -> None:
         """Create a lock object, on a client or (with ``hosts``) on a shared one that its first use creates.
 
-        The other options depend on its kind: ``permits``, ``shared_count``, ``label``, ``max_hold``.
+        The other options depend on its kind: ``permits``, ``shared_count``, ``label``, ``max_hold``,
+        ``max_waiters``.
         """
         self._paths[lock] = path
         self._kinds[lock] = kind
@@ -193,7 +194,7 @@ class Worker(Process):
 
     def holds(self) -> list[Hold]:
         """What this worker held for certain. Levels of re-entry are one hold."""
-        ledger = Ledger(self.name, self.command, self.parts_of, self.uncertain_from)
+        ledger = Ledger(self.name, self.command, self.sent, self.parts_of, self.uncertain_from)
         return sorted(ledger.holds(self.lines()), key=lambda hold: hold.granted)
 
     def presume_lost(self, lease: str = "l", at: int | None = None) -> None:

@@ -122,9 +122,9 @@ def test_a_missing_option_is_found() -> None:
 
 def test_another_default_is_found() -> None:
     def five_seconds(found: Found) -> None:
-        found["aio"][0]["Client"].constructor["session_timeout"].default = "5.0"
+        found["aio"][0]["Client"].constructor["connect_timeout"].default = "5.0"
 
-    assert problems(five_seconds) == ["aio: Client: the option session_timeout has the default 5.0, not 10"]
+    assert problems(five_seconds) == ["aio: Client: the option connect_timeout has the default 5.0, not 10"]
 
     def documented(found: Found) -> None:
         option = member(found, "node", "ConnectOptions", "connectTimeout")

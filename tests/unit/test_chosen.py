@@ -56,7 +56,7 @@ def test_one_scenario_is_picked_alone() -> None:
 def test_programs_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(parts, "STAMPS", tmp_path)
-    for override in ("ZKLOCK_JAVA_CLASSES", "ZKLOCK_GO_WORKER", "ZKLOCK_CHROMIUM"):
+    for override in ("ZKLOCK_JAVA_CLASSES", "ZKLOCK_GO_WORKER", "ZKLOCK_CHROMIUM", "ZKLOCK_REDIS"):
         monkeypatch.delenv(override, raising=False)
     lacking = {name: part.lacking() for name, part in parts.PARTS.items()}
     assert lacking["jars"] == "Apache ZooKeeper (needs mvn, java on the PATH)"
@@ -65,7 +65,8 @@ def test_programs_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tm
     assert lacking["previous"] == "the last release beside this one (needs git on the PATH)"
     # One that was built before is used all the same.
     assert lacking.pop("chromium") in (None, "the site in a browser (needs apt-get, dpkg-deb on the PATH)")
-    without = {"jars", "java", "go", "previous"}
+    assert lacking.pop("redis") in (None, "BullMQ (needs apt-get, dpkg-deb on the PATH)")
+    without = {"jars", "java", "go", "previous", "porcupine"}
     assert {name for name, what in lacking.items() if what is None} == set(lacking) - without
 
 

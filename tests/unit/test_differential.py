@@ -22,8 +22,8 @@ SETTINGS = Settings(
     container_check=NEVER,
     jvm=("-Dzookeeper.extendedTypesEnabled=true",),
 )
-LIMIT = 280
-"""Seconds, of which most are for the compiler if the test is not built yet."""
+LIMIT = 900
+"""Seconds, of which most are for the compiler if the test is not built yet, or another suite builds too."""
 
 
 @pytest.fixture

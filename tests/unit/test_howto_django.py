@@ -12,6 +12,7 @@ from subprocess import PIPE
 import pytest
 import zklock
 
+from harness.instances import instances
 from harness.observer import Observer
 from harness.paths import REPOSITORY
 from harness.processes import reap, spawn
@@ -30,6 +31,7 @@ SECRET_KEY, ROOT_URLCONF, INSTALLED_APPS, ALLOWED_HOSTS = "x", "urls", ["reports
 """
 FILES = {
     "reports/locks.py",
+    "reports/management/commands/monthly.py",
     "reports/management/commands/nightly.py",
     "reports/tests.py",
     "reports/views.py",
@@ -72,6 +74,35 @@ def test_the_command_runs_on_one_host(project: Path, server: Standalone) -> None
     assert manage(project, hosts, "nightly").splitlines() == ["page 0", "page 1", "page 2"]
     with zklock.Client(hosts) as other, zklock.Mutex(other, "/locks/nightly-report"):
         assert manage(project, hosts, "nightly").splitlines() == ["another host is at it"]
+
+
+def monthly(project: Path, hosts: str) -> list[str]:
+    """The output of three hosts that start the command for two months, one after the other."""
+    printed = project / "printed"
+    for month in ("2026-10", "2026-11"):
+        command = [sys.executable, "manage.py", "monthly", month]
+        with instances(command, printed, {"ZKLOCK_HOSTS": hosts}, cwd=project) as started:
+            started.wait()
+    return sorted(re.sub(r"token \d+", "token N", line) for line in printed.read_text().splitlines())
+
+
+def test_a_month_is_written_once(project: Path, server: Standalone) -> None:
+    assert monthly(project, f"{server.hosts}/howto-django-once") == [
+        line
+        for month in ("2026-10", "2026-11")
+        for line in (f"{month} is written, with token N", *[f"{month} was written"] * 2)
+    ]
+
+
+def test_a_month_is_written_again_under_a_plain_lock(project: Path, server: Standalone) -> None:
+    file = project / "reports" / "management" / "commands" / "monthly.py"
+    plain = file.read_text().replace(
+        "monthly.once(month, write)", "monthly.hold()(lambda: write(monthly.lease))()"
+    )
+    assert plain != file.read_text()
+    file.write_text(plain)
+    printed = monthly(project, f"{server.hosts}/howto-django-plain")
+    assert len([line for line in printed if "is written" in line]) == 6
 
 
 def test_two_terminals(project: Path, server: Standalone, observer: Observer) -> None:

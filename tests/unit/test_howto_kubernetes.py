@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE
-from typing import Any
+from typing import IO, Any
 
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
@@ -62,33 +62,44 @@ def test_a_misspelt_field_is_found() -> None:
         )
 
 
-def test_the_job_runs_as_the_manifest_starts_it(server: Standalone, tmp_path: Path) -> None:
-    """And ends with success where another pod has the lock."""
+def test_a_job_runs_once_for_each_time_that_was_due(server: Standalone, tmp_path: Path) -> None:
+    """Its pods, those of a retry and of another cluster, start the command as the manifest says."""
     require("command")
     (tmp_path / "zklock").symlink_to(COMMAND)
     job = container("CronJob")
-    hosts = f"{server.hosts}/howto-kubernetes-job"
-    variables = environment("CronJob", hosts)
-    words = job["command"] + job["args"]
-    line = [re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], word) for word in words]
+    variables = environment("CronJob", f"{server.hosts}/howto-kubernetes-job")
 
-    def run() -> subprocess.CompletedProcess[str]:
-        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    def pod(name: str, slot: str, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        env = {**variables, "POD_NAME": name, "SLOT": slot}
+        words = [
+            re.sub(r"\$\((\w+)\)", lambda found: env[found[1]], word) for word in job["command"] + job["args"]
+        ]
         # A program is looked up in the path of whoever starts it.
-        return subprocess.run(
-            [str(tmp_path / line[0]), *line[1:]],
-            env={**variables, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        return spawn([str(tmp_path / words[0]), *words[1:]], env={**env, "PATH": path}, stdout=output)
 
-    first = run()
-    assert (first.returncode, first.stdout) == (0, "nightly report\n"), first.stderr
-    with zklock.Client(hosts) as other, zklock.Mutex(other, "/locks/nightly"):
-        second = run()
-    assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
+    printed = tmp_path / "printed"
+    slots = [f"nightly-{29_401_620 + 1440 * night}" for night in range(3)]
+    for slot in slots:
+        with printed.open("ab") as output:
+            pods = [pod(f"{slot}-{suffix}", slot, output) for suffix in ("x7k2p", "b9w4q", "m3n8z")]
+            try:
+                assert [one.wait(60) for one in pods] == [0, 0, 0]
+            finally:
+                for one in pods:
+                    reap(one)
+    assert printed.read_text() == "nightly report\n" * len(slots)
+
+
+def test_the_slot_is_the_name_of_the_job() -> None:
+    (slot,) = [
+        one["valueFrom"]["fieldRef"]["fieldPath"]
+        for one in container("CronJob")["env"]
+        if one["name"] == "SLOT"
+    ]
+    assert slot == "metadata.labels['batch.kubernetes.io/job-name']"
+    command = container("CronJob")["command"]
+    assert command[command.index("--once") + 1] == "$(SLOT)"
 
 
 def test_the_label_is_the_pods_name() -> None:

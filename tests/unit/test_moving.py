@@ -1,8 +1,9 @@
-"""What docs/from-kazoo.md and docs/from-filelock.md say of the other library, and of ours, side by side."""
+"""Pages on moving: the other library and ours, side by side; ShedLock's job on three hosts."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,12 @@ import zklock
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 
+from harness.instances import INSTANCES, instances, three_o_clock
+from harness.paths import NODE, REPOSITORY
+from harness.programs import programs
 from harness.server import Standalone
+
+NIGHTS = 3
 
 
 @contextlib.contextmanager
@@ -51,3 +57,24 @@ def test_filelock_raises_where_ours_is_false(server: Standalone, path: str, tmp_
     held.release()  # of what is not held: silent
     with zklock.Client(server.hosts) as client, pytest.raises(zklock.NotHeld):
         zklock.Mutex(client, path).release()
+
+
+@pytest.mark.parametrize("runtime", [sys.executable, NODE], ids=["python", "node"])
+def test_the_job_of_shedlock_runs_once_a_night(
+    server: Standalone, path: str, node_project: Path, runtime: str
+) -> None:
+    """On three hosts whose clocks differ; each one's scheduler calls it twice."""
+    page = REPOSITORY / "docs" / "from-shedlock.md"
+    (program,) = [
+        one for one in programs(page) if one.name.endswith(".py" if runtime == sys.executable else ".mjs")
+    ]
+    file = node_project / program.name
+    # In a chroot of its own.
+    file.write_text(program.for_server(server.hosts + path))
+    printed = node_project / "printed"
+    for night in range(NIGHTS):
+        with instances([runtime, str(file)], printed, {}, ahead=three_o_clock(night)) as hosts:
+            hosts.wait()
+    lines = printed.read_text().splitlines()
+    assert lines.count("written") == NIGHTS, lines
+    assert lines.count("another host has written it") == NIGHTS * (2 * INSTANCES - 1), lines

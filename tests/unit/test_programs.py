@@ -17,7 +17,14 @@ from harness.server import Standalone
 PAGES = [
     *(
         REPOSITORY / "docs" / name
-        for name in ("tutorial.md", "from-curator.md", "from-filelock.md", "from-redis.md")
+        for name in (
+            "tutorial.md",
+            "from-advisory-locks.md",
+            "from-curator.md",
+            "from-filelock.md",
+            "from-redis.md",
+            "from-shedlock.md",
+        )
     ),
     *sorted((REPOSITORY / "docs" / "howto").glob("*.md")),
 ]
@@ -30,13 +37,16 @@ RUN_BY = {
     "encrypted.py": "unit/test_howto_security.py",
     "worker.py": "unit/test_howto_kubernetes.py",
     "reports/locks.py": "unit/test_howto_django.py",
+    "reports/management/commands/monthly.py": "unit/test_howto_django.py",
     "reports/management/commands/nightly.py": "unit/test_howto_django.py",
     "reports/views.py": "unit/test_howto_django.py",
     "reports/tests.py": "unit/test_howto_django.py",
     "urls.py": "unit/test_howto_django.py",
+    "invoices.mjs": "consumers/node/test_bullmq.py",
     "server.mjs": "unit/test_howto_node.py",
     "express.mjs": "consumers/node/test_servers.py",
     "nightly.ts": "consumers/node/test_servers.py",
+    "ticks.mjs": "consumers/node/test_servers.py",
 }
 
 

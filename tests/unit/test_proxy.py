@@ -158,6 +158,22 @@ def test_a_black_hole_behind_a_reply(proxy: Proxy, observer: Observer, path: str
         assert asked.get(timeout=5) is not None
 
 
+@pytest.mark.parametrize("what", ["request", "reply"])
+def test_a_request_or_its_reply_is_withheld(proxy: Proxy, observer: Observer, path: str, what: str) -> None:
+    observer.create(path)
+    with Observer(proxy.hosts) as through:
+        withhold = proxy.withhold_request if what == "request" else proxy.withhold_reply
+        trap = withhold("create", b"/second")
+        assert through.client.create(path + "/first")
+        created = through.client.create_async(path + "/second")
+        trap.wait()
+        assert not created.wait(0.2)
+        assert observer.exists(path + "/second") == (what == "reply")
+        assert sum(proxy.withheld.values()) > 0
+        proxy.heal()
+        assert created.get(timeout=5) == path + "/second"
+
+
 def test_a_killed_session_is_gone(server: Standalone, proxy: Proxy, observer: Observer, path: str) -> None:
     with Observer(proxy.hosts) as victim:
         victim.client.create(path, ephemeral=True, makepath=True)

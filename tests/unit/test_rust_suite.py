@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import rust_suite
+from harness.command import is_alive
+from harness.steps import eventually
 
 
 def executable(directory: Path, *lines: str) -> str:
@@ -32,19 +36,39 @@ def test_an_outcome_behind_what_the_test_prints(tmp_path: Path) -> None:
     assert rust_suite.run_tests(program, ["a"]).passed == 1
 
 
-def test_a_test_that_hangs_is_named_and_ended(tmp_path: Path) -> None:
-    program = executable(tmp_path, "echo 'test a ... ok'", "printf 'test b ... '", "sleep 600")
-    tally = rust_suite.run_tests(program, ["a", "b", "c"], limit=5)
-    assert tally.passed == 1
-    assert tally.failures == [
-        "b (had not ended after 5 s)",
-        "1 tests behind it, which never began: c",
-    ]
+def test_a_test_that_hangs_is_ended_alone_with_what_it_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also with what has left its group; the tests behind it run."""
+    started = tmp_path / "started"
+    hangs = f"printf 'test b ... so far\\n'; setsid sleep 600 & echo $! > {started}; wait"
+    program = executable(
+        tmp_path,
+        'for name in a b c d; do case " $* " in *" $name "*)',
+        f"  if [ $name = b ]; then {hangs}; fi",
+        '  echo "test $name ... ok"',
+        "esac; done",
+    )
+    tally = rust_suite.run_tests(program, ["a", "b", "c", "d"], limit=5)
+    assert (tally.passed, tally.failures) == (3, ["b (had not ended after 5 s)"])
+    assert "test b ... so far" in capsys.readouterr().out
+    eventually(lambda: not is_alive(int(started.read_text())), "all that it started has ended")
 
 
 def test_a_test_that_ends_the_process_is_named(tmp_path: Path) -> None:
-    program = executable(tmp_path, "printf 'test a ... '", "kill -ABRT $$")
-    assert rust_suite.run_tests(program, ["a"]).failures == ["a (ended the process: -6)"]
+    program = executable(
+        tmp_path,
+        'case " $* " in *" a "*) printf \'test a ... \'; kill -ABRT $$;; esac',
+        "echo 'test b ... ok'",
+    )
+    tally = rust_suite.run_tests(program, ["a", "b"])
+    assert (tally.passed, tally.failures) == (1, ["a (ended the process: -6)"])
+
+
+def test_a_program_that_closes_its_output_and_goes_on_is_ended(tmp_path: Path) -> None:
+    program = executable(tmp_path, "echo 'test a ... ok'", "exec >&- 2>&-", "sleep 600")
+    tally = rust_suite.run_tests(program, ["a"], limit=3)
+    assert (tally.passed, tally.failures) == (1, [f"{program} (exit status -9)"])
 
 
 def test_a_failure_without_a_failed_test_is_one(tmp_path: Path) -> None:

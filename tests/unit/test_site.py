@@ -20,6 +20,9 @@ import pages
 from harness.paths import REPOSITORY
 from harness.site import build
 
+# The site builds the reference of the crate, and perhaps its dependencies: minutes on a busy machine.
+pytestmark = pytest.mark.timeout(900)
+
 
 def wrong(root: Path, text: str, name: str = "docs/page.md") -> list[str]:
     page = root / name

@@ -13,7 +13,7 @@ import planting  # noqa: E402
 import together  # noqa: E402
 from mutant import PATCHES, Mutant  # noqa: E402
 from schemata import SWITCH, planted  # noqa: E402
-from together import builds, crate, functions, switched, texts  # noqa: E402
+from together import builds, functions, sources, switched, texts  # noqa: E402
 
 PROGRAM = r"""mod planted;
 
@@ -120,9 +120,9 @@ def test_all_bugs_of_rust_but_those_of_a_constant_are_planted_together(
     assert by_themselves == {"the-term-counts-suspension", "the-term-does-not-follow-the-wall-clock"}
     written = texts(chosen)
     assert all(f"planted::is({number})" in written[one.file] for number, one in chosen.items())
-    for home in {str(crate(one.file)) for one in chosen.values()}:
-        assert written[f"{home}/src/lib.rs"].endswith("pub mod planted;\n")
-        assert "[lints]" not in written[f"{home}/Cargo.toml"]
+    for home in {sources(one.file) for one in chosen.values()}:
+        assert written[str(home / "lib.rs")].endswith("pub mod planted;\n")
+        assert "[lints]" not in written[str(home.parent / "Cargo.toml")]
 
 
 def test_each_build_is_made_once() -> None:

@@ -16,6 +16,7 @@ from workers.grants import (
     add_operations,
     all_facts,
     candidate,
+    condition,
     connect_options,
     describe,
     facts,
@@ -25,6 +26,7 @@ from workers.grants import (
     make_lock,
     release_options,
     scope_of,
+    scrape,
     statistics,
 )
 from workers.line import Command, answer, emit, exchange, fail, now, ready, thread_names, timeout_of
@@ -347,6 +349,16 @@ class AioWorker:
 
     async def do_stats(self, command: Command) -> None:
         answer(command, "value", value=statistics(self._clients[command["client"]].stats()))
+
+    async def do_health(self, command: Command) -> None:
+        asked = now()
+        health = self._clients[command["client"]].health()
+        answer(command, "value", value=condition(health), t0=asked)
+
+    async def do_scrape(self, command: Command) -> None:
+        clients = {name: self._clients[name] for name in command["clients"]}
+        asked = now()
+        answer(command, "value", value=scrape(clients, command["exporter"]), t0=asked)
 
     async def do_close(self, command: Command) -> None:
         await self._clients[command["client"]].close()

@@ -31,12 +31,12 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
         return api.MultiLock([locks[name] for name in command["members"]])
     path = command["path"]
     if kind == "semaphore":
-        counted = _given(command, "permits", "shared_count", "label", "max_hold")
+        counted = _given(command, "permits", "shared_count", "label", "max_hold", "max_waiters")
         return api.Semaphore(client, path, **counted)
     if kind == "election":
         chosen = {"id": command["candidate"]} if "candidate" in command else {}
         return api.Election(client, path, **chosen)
-    options = _given(command, "label", "naming", "max_hold")
+    options = _given(command, "label", "naming", "max_hold", "max_waiters")
     if kind == "mutex":
         return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
     return getattr(api.ReadWriteLock(client, path, **options), f"{kind}_lock")
@@ -130,12 +130,55 @@ def listen_to_log() -> None:
 
 def statistics(stats: Any) -> dict[str, Any]:
     """A client's statistics, as the protocol reports them."""
-    fields = ("transport", "acquisitions", "contended", "busy", "timeouts", "losses", "requests")
+    counts = ("acquisitions", "contended", "busy", "timeouts", "losses", "sessions", "reconnections")
+    fields = ("transport", *counts, "losses_by_reason", "requests")
     histograms = {
         name: {field: getattr(getattr(stats, name), field) for field in ("count", "sum", "max", "buckets")}
         for name in ("wait", "hold")
     }
     return {field: getattr(stats, field) for field in fields} | histograms
+
+
+def condition(health: Any) -> dict[str, Any]:
+    """How a client is, as the protocol reports it."""
+    fields = ("state", "server", "session_timeout", "last_proof", "remaining", "responsive")
+    both = ("path", "mode", "label", "age", "node")
+    waits, holds = (*both, "position", "behind"), (*both, "levels", "pinned", "state", "remaining")
+    return {
+        **{field: getattr(health, field) for field in fields},
+        "session": str(health.session_id),
+        "waits": [{field: getattr(wait, field) for field in waits} for wait in health.waits],
+        "holds": [
+            {**{field: getattr(hold, field) for field in holds}, "token": str(hold.fencing_token)}
+            for hold in health.holds
+        ],
+    }
+
+
+def scrape(clients: Mapping[str, Any], exporter: str) -> list[tuple[str, dict[str, str], float]]:
+    """The metrics of clients by an exporter: names, labels and values."""
+    if exporter == "prometheus":
+        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client.parser import text_string_to_metric_families
+        from zklock.prometheus import Collector
+
+        registry = CollectorRegistry()
+        registry.register(Collector(clients, path=lambda path: path))
+        families = text_string_to_metric_families(generate_latest(registry).decode())
+        return [(one.name, dict(one.labels), one.value) for family in families for one in family.samples]
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from zklock.opentelemetry import observe
+
+    reader = InMemoryMetricReader()
+    observe(clients, path=lambda path: path, meter_provider=MeterProvider([reader]))
+    told: Any = reader.get_metrics_data()
+    (scope,) = told.resource_metrics[0].scope_metrics
+    return [
+        (metric.name, dict(point.attributes), point.value)
+        for metric in scope.metrics
+        for point in metric.data.data_points
+    ]
 
 
 def add_operations(transaction: Any, operations: Sequence[Command]) -> Any:

@@ -11,9 +11,8 @@ import { inspect } from 'node:util'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const home = process.env.ZKLOCK_NODE_PACKAGE ?? join(here, '..', '..', 'bindings-node')
-const { Client, Election, Leases, LockTimeoutError, MultiLock, Mutex, on, ReadWriteLock, Semaphore } = createRequire(
-  join(home, 'package.json'),
-)('zklock')
+const load = createRequire(join(home, 'package.json'))
+const { Client, Election, Leases, LockTimeoutError, MultiLock, Mutex, on, ReadWriteLock, Semaphore } = load('zklock')
 
 const CONTROL = 'control'
 
@@ -54,12 +53,13 @@ function atFirstUse(hosts) {
 function make(command) {
   const { path, kind = 'mutex', reentrant = true, label, naming } = command
   const maxHold = milliseconds(command.max_hold)
+  const maxWaiters = command.max_waiters
   const client = 'hosts' in command ? atFirstUse(command.hosts) : clients.get(command.client)
   const makers = {
-    mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold }),
-    read: () => new ReadWriteLock(client, path, { label, naming, maxHold }).readLock,
-    write: () => new ReadWriteLock(client, path, { label, naming, maxHold }).writeLock,
-    semaphore: () => new Semaphore(client, path, permits(command), { label, maxHold }),
+    mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold, maxWaiters }),
+    read: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters }).readLock,
+    write: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters }).writeLock,
+    semaphore: () => new Semaphore(client, path, permits(command), { label, maxHold, maxWaiters }),
     election: () => campaigner(new Election(client, path, { id: command.candidate })),
     multi: () => new MultiLock(command.members.map((name) => locks.get(name).object)),
   }
@@ -111,6 +111,34 @@ const describe = ({ sessionId, fencingToken, about, data, dataLength, ...rest })
   data: data.toString('latin1'),
   data_length: dataLength,
 })
+
+/** The metrics of clients by each exporter: names, labels and values. */
+const scrape = {
+  async prometheus(chosen) {
+    const { Registry } = load('prom-client')
+    const { Collector } = load('zklock/prometheus')
+    const registry = new Registry()
+    new Collector(chosen, { path: (path) => path, registers: [registry] })
+    const told = await registry.getMetricsAsJSON()
+    return told.flatMap(({ name, values }) => values.map((one) => [one.metricName ?? name, one.labels, one.value]))
+  },
+
+  async opentelemetry(chosen) {
+    const { MeterProvider, MetricReader } = load('@opentelemetry/sdk-metrics')
+    const { observe } = load('zklock/opentelemetry')
+    class Reader extends MetricReader {
+      onShutdown() {}
+      onForceFlush() {}
+    }
+    const reader = new Reader()
+    observe(chosen, { path: (path) => path, meterProvider: new MeterProvider({ readers: [reader] }) })
+    const { resourceMetrics } = await reader.collect()
+    const told = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics)
+    return told.flatMap(({ descriptor, dataPoints }) =>
+      dataPoints.map(({ attributes, value }) => [descriptor.name, attributes, value]),
+    )
+  },
+}
 
 /** How an owner identifies itself: by its newest live lease on each client and path. A lost one cannot be re-entered. */
 function owned(lock, owner) {
@@ -389,8 +417,35 @@ const commands = {
       max: max / 1000,
       buckets: buckets.map(([bound, count]) => [bound / 1000, count]),
     })
-    const { wait, hold, ...counts } = clients.get(command.client).stats()
-    answer(command, 'value', { value: { ...counts, wait: seconds(wait), hold: seconds(hold) } })
+    const { wait, hold, lossesByReason, ...counts } = clients.get(command.client).stats()
+    const value = { ...counts, losses_by_reason: lossesByReason, wait: seconds(wait), hold: seconds(hold) }
+    answer(command, 'value', { value })
+  },
+
+  async health(command) {
+    const t0 = now()
+    const { sessionId, sessionTimeout, lastProof, remaining, waits, holds, ...rest } = clients.get(command.client).health()
+    const value = {
+      ...rest,
+      server: rest.server ?? null,
+      session: sessionId.toString(),
+      session_timeout: sessionTimeout / 1000,
+      last_proof: lastProof === undefined ? null : lastProof / 1000,
+      remaining: remaining / 1000,
+      waits: waits.map(({ label = null, age, node = null, position = null, behind = null, ...wait }) => {
+        return { ...wait, label, age: age / 1000, node, position, behind }
+      }),
+      holds: holds.map(({ label = null, age, fencingToken, remaining, ...hold }) => {
+        return { ...hold, label, age: age / 1000, token: fencingToken.toString(), remaining: remaining / 1000 }
+      }),
+    }
+    answer(command, 'value', { value, t0 })
+  },
+
+  async scrape(command) {
+    const chosen = Object.fromEntries(command.clients.map((name) => [name, clients.get(name)]))
+    const t0 = now()
+    answer(command, 'value', { value: await scrape[command.exporter](chosen), t0 })
   },
 
   async close(command) {

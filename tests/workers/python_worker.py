@@ -12,6 +12,7 @@ from workers.grants import (
     add_operations,
     all_facts,
     candidate,
+    condition,
     connect_options,
     describe,
     facts,
@@ -21,6 +22,7 @@ from workers.grants import (
     make_lock,
     release_options,
     scope_of,
+    scrape,
     statistics,
 )
 from workers.line import Command, answer, emit, exchange, now, timeout_of
@@ -232,6 +234,16 @@ class PythonWorker(ThreadedWorker):
 
     def do_stats(self, command: Command) -> None:
         answer(command, "value", value=statistics(self._clients[command["client"]].stats()))
+
+    def do_health(self, command: Command) -> None:
+        asked = now()
+        health = self._clients[command["client"]].health()
+        answer(command, "value", value=condition(health), t0=asked)
+
+    def do_scrape(self, command: Command) -> None:
+        clients = {name: self._clients[name] for name in command["clients"]}
+        asked = now()
+        answer(command, "value", value=scrape(clients, command["exporter"]), t0=asked)
 
     def do_close(self, command: Command) -> None:
         self._clients[command["client"]].close()

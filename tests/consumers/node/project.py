@@ -16,6 +16,7 @@ from harness.built import require
 from harness.installed import run as run
 from harness.paths import NODE
 from harness.processes import reap, spawn
+from harness.programs import programs
 
 HERE = Path(__file__).parent
 EXAMPLES = ("app", "esbuild", "webpack", "rollup", "ncc", "jest", "vitest", "runtimes", "sinon")
@@ -47,6 +48,14 @@ class Project:
             link = self.modules / tool.relative_to(tools)
             if not link.exists():
                 link.symlink_to(tool)
+
+    def shown(self, page: Path, name: str) -> Path:
+        """One of a page's programs, where its packages are."""
+        directory = self.directory / "shown"
+        directory.mkdir(exist_ok=True)
+        (program,) = [one for one in programs(page) if one.name == name]
+        (directory / name).write_text(program.code)
+        return directory / name
 
     def script(self, example: str, name: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Runs a script of an example's package.json, as its user would."""

@@ -1,12 +1,12 @@
-"""What docs/howto/node-servers.md shows for Express and NestJS, as printed: express.mjs, nightly.ts."""
+"""Programs of docs/howto/node-servers.md, as printed: express.mjs, nightly.ts in NestJS, ticks.mjs."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ import pytest
 import zklock
 
 from consumers.node.project import Project, run
+from harness.instances import Records, assert_more_than_once, instances
 from harness.observer import Observer
 from harness.paths import NODE, REPOSITORY
 from harness.processes import reap, spawn
-from harness.programs import programs
 from harness.server import Standalone
 
 PAGE = REPOSITORY / "docs" / "howto" / "node-servers.md"
@@ -41,6 +41,8 @@ class Source(ThreadingHTTPServer):
         self.open = threading.Event()
         self.open.set()
         self.asked = threading.Event()
+        self.takes = 0.0
+        """Seconds that an answer takes."""
 
     @property
     def url(self) -> str:
@@ -57,6 +59,7 @@ class Answer(BaseHTTPRequestHandler):
         """Waits until the source is open."""
         self.server.asked.set()
         self.server.open.wait(SLOW)
+        time.sleep(self.server.takes)
         self.send_response(200)
         self.end_headers()
         # It may have been cancelled.
@@ -79,15 +82,6 @@ def source() -> Iterator[Source]:
         thread.join()
 
 
-def written(project: Project, name: str) -> Path:
-    """One of the page's programs, where its packages are."""
-    directory = project.directory / "servers"
-    directory.mkdir(exist_ok=True)
-    (program,) = [one for one in programs(PAGE) if one.name == name]
-    (directory / name).write_text(program.code)
-    return directory / name
-
-
 def answer(port: str) -> tuple[int, str]:
     """What it answers to a POST."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/reports/sales", method="POST")
@@ -106,7 +100,7 @@ def line(process: Popen[bytes]) -> str:
 
 def test_express(project: Project, server: Standalone, observer: Observer, source: Source) -> None:
     hosts = f"{server.hosts}/howto-express"
-    file = written(project, "express.mjs")
+    file = project.shown(PAGE, "express.mjs")
     env = {"ZKLOCK_HOSTS": hosts, "PORT": "0", "SOURCE": source.url}
     process = spawn([NODE, str(file)], env=env, stdout=PIPE)
     try:
@@ -155,7 +149,7 @@ def refused(port: str) -> bool:
 
 
 def test_express_tells_of_a_port_that_is_taken(project: Project, server: Standalone, source: Source) -> None:
-    file = written(project, "express.mjs")
+    file = project.shown(PAGE, "express.mjs")
     env = {"ZKLOCK_HOSTS": server.hosts, "PORT": source.url.rpartition(":")[2]}
     process = spawn([NODE, str(file)], env=env, stdout=PIPE, stderr=PIPE)
     try:
@@ -165,26 +159,26 @@ def test_express_tells_of_a_port_that_is_taken(project: Project, server: Standal
         reap(process)
 
 
-def test_a_job_in_nest(project: Project, server: Standalone, observer: Observer, source: Source) -> None:
-    hosts = f"{server.hosts}/howto-nest"
-    file = written(project, "nightly.ts")
+def compiled(project: Project, name: str) -> Path:
+    """A program in TypeScript, as JavaScript."""
+    file = project.shown(PAGE, name)
     (file.parent / "tsconfig.json").write_text(
         json.dumps({"compilerOptions": {"experimentalDecorators": True, "target": "es2022"}})
     )
-    compiled = file.with_suffix(".mjs")
+    made = file.with_suffix(".mjs")
     esbuild = project.modules / ".bin" / "esbuild"
     if not esbuild.exists():
         esbuild = Path(__file__).parent / "node_modules" / ".bin" / "esbuild"
-    run(esbuild, file, "--format=esm", f"--outfile={compiled}", cwd=file.parent)
-    env = {**os.environ, "ZKLOCK_HOSTS": hosts, "SOURCE": source.url}
-    process = spawn([NODE, str(compiled)], env=env, stdout=PIPE)
+    run(esbuild, file, "--format=esm", f"--outfile={made}", cwd=file.parent)
+    return made
+
+
+def test_a_job_in_nest(project: Project, server: Standalone, observer: Observer, source: Source) -> None:
+    """A job that is under way ends before the client is closed."""
+    env = {"ZKLOCK_HOSTS": f"{server.hosts}/howto-nest", "SOURCE": source.url}
+    process = spawn([NODE, str(compiled(project, "nightly.ts"))], env=env, stdout=PIPE)
     try:
         assert re.match(r"sold, written with token \d+", line(process))
-        with zklock.Client(hosts) as other, zklock.Mutex(other, "/locks/nightly-report"):
-            while (told := line(process)).startswith("sold"):
-                pass
-            assert told == "another instance is at it"
-        # A job that is under way ends before the client is closed.
         source.open.clear()
         source.asked.clear()
         assert source.asked.wait(SLOW)
@@ -194,6 +188,45 @@ def test_a_job_in_nest(project: Project, server: Standalone, observer: Observer,
         source.open.set()
         assert re.match(r"sold, written with token \d+", line(process))
         process.wait(15)
-        observer.wait_queue("/howto-nest/locks/nightly-report", 0, timeout=5)
+        observer.wait_queue("/howto-nest/jobs/nightly-report", 0, timeout=5)
     finally:
         reap(process)
+
+
+JOBS = {"nightly.ts": "/jobs/nightly-report", "ticks.mjs": "/jobs/nightly"}
+
+
+def job(project: Project, name: str) -> Path:
+    """The program of a job that Node can run."""
+    return compiled(project, name) if name.endswith(".ts") else project.shown(PAGE, name)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_tick_runs_once(
+    project: Project, server: Standalone, observer: Observer, source: Source, tmp_path: Path, name: str
+) -> None:
+    """On three instances whose clocks differ by more than the job takes."""
+    source.takes = 0.05
+    chroot = f"/once-{name.partition('.')[0]}"
+    records = Records(observer, chroot + JOBS[name])
+    env = {"ZKLOCK_HOSTS": server.hosts + chroot, "SOURCE": source.url}
+    with instances([NODE, str(job(project, name))], tmp_path / "ran", env) as started:
+        started.wait_lines(6)
+        started.end()
+        records.assert_once_each([told for told in started.lines() if "token" in told])
+    observer.assert_free(chroot + JOBS[name])
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_tick_runs_again_under_a_plain_lock(
+    project: Project, server: Standalone, source: Source, tmp_path: Path, name: str
+) -> None:
+    source.takes = 0.05
+    file = job(project, name)
+    once = file.read_text()
+    # A thousand is 1e3 when it is compiled.
+    file.write_text(re.sub(r"oncePer\(1(000|e3), ", "using(", once))
+    assert file.read_text() != once
+    env = {"ZKLOCK_HOSTS": f"{server.hosts}/plain-{name.partition('.')[0]}", "SOURCE": source.url}
+    with instances([NODE, str(file)], tmp_path / "ran", env) as started:
+        assert_more_than_once(started.lines, 8)

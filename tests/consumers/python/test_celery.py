@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,17 @@ import billiard
 import pytest
 import zklock
 
+from harness.built import require
+from harness.instances import APART, Records, assert_more_than_once
 from harness.observer import Observer
+from harness.paths import COMMAND, REPOSITORY
 from harness.processes import reap, spawn
 from harness.server import Standalone
 from harness.steps import eventually
 
 HERE = Path(__file__).parent
+PAGE = REPOSITORY / "docs" / "frameworks.md"
+BEAT = (sys.executable, "-m", "celery", "--app", "ticks", "beat")
 
 
 def whole(file: Path) -> bool:
@@ -171,23 +178,100 @@ def test_eventlet_is_refused(station: Station) -> None:
     assert "does not support eventlet" in failed["exc_message"][0]
 
 
-def test_what_the_documentation_shows(station: Station) -> None:
-    """The module of docs/frameworks.md, with a configuration of its own."""
-    page = (HERE.parents[2] / "docs" / "frameworks.md").read_text()
-    (snippet,) = re.findall(r"```python\n(# tasks\.py.*?)```", page, re.DOTALL)
-    (station.files / "tasks.py").write_text(snippet)
+def show(station: Station, name: str, *more: tuple[str, str]) -> None:
+    """Puts a module of docs/frameworks.md where workers find it, with a configuration of its own."""
+    (code,) = re.findall(rf"```python\n(# {name}\.py.*?)```", PAGE.read_text(), re.DOTALL)
+    for old, new in more:
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    (station.files / f"{name}.py").write_text(code)
     transport = {"data_folder_in": "queue", "data_folder_out": "queue", "control_folder": "control"}
     settings = {
         "broker_url": "filesystem://",
-        "broker_transport_options": {key: str(station.files / name) for key, name in transport.items()},
+        "broker_transport_options": {
+            **{key: str(station.files / folder) for key, folder in transport.items()},
+            "polling_interval": 0.05,
+        },
         "result_backend": f"file://{station.files / 'results'}",
         "broker_connection_retry_on_startup": True,
+        "worker_redirect_stdouts": False,
     }
     config = "".join(f"{key} = {value!r}\n" for key, value in settings.items())
+    # celery_app puts messages there as a whole, for beats too.
+    config += f"import sys\nsys.path.append({str(HERE)!r})\nimport celery_app as _\n"
     (station.files / "celeryconfig.py").write_text(config)
-    station.module, station.folder = "tasks", station.files
+    station.module, station.folder = name, station.files
+
+
+def test_what_the_documentation_shows(station: Station) -> None:
+    show(station, "tasks")
     station.start("prefork", 2)
     assert station.send("report")() < station.send("report")()
+
+
+@contextmanager
+def beats(station: Station, *before: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Beats on three hosts, which start one after the other: a tick of each is later than a task takes."""
+    with ExitStack() as stack:
+        started = []
+        for number in range(3):
+            # Each host has a schedule of its own.
+            options = ("--schedule", str(station.files / f"schedule-{number}"), "--loglevel", "INFO")
+            command = [*before, *BEAT, *options]
+            with (station.files / f"log-beat-{number}").open("wb") as log:
+                beat = spawn(command, env=station.environment, stdout=log, stderr=log, cwd=station.folder)
+            stack.callback(reap, beat)
+            started.append(beat)
+            time.sleep(APART)
+        yield started
+
+
+def written(station: Station) -> list[str]:
+    """The lines of the tasks that ran to their end."""
+    return [line for line in station.logs().splitlines() if line.startswith("written, with token ")]
+
+
+def test_a_tick_of_three_beats_runs_once(station: Station, observer: Observer) -> None:
+    station.environment["ZKLOCK_HOSTS"] += "/beats"
+    show(station, "ticks")
+    records = Records(observer, "/beats/jobs/report")
+    worker = station.start("prefork", 3)
+    with beats(station):
+        eventually(lambda: len(written(station)) >= 5, "ticks are done", 60)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
+    records.assert_once_each(written(station))
+
+
+def test_a_tick_of_three_beats_runs_again_under_a_plain_lock(station: Station) -> None:
+    station.environment["ZKLOCK_HOSTS"] += "/beats-plain"
+    show(station, "ticks", ("@lock.once_per(1)", "@lock.hold()"))
+    station.start("prefork", 3)
+    with beats(station):
+        assert_more_than_once(lambda: written(station), 8)
+
+
+def test_another_beat_takes_over(station: Station, observer: Observer) -> None:
+    """One of three beats runs; when it ends, the next one begins."""
+    require("command")
+    (line,) = re.findall(r"^(zklock run .*) -- celery --app ticks beat$", PAGE.read_text(), re.MULTILINE)
+    station.environment["ZKLOCK_HOSTS"] += "/beat"
+    show(station, "ticks")
+    (station.files / "zklock").symlink_to(COMMAND)
+    words = [str(station.files / "zklock"), *line.split()[1:], "--"]
+
+    def sends(number: int) -> bool:
+        return "Sending due task" in (station.files / f"log-beat-{number}").read_text()
+
+    with beats(station, *words) as started:
+        observer.wait_queue("/beat/locks/beat", 3, timeout=20)
+        running: list[int] = []
+        for _ in range(2):
+            eventually(lambda: sum(map(sends, range(3))) > len(running), "a beat sends ticks", 60)
+            (number,) = [number for number in range(3) if sends(number) and number not in running]
+            running.append(number)
+            started[number].send_signal(signal.SIGTERM)
+            assert started[number].wait(20) is not None
 
 
 kept: list[zklock.Mutex] = []

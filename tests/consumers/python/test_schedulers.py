@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 from subprocess import PIPE
 
-import zklock
-
+from harness.instances import Records, assert_more_than_once, instances
 from harness.observer import Observer
 from harness.paths import REPOSITORY
-from harness.processes import reap, spawn
 from harness.server import Standalone
 
 PAGE = REPOSITORY / "docs" / "frameworks.md"
@@ -50,23 +47,25 @@ def written(name: str, directory: Path) -> Path:
 
 
 def test_apscheduler(server: Standalone, observer: Observer, tmp_path: Path) -> None:
-    hosts = f"{server.hosts}/apscheduler"
+    """Each tick runs once on three hosts whose clocks differ by more than the job takes."""
+    records = Records(observer, "/apscheduler/jobs/nightly")
     program = [sys.executable, str(written("scheduled.py", tmp_path))]
-    with zklock.Client(hosts) as other:
-        lock = zklock.Mutex(other, "/locks/nightly")
-        lock.acquire()
-        process = spawn(program, env={"ZKLOCK_HOSTS": hosts}, stdout=PIPE)
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"another host is at it\n"
-            lock.release()
-            lines = iter(process.stdout.readline, b"another host is at it\n")
-            assert re.fullmatch(rb"written, with token \d+\n", next(lines))
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
-        finally:
-            reap(process)
-    observer.assert_free("/apscheduler/locks/nightly")
+    with instances(program, tmp_path / "ran", {"ZKLOCK_HOSTS": f"{server.hosts}/apscheduler"}) as hosts:
+        hosts.wait_lines(5)
+        hosts.end()
+        records.assert_once_each(hosts.lines())
+        assert all(process.returncode == 0 for process in hosts.processes)
+    observer.assert_free("/apscheduler/jobs/nightly")
+
+
+def test_a_tick_of_apscheduler_runs_again_under_a_plain_lock(server: Standalone, tmp_path: Path) -> None:
+    program = written("scheduled.py", tmp_path)
+    plain = program.read_text().replace("@lock.once_per(1)", "@lock.hold()")
+    assert plain != program.read_text()
+    program.write_text(plain)
+    env = {"ZKLOCK_HOSTS": f"{server.hosts}/apscheduler-plain"}
+    with instances([sys.executable, str(program)], tmp_path / "ran", env) as hosts:
+        assert_more_than_once(hosts.lines, 8)
 
 
 def test_dask(server: Standalone, observer: Observer, tmp_path: Path) -> None:
@@ -82,6 +81,23 @@ def test_dask(server: Standalone, observer: Observer, tmp_path: Path) -> None:
     )
     assert done.stdout == "4 parts, one after the other\n"
     observer.assert_free("/dask/locks/report")
+
+
+def nightly(program: Path, server: Standalone, chroot: str) -> list[str]:
+    """The parts that three programs write in two nights."""
+    ran = program.with_name("ran")
+    for day in ("2026-11-25", "2026-11-26"):
+        command = [sys.executable, str(program), day]
+        with instances(command, ran, {"ZKLOCK_HOSTS": f"{server.hosts}/{chroot}"}) as hosts:
+            hosts.wait()
+    return sorted(line.split(" token ")[0] for line in ran.read_text().splitlines())
+
+
+def test_dask_once(server: Standalone, tmp_path: Path) -> None:
+    """Three programs with a cluster each: every part of a night is written on one worker of all."""
+    regions = ("east", "north", "south", "west")
+    written_once = [f"{region} 2026-11-{day}" for region in regions for day in (25, 26)]
+    assert nightly(written("dask_once.py", tmp_path), server, "dask-once") == written_once
 
 
 def test_dask_runs_the_task_of_a_killed_worker_again(server: Standalone, tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kazoo.exceptions import NoNodeError
 
+from harness.histories import History
 from harness.history import Hold, problems
 from harness.links import Links
 from harness.nemesis import faults, outages
@@ -31,6 +34,7 @@ from harness.nemesis.stage import FAULTS, OF_SERVERS, PROBE, DidNotBite, Stage, 
 from harness.nemesis.station import Lock, Station
 from harness.nemesis.workload import HANG, WORKLOADS, Contender, Progress
 from harness.observer import Observer
+from harness.porcupine import compared
 from harness.security import certificates
 from harness.server import SOON, Ensemble, Server, Settings
 from harness.steps import eventually
@@ -46,6 +50,9 @@ TICKS = 8
 
 LAST_WORDS = 8
 """Of each station, if something has gone wrong."""
+
+HISTORIES = "ZKLOCK_HISTORIES"
+"""The environment variable that names a directory in which campaigns keep their histories."""
 
 TLS = "+tls"
 """Behind the name of a surface: over encrypted connections."""
@@ -255,6 +262,7 @@ class Campaign:
         writes, looks = self.registers.writes, self.progress.looks
         found = [
             *problems(holds, restarts={self._spare}),
+            *self._ask_both_judges(holds),
             *lost_at_first_look(looks, excuses),
             *lost_early(self._losses(), excuses),
             *granted_after(looks, excuses.deeds),
@@ -268,6 +276,14 @@ class Campaign:
         if missing:
             raise DidNotBite(f"nobody was {sorted(missing)}: {self.progress.outcomes}")
         return holds
+
+    def _ask_both_judges(self, holds: Sequence[Hold]) -> list[str]:
+        """Findings of the outside judge, or of only one of the two."""
+        history = History(f"faults {self.seed}", tuple(holds), frozenset({self._spare}))
+        keep = os.environ.get(HISTORIES)
+        comparison = compared(history, None if keep is None else Path(keep))
+        print(comparison, flush=True)
+        return comparison.problems
 
     def _assert_nothing_left(self) -> None:
         """No node and no watch is left while the clients that might have left one still exist."""

@@ -1,4 +1,4 @@
-/* Preloaded into a worker: its wall clock is off by as many seconds as a file says, from one moment to the next. */
+/* Preloaded into a worker: its wall clock is off by as many nanoseconds as a file says, from one moment to the next. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+static const int64_t SECOND = 1000000000;
 static const volatile int64_t *offset;
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 
@@ -26,8 +27,11 @@ __attribute__((constructor)) static void begin(void) {
 int clock_gettime(clockid_t clock, struct timespec *at) {
     if (real_clock_gettime == NULL) begin();
     int failed = real_clock_gettime(clock, at);
-    if (failed == 0 && offset != NULL && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) at->tv_sec += *offset;
-    return failed;
+    if (failed != 0 || offset == NULL || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)) return failed;
+    int64_t shown = at->tv_sec * SECOND + at->tv_nsec + *offset;
+    at->tv_sec = shown / SECOND;
+    at->tv_nsec = shown % SECOND;
+    return 0;
 }
 
 int gettimeofday(struct timeval *restrict at, void *restrict zone) {

@@ -36,10 +36,10 @@ class WallClock:
         self._file = Path(name)
         self.env = {"LD_PRELOAD": str(_library()), "ZKLOCK_TEST_WALL_CLOCK": name}
 
-    def step(self, seconds: int) -> None:
+    def step(self, seconds: float) -> None:
         """Let the clock show this many seconds more, or less, than the true time."""
         with self._file.open("r+b") as file:
-            file.write(OFFSET.pack(seconds))
+            file.write(OFFSET.pack(round(seconds * 1e9)))
 
     def close(self) -> None:
         """Delete the file."""

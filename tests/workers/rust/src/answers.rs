@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 use tokio::task::spawn_local;
-use zklock::{Contender, Error, Histogram, Lease, ServerReport, Stats, Transport};
+use zklock::{
+    Contender, Error, Health, Histogram, HoldReport, Lease, ServerReport, Stats, Transport, WaitReport,
+};
 
 use crate::write;
 
@@ -93,10 +95,38 @@ pub(crate) fn tell_loss(name: String, leases: &[Rc<Lease>]) {
 /// A snapshot with its times in seconds.
 pub(crate) fn stats(stats: &Stats) -> Value {
     let requests: HashMap<_, _> = stats.requests.iter().map(|(kind, count)| (kind.as_str(), count)).collect();
+    let losses: HashMap<_, _> =
+        stats.losses_by_reason.iter().map(|(reason, count)| (reason.as_str(), count)).collect();
     json!({
         "transport": stats.transport.map(Transport::as_str), "acquisitions": stats.acquisitions, "contended": stats.contended,
         "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
-        "hold": histogram(&stats.hold), "requests": requests,
+        "hold": histogram(&stats.hold), "requests": requests, "sessions": stats.sessions,
+        "reconnections": stats.reconnections, "losses_by_reason": losses,
+    })
+}
+
+/// How a client is, with its times in seconds.
+pub(crate) fn health(health: &Health) -> Value {
+    let wait = |wait: &WaitReport| {
+        json!({
+            "path": wait.path, "mode": wait.mode.as_str(), "label": wait.label, "age": wait.age.as_secs_f64(),
+            "node": wait.node, "position": wait.position, "behind": wait.behind,
+        })
+    };
+    let hold = |hold: &HoldReport| {
+        json!({
+            "path": hold.path, "mode": hold.mode.as_str(), "label": hold.label, "age": hold.age.as_secs_f64(),
+            "node": hold.node, "token": hold.fencing_token.to_string(), "levels": hold.levels, "pinned": hold.pinned,
+            "state": hold.state.as_str(), "remaining": hold.remaining.as_secs_f64(),
+        })
+    };
+    json!({
+        "state": health.state.as_str(), "session": health.session_id.to_string(), "server": health.server,
+        "session_timeout": health.session_timeout.as_secs_f64(),
+        "last_proof": health.last_proof.map(|age| age.as_secs_f64()),
+        "remaining": health.remaining.as_secs_f64(), "responsive": health.responsive,
+        "waits": health.waits.iter().map(wait).collect::<Vec<_>>(),
+        "holds": health.holds.iter().map(hold).collect::<Vec<_>>(),
     })
 }
 

@@ -124,6 +124,10 @@ pub(crate) enum Command {
     Stats {
         client: String,
     },
+    Health {
+        client: String,
+    },
+    Scrape,
     Close {
         client: String,
     },
@@ -191,6 +195,7 @@ pub(crate) struct OneLock {
     pub(crate) permits: Option<u32>,
     pub(crate) shared_count: Option<String>,
     pub(crate) max_hold: Option<f64>,
+    pub(crate) max_waiters: Option<u32>,
     /// Of a candidate.
     pub(crate) candidate: Option<String>,
 }

@@ -16,7 +16,7 @@ use zklock::{
     Client, ClientOptions, ClientSource, Election, ErrorKind, Lease, MultiLock, NodeData, Owner, Timeout,
 };
 
-use crate::answers::{Answer, Failure, answer, stats, tell, tell_loss, unknown};
+use crate::answers::{Answer, Failure, answer, health, stats, tell, tell_loss, unknown};
 use crate::arguments::{encryption, identified, with};
 use crate::command::{Command, Contend, LockObject, Objects, OneLock};
 use crate::holds::{hold_often, release};
@@ -122,7 +122,8 @@ impl World {
             Command::Lock(LockObject::One(object)) => {
                 let OneLock { reentrant, label, naming, candidate, .. } = object;
                 let max_hold = object.max_hold.map(|time| RUST.duration("max_hold", time)).transpose()?;
-                let manner = Manner { reentrant, label, naming, candidate, max_hold };
+                let max_waiters = object.max_waiters;
+                let manner = Manner { reentrant, label, naming, candidate, max_hold, max_waiters };
                 let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
                 let made = Lockable::new(source, &object.path, object.kind, permits, manner)?;
@@ -155,7 +156,7 @@ impl World {
                 Ok(line)
             }
             Command::Leave { scope, .. } => self.leave(&scope).await,
-            Command::Unlock => Ok(json!({"event": "unsupported"})),
+            Command::Unlock | Command::Scrape => Ok(json!({"event": "unsupported"})),
             Command::Owned { lock, owner } => Ok(match self.lock(&lock)?.owned_by(self.owner(&owner).0)? {
                 Some(owned) => json!({"event": "value", "value": owned}),
                 None => json!({"event": "unsupported"}),
@@ -269,6 +270,10 @@ impl World {
             }
             Command::Stats { client } => {
                 Ok(json!({"event": "value", "value": stats(&self.client(&client)?.stats())}))
+            }
+            Command::Health { client } => {
+                let (client, t0) = (self.client(&client)?, now());
+                Ok(json!({"event": "value", "value": health(&client.health()), "t0": t0}))
             }
             Command::Close { client } => {
                 let client = self.client(&client)?;

@@ -1,0 +1,122 @@
+"""Instances of a program that run the same schedule, with clocks that differ, and how often each slot ran."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+from harness.answers import now
+from harness.nemesis.wallclock import WallClock
+from harness.observer import Observer
+from harness.processes import reap, spawn
+from harness.stalls import METRONOME
+from harness.steps import eventually
+
+DAY = 24 * 3600
+INSTANCES = 3
+APART = 0.15
+"""Seconds by which the clocks of two instances differ: more than a body takes."""
+
+START = 60.0
+"""Seconds in which a program has started and its first slots have run."""
+
+
+class Instances:
+    """Processes that append a line to one file for each run of their body."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.processes: list[Popen[bytes]] = []
+
+    def lines(self) -> list[str]:
+        """The lines that they have printed."""
+        return self._file.read_text().splitlines()
+
+    def wait_lines(self, count: int) -> None:
+        """Wait until so many lines are there."""
+        eventually(lambda: len(self.lines()) >= count, f"{count} lines: {self.lines()}", START)
+
+    def wait(self) -> None:
+        """Wait until all have ended, without an error."""
+        assert [process.wait(START) for process in self.processes] == [0] * len(self.processes), self.lines()
+
+    def end(self) -> None:
+        """Ask all to end, and wait until they have."""
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            process.wait(20)
+
+
+@contextmanager
+def instances(
+    command: Sequence[str],
+    file: Path,
+    env: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    ahead: float = 0,
+) -> Iterator[Instances]:
+    """Run a program several times, with clocks that are ahead, each a little more than the one before."""
+    made = Instances(file)
+    with ExitStack() as stack:
+        output = stack.enter_context(file.open("ab"))
+        for number in range(INSTANCES):
+            clock = WallClock()
+            stack.callback(clock.close)
+            clock.step(ahead + number * APART)
+            process = spawn(command, env={**env, **clock.env}, stdout=output, cwd=cwd)
+            stack.callback(reap, process)
+            made.processes.append(process)
+        yield made
+
+
+def three_o_clock(night: int) -> float:
+    """By how many seconds a clock has to be ahead that shows three o'clock at night, UTC; so many days on."""
+    return 3 * 3600 - time.time() % DAY + night * DAY
+
+
+class Records:
+    """The slots that a lock's record has named, seen by a watch."""
+
+    def __init__(self, observer: Observer, path: str) -> None:
+        self.slots: list[int] = []
+        self.tokens: list[str] = []
+        self.written = 0
+        """How often the record was written."""
+        observer.client.DataWatch(f"{path}.once", self._changed)
+        self._began = now()
+
+    def _changed(self, data: bytes | None, stat: object) -> None:
+        if data is None:
+            return
+        record = json.loads(data)
+        self.slots.append(record["n"])
+        self.tokens.append(record["token"])
+        self.written = getattr(stat, "version", 0) + 1
+
+    def assert_once_each(self, lines: Sequence[str]) -> None:
+        """Each slot ran exactly once: its run printed the token of the record, and no slot is missing."""
+        printed = [line.split()[-1] for line in lines]
+        eventually(lambda: self.written >= len(printed), f"{self.written} records of {len(printed)} runs")
+        assert len(printed) == len(set(printed)) == self.written, (printed, self.tokens)
+        # A change that follows another one at once is all that a watch may miss.
+        assert set(self.tokens) <= set(printed), (printed, self.tokens)
+        assert self.slots == sorted(set(self.slots)), self.slots
+        missing = self.slots[-1] - self.slots[0] + 1 - self.written
+        assert missing <= METRONOME.stood_still(self._began, now()), self.slots
+
+
+def assert_more_than_once(lines: Callable[[], Sequence[str]], runs: int) -> None:
+    """Without the record, so many runs take fewer slots of a second than there are runs."""
+    eventually(lambda: len(lines()) >= 1, "a first run", START)
+    began, first = now(), len(lines())
+    eventually(lambda: len(lines()) >= first + runs, f"{runs} runs", START)
+    ended = now()
+    slots = (ended - began) / 1e9 - METRONOME.stood_still(began, ended) + 1
+    assert runs > slots, f"{runs} runs in {slots} slots"

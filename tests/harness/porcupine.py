@@ -1,0 +1,145 @@
+"""Asks two judges about the same histories: our checker (history.py) and Porcupine (tests/porcupine).
+
+    python -m harness.porcupine FILE…
+
+Both have to say the same of each history. If the recorder judges too, as the simulation does, so must it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from harness.built import require
+from harness.histories import History, read, write
+from harness.paths import PORCUPINE
+
+SHOWN = 20
+"""How many problems a run prints."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Porcupine's word on one history."""
+
+    history: str
+    holds: int
+    accepted: bool
+    reasons: tuple[tuple[str, str, str], ...] = ()
+    """The path, the rule, and the first operation that the model cannot place."""
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules that are broken."""
+        return {rule for _, rule, _ in self.reasons}
+
+
+@dataclass
+class Comparison:
+    """Both judges on many histories."""
+
+    histories: int = 0
+    holds: int = 0
+    refused: list[str] = field(default_factory=list)
+    """By both."""
+    disagreements: list[str] = field(default_factory=list)
+    ours: float = 0.0
+    theirs: float = 0.0
+    """Seconds for which each judge was busy, reading included."""
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is wrong."""
+        return self.disagreements + self.refused
+
+    def __str__(self) -> str:
+        return (
+            f"{self.histories} histories with {self.holds} holds: the judges disagree on "
+            f"{len(self.disagreements)}, both refuse {len(self.refused)}; "
+            f"our checker took {self.ours:.1f} s, Porcupine {self.theirs:.1f} s"
+        )
+
+
+def verdicts(file: Path) -> Iterator[Verdict]:
+    """Porcupine's verdicts on the histories of a file, in their order."""
+    require("porcupine", "the outside judge")
+    with subprocess.Popen([PORCUPINE, file], stdout=subprocess.PIPE, text=True) as judge:
+        assert judge.stdout is not None
+        for line in judge.stdout:
+            told = json.loads(line)
+            reasons = tuple(
+                (reason["path"], reason["rule"], reason.get("at", "")) for reason in told.get("reasons", ())
+            )
+            yield Verdict(told["history"], told["holds"], told["accepted"], reasons)
+    if judge.returncode != 0:
+        raise RuntimeError(f"{PORCUPINE} ended with {judge.returncode}")
+
+
+def compare(*files: Path) -> Comparison:
+    """Ask both judges about every history of these files."""
+    found = Comparison()
+    for file in files:
+        began = time.monotonic()
+        theirs = list(verdicts(file))
+        found.theirs += time.monotonic() - began
+        began = time.monotonic()
+        for history, verdict in itertools.zip_longest(read(file), theirs):
+            _add(found, history, verdict)
+        found.ours += time.monotonic() - began
+    return found
+
+
+def _add(found: Comparison, history: History | None, verdict: Verdict | None) -> None:
+    if history is None or verdict is None or (history.name, len(history.holds)) != _seen(verdict):
+        raise RuntimeError(f"the judges read different histories: {verdict} and {history}")
+    found.histories += 1
+    found.holds += len(history.holds)
+    broken = history.broken_rules()
+    ours = [problem for problems in broken.values() for problem in problems]
+    told = {"our checker": not ours, "Porcupine": verdict.accepted}
+    if history.breaches is not None:
+        told["the recorder"] = not history.breaches
+    if len(set(told.values())) > 1:
+        words = ", ".join(f"{judge} {'accepts' if well else 'refuses'} it" for judge, well in told.items())
+        what = [*ours, *map(str, verdict.reasons), *(history.breaches or ())]
+        found.disagreements.append("\n  ".join([f"{history.name}: {words}", *what[:SHOWN]]))
+    elif ours:
+        found.refused.append("\n  ".join([f"{history.name}: {', '.join(sorted(broken))}", *ours[:SHOWN]]))
+
+
+def _seen(verdict: Verdict) -> tuple[str, int]:
+    return verdict.history, verdict.holds
+
+
+def compared(history: History, keep: Path | None = None) -> Comparison:
+    """Both judges on one history, which is also kept as a file in a directory if one is named."""
+    with TemporaryDirectory() as scratch:
+        file = (keep or Path(scratch)) / f"{history.name.replace('/', '-').replace(' ', '-')}.jsonl"
+        write(file, [history])
+        return compare(file)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge files; 1 if a history is refused, or the judges disagree on one."""
+    parser = argparse.ArgumentParser(prog="python -m harness.porcupine", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail if there are fewer")
+    asked = parser.parse_args(arguments)
+    found = compare(*asked.files)
+    print(*found.problems[:SHOWN], found, sep="\n")
+    if found.histories < asked.at_least:
+        print(f"{asked.at_least} histories expected: this shows less than it should")
+        return 1
+    return 1 if found.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

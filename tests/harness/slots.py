@@ -1,0 +1,79 @@
+"""The program that runs one slot after the other, as a process, and the holds that follow from its lines."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from types import TracebackType
+from typing import Self
+
+from harness.history import Hold
+from harness.paths import RUST_SLOTS
+from harness.processes import reap, spawn
+
+
+class SlotRunner:
+    """A process that runs slots under a lock, until so many are recorded."""
+
+    def __init__(self, hosts: str, path: str, slots: int, *, long: bool = False) -> None:
+        """With `long`, the bodies of some slots are longer than the term of their lock."""
+        self.path = path
+        self._lines: list[list[str]] = []
+        self.said: list[str] = []
+        """The first two words of each line: what it does, and with which slot."""
+        command = [str(RUST_SLOTS), hosts, path, str(slots), *(["long"] if long else [])]
+        self.process = spawn(command, stdout=subprocess.PIPE)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            words = line.decode().split()
+            self._lines.append(words)
+            self.said.append(" ".join(words[:2]))
+            if words[0] in ("runs", "ends"):
+                self.hears(words[0], int(words[1]))
+
+    def hears(self, word: str, slot: int) -> None:
+        """A body begins or ends. Called at once, on the thread that reads."""
+
+    def kill(self) -> list[str]:
+        """Kill it; returns what it has said."""
+        reap(self.process, readers=[self._reader])
+        return self.said
+
+    def wait(self, timeout: float) -> None:
+        """Wait until it has run all slots."""
+        assert self.process.wait(timeout) == 0
+        self._reader.join(timeout)
+
+    def holds(self) -> list[Hold]:
+        """Its bodies that have ended, each within a hold of the lock."""
+        found = []
+        begun: list[str] = []
+        for words in self._lines:
+            if words[0] == "runs":
+                begun = words
+            elif words[0] == "ends" and begun[1] == words[1]:
+                _, slot, node, token, since = begun
+                found.append(
+                    Hold(
+                        path=self.path,
+                        worker=f"slots-{self.process.pid}",
+                        owner=slot,
+                        granted=int(since),
+                        ended=int(words[2]),
+                        node=node,
+                        token=int(token),
+                    )
+                )
+        return found
