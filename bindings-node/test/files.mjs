@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** In the environment of all that a file starts. */
 const MARK = 'ZKLOCK_TEST_FILE';
@@ -78,11 +79,15 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
     killed = true;
     killAll(child, mark);
   }, limit);
+  // It may close in the moment in which it exits: who begins to listen then waits for ever.
+  const closed = once(child, 'close');
   const [code] = await once(child, 'exit');
   // Nothing of it may hold up the next ones: not even a process that holds its output open.
   if (!killed) killAll(child, mark);
   // A limit, not a wait: as a rule it closes at once.
-  await once(child, 'close', { signal: AbortSignal.timeout(1000) }).catch(() => undefined);
+  const waiting = new AbortController();
+  await Promise.race([closed, sleep(1000, undefined, { signal: waiting.signal }).catch(() => undefined)]);
+  waiting.abort();
   clearTimeout(timer);
   for (const [part, destination] of parts) {
     // Which of its tests had begun is in what it wrote.
