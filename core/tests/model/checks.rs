@@ -15,6 +15,9 @@ impl World {
         let mut told = Vec::new();
         self.check_tries()?;
         for number in 0..self.clients.len() {
+            if self.clients[number].told.is_empty() {
+                continue;
+            }
             for news in std::mem::take(&mut self.clients[number].told) {
                 match news {
                     Told::Granted(join) => self.check_grant(number, join)?,

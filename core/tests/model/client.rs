@@ -241,6 +241,16 @@ impl Client {
         join
     }
 
+    /// Whether it has ever asked for the lock.
+    pub(crate) fn has_joined(&self) -> bool {
+        self.joins > 0
+    }
+
+    /// Whether it tries, or has tried since this was last read.
+    pub(super) fn has_tries(&self) -> bool {
+        !self.tried.is_empty() || self.waiting.values().any(|wish| wish.tries)
+    }
+
     /// Notes how far behind the server is that answers now.
     pub(super) fn follow_tries(&mut self) {
         let Some(session) = &self.session else { return };

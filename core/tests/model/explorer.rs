@@ -156,6 +156,9 @@ pub(crate) enum Grain {
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) clients: u64,
+    /// Clients join in the order of their numbers. Any other order is one of these under other numbers, and a client's
+    /// number says nothing but which one it is: so each history stands for all that differ from it in numbers alone.
+    pub(crate) interchangeable: bool,
     pub(crate) foreign: u64,
     pub(crate) directory: bool,
     pub(crate) next_sequence: u32,
@@ -187,6 +190,7 @@ impl Scene {
     pub(crate) const fn new(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self {
             clients,
+            interchangeable: false,
             foreign,
             directory: true,
             next_sequence: 0,
@@ -368,8 +372,9 @@ impl State {
     fn add_wishes(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, naming) = (self.budget, scene.naming);
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
+        let is_next = || self.world.clients[..number].iter().all(|client| client.has_joined());
         for kind in scene.kinds {
-            if budget.joins > 0 {
+            if budget.joins > 0 && (!scene.interchangeable || is_next()) {
                 let left = Budget { joins: budget.joins - 1, ..budget };
                 add(Step::Join(number, naming, *kind), left);
             }

@@ -20,6 +20,7 @@ pub(crate) mod mutants;
 mod request;
 pub(crate) mod server;
 mod session;
+mod shared;
 pub(crate) mod step;
 mod tries;
 pub(crate) mod world;

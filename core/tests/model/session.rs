@@ -468,6 +468,11 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
+    /// Whether a server may have something left from the session's past.
+    pub(crate) fn has_a_past(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
     /// Enough time passes that no server has anything left from the session's past.
     pub(crate) fn forget_the_past(&mut self) {
         self.stale.clear();

@@ -13,6 +13,9 @@ impl World {
     /// asked for, as a server that has answered since then saw it.
     pub(super) fn check_tries(&mut self) -> Result<(), String> {
         for number in 0..self.clients.len() {
+            if !self.clients[number].has_tries() {
+                continue;
+            }
             for tried in std::mem::take(&mut self.clients[number].tried) {
                 let client = &self.clients[number];
                 match tried {

@@ -8,6 +8,7 @@ use super::foreign::Foreign;
 use super::mutants::Mutant;
 use super::server::{Permission, Server};
 use super::session::Session;
+use super::shared::Shared;
 use super::step::Step;
 
 /// More looks than those for which a queue remembers that a create may come late.
@@ -16,7 +17,7 @@ const MANY_LOOKS: u32 = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) server: Server,
-    pub(crate) clients: Vec<Client>,
+    pub(crate) clients: Vec<Shared<Client>>,
     pub(crate) foreign: Vec<Foreign>,
 }
 
@@ -29,7 +30,7 @@ impl World {
     /// The same, with this many directories.
     pub(crate) fn of(directories: usize, clients: u64, foreign: u64, directory: bool) -> Self {
         let mut server = Server::new(directories, directory);
-        let clients = (1..=clients).map(|number| Client::new(number, &mut server)).collect();
+        let clients = (1..=clients).map(|number| Shared::new(Client::new(number, &mut server))).collect();
         let foreign = (1..=foreign).map(|number| Foreign::new(number, &mut server)).collect();
         Self { server, clients, foreign }
     }
@@ -230,7 +231,9 @@ impl World {
     /// up, so no other asks meanwhile; and none asks for more than there are.
     fn has_turn(&self, client: usize, permits: u32) -> bool {
         let client = client % self.clients.len();
-        let asks = |(number, other): (usize, &Client)| if number == client { 0 } else { other.waiting.len() };
+        let asks = |(number, other): (usize, &Shared<Client>)| {
+            if number == client { 0 } else { other.waiting.len() }
+        };
         self.clients.iter().enumerate().map(asks).sum::<usize>() == 0
             && self.clients[client].waiting.len() < permits as usize
     }
@@ -262,8 +265,12 @@ impl World {
     /// else are the same.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
-            client.requests = Requests::default();
-            client.on_session(|session, _| session.forget_the_past());
+            if client.requests != Requests::default() {
+                client.requests = Requests::default();
+            }
+            if client.session.as_ref().is_some_and(Session::has_a_past) {
+                client.on_session(|session, _| session.forget_the_past());
+            }
         }
     }
 
@@ -347,8 +354,9 @@ impl World {
                 attempts.map(|(which, attempt)| client.is_woken(which) || attempt.is_held_by_application());
             acts.any(|acts| acts)
         };
-        let rests =
-            |client: &Client| client.wholes().is_empty() && client.is_quiet(&self.server) && !acts(client);
+        let rests = |client: &Shared<Client>| {
+            client.wholes().is_empty() && client.is_quiet(&self.server) && !acts(client)
+        };
         self.clients.iter().all(rests) && self.foreign.iter().all(|foreign| foreign.is_at_rest(&self.server))
     }
 }
