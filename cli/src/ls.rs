@@ -21,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   zklock ls /locks/nightly
   zklock ls --recursive /locks
+  zklock ls --verbose /locks/nightly
   zklock ls --json /locks/nightly | jq '.[0].host'";
 
 /// Show who holds a lock and who waits for it, since when and from where
@@ -32,6 +33,9 @@ pub(crate) struct Options {
     /// Show all locks below PATH too
     #[arg(short, long)]
     recursive: bool,
+    /// Name the owner inside each process too: a thread, a task, a scope
+    #[arg(short, long)]
+    verbose: bool,
     /// One JSON array of all contenders: times in milliseconds since 1970, tokens as text
     #[arg(long)]
     json: bool,
@@ -65,7 +69,7 @@ pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
         return Ok(0);
     }
     let mut shown: BTreeMap<&str, String> =
-        locks.iter().map(|(path, places)| (path.as_str(), table(path, places))).collect();
+        locks.iter().map(|(path, places)| (path.as_str(), table(path, places, options.verbose))).collect();
     for (path, record) in &records {
         let text = shown.entry(path).or_insert_with(|| format!("{}\n", Escaped(path)));
         text.extend(["  ", record, "\n"]);
@@ -148,9 +152,10 @@ async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Fail
     Ok((found, recorded))
 }
 
-fn table(path: &str, places: &[Place]) -> String {
+fn table(path: &str, places: &[Place], verbose: bool) -> String {
     let mut text = format!("{}\n", Escaped(path));
-    let rows: Vec<_> = places.iter().map(|place| (place, place.who(), age(place.since()))).collect();
+    let who = |place: &Place| if verbose { place.who_inside() } else { place.who() };
+    let rows: Vec<_> = places.iter().map(|place| (place, who(place), age(place.since()))).collect();
     let widest = |of: fn(&(&Place, String, String)) -> usize| rows.iter().map(of).max().unwrap_or_default();
     let (who_width, age_width) = (widest(|row| row.1.chars().count()), widest(|row| row.2.len()));
     for (place, who, age) in &rows {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use zklock::internal::Escaped;
-use zklock::{Client, Contender, Mutex, Semaphore};
+use zklock::{Client, Contender, Mutex, OwnerInfo, Semaphore};
 
 use crate::failure::Failure;
 
@@ -105,12 +105,25 @@ impl Place {
 
     /// Who it is: label, process and host, as far as it says.
     pub(crate) fn who(&self) -> String {
+        self.described(|_| String::new())
+    }
+
+    /// The same, with the owner inside the process.
+    pub(crate) fn who_inside(&self) -> String {
+        self.described(|owner| {
+            let name = owner.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+            format!(", owner {}{name}", owner.number)
+        })
+    }
+
+    fn described(&self, owner: impl FnOnce(&OwnerInfo) -> String) -> String {
         let Some(about) = &self.contender.about else {
             let data = String::from_utf8_lossy(&self.contender.data);
             return if data.is_empty() { "-".to_owned() } else { Escaped(&data).to_string() };
         };
         let label = about.label.as_deref().unwrap_or(&about.language);
-        Escaped(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
+        let owner = about.owner.as_ref().map_or_else(String::new, owner);
+        Escaped(&format!("{label} ({}, process {}{owner})", about.host, about.pid)).to_string()
     }
 
     /// For programs. A token is text, for not all of them keep so large a number exactly.
@@ -129,6 +142,11 @@ impl Place {
             "pid": about.as_ref().map(|about| about.pid),
             "language": about.as_ref().map(|about| &about.language),
             "label": about.as_ref().and_then(|about| about.label.as_ref()),
+            "owner": about.as_ref().and_then(|about| about.owner.as_ref()).map(|owner| json!({
+                "number": owner.number,
+                "name": owner.name,
+                "process": owner.process,
+            })),
             "since": about.as_ref().map(|about| about.since),
             "data": about.is_none().then(|| String::from_utf8_lossy(data)),
         })

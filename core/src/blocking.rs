@@ -185,7 +185,7 @@ impl Lock {
     /// # Errors
     /// As [`zklock::Lock::acquire`](crate::Lock::acquire).
     pub fn acquire(&self) -> Result<Lease> {
-        self.acquire_as(Owner::new(), Timeout::Forever)
+        self.acquire_as(&Owner::new(), Timeout::Forever)
     }
 
     /// The same, within `time`.
@@ -193,7 +193,7 @@ impl Lock {
     /// # Errors
     /// As [`zklock::Lock::acquire_within`](crate::Lock::acquire_within).
     pub fn acquire_within(&self, time: Duration) -> Result<Lease> {
-        self.acquire_as(Owner::new(), time)
+        self.acquire_as(&Owner::new(), time)
     }
 
     /// Acquires the lock if it is free.
@@ -216,7 +216,7 @@ impl Lock {
     ///
     /// # Errors
     /// As [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
-    pub fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
+    pub fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         wait(self.0.acquire_as(owner, timeout)).map(Lease)
     }
 
@@ -289,7 +289,7 @@ impl Mutex {
         body: impl FnOnce(&crate::Lease) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
         let slot = Slot::key(key.as_ref())?;
-        self.once_as(Owner::new(), &slot, Timeout::Forever, Record::default(), body)
+        self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body)
     }
 
     /// The same, but waits no longer than `time` for the lock.
@@ -303,7 +303,7 @@ impl Mutex {
         body: impl FnOnce(&crate::Lease) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
         let slot = Slot::key(key.as_ref())?;
-        self.once_as(Owner::new(), &slot, time, Record::default(), body)
+        self.once_as(&Owner::new(), &slot, time, Record::default(), body)
     }
 
     /// The same, where the slot is the current period.
@@ -316,7 +316,7 @@ impl Mutex {
         body: impl FnOnce(&crate::Lease) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
         let slot = Slot::per(period)?;
-        self.once_as(Owner::new(), &slot, Timeout::Forever, Record::default(), body)
+        self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body)
     }
 
     /// The same for `owner`, with a time-out, and a choice of when the slot is recorded.
@@ -325,13 +325,14 @@ impl Mutex {
     /// As [`zklock::Mutex::once_as`](crate::Mutex::once_as).
     pub fn once_as<T, E: From<Error>>(
         &self,
-        owner: Owner,
+        owner: &Owner,
         slot: &Slot,
         timeout: impl Into<Timeout>,
         record: Record,
         body: impl FnOnce(&crate::Lease) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
-        let Some(turn) = wait(turn::begin(&self.0.0, owner, slot, timeout.into(), record))? else {
+        let Some(turn) = wait(turn::begin(&self.0.0, (owner.id(), owner), slot, timeout.into(), record))?
+        else {
             return Ok(None);
         };
         match body(turn.lease()) {

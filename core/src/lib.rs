@@ -85,7 +85,7 @@ pub use lock::rwlock::ReadWriteLock;
 pub use lock::semaphore::{Permits, Semaphore};
 pub use metrics::{Histogram, RequestKind, Stats, Transport};
 pub use queue::Naming;
-pub use queue::contender::{Contender, ContenderInfo};
+pub use queue::contender::{Contender, ContenderInfo, OwnerInfo};
 
 #[cfg(feature = "_simulation")]
 #[doc(hidden)]

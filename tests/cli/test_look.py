@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import uuid
 
 import pytest
 
@@ -102,6 +104,29 @@ def test_s742_contenders_of_others_are_found(server: Standalone, observer: Obser
     (row,) = run(server.hosts, "top", "--once", path).out.splitlines()
     assert " 2 waiting " in row
     assert "host" in row
+
+
+def test_s841_owners_of_a_queue(server: Standalone, observer: Observer, path: str) -> None:
+    owner = {"number": 3, "name": "worker-2\x1b", "process": 9}
+    unnamed = {**owner, "number": 4, "name": None}
+    contender = {"host": "web-1", "pid": 7, "language": "python", "label": "mail", "since": 1}
+    told = [{**contender, "owner": owner}, {**contender, "owner": unnamed}, contender]
+    for number, data in enumerate(told):
+        node = f"{path}/_c_{uuid.UUID(int=number)}-lock-"
+        text = json.dumps(data).encode()
+        observer.client.create(node, text, ephemeral=True, sequence=True, makepath=True)
+    with Command(server.hosts, "run", path, "--", "sleep", "60"):
+        observer.wait_queue(path, 4)
+        plain = run(server.hosts, "ls", path).out.splitlines()[1:]
+        assert all("owner" not in line for line in plain)
+        lines = run(server.hosts, "ls", "--verbose", path).out.splitlines()[1:]
+        for line, expected in zip(lines, (", owner 3 worker-2\\u{1b})", ", owner 4)", ")"), strict=False):
+            assert f"mail (web-1, process 7{expected}" in line
+        # A command has one owner, without a name.
+        assert re.search(r", owner [0-9]+\) +for ", lines[3])
+        entries = json.loads(run(server.hosts, "ls", "--json", path).out)
+        assert [entry["owner"] for entry in entries[:3]] == [owner, unnamed, None]
+        assert set(entries[3]["owner"]) == {"number", "name", "process"}
 
 
 def test_s743_all_locks_of_the_servers(new_server: NewServer) -> None:

@@ -83,7 +83,7 @@ class Words:
             return self._masked(data.decode(errors="backslashreplace")) or "nothing"
         if not isinstance(fields, dict):
             return str(fields)
-        differs = {"host", "language", "pid", "since"}
+        differs = {"host", "language", "owner", "pid", "since"}
         shown = {key: f"<{key}>" if key in differs and value else value for key, value in fields.items()}
         return json.dumps(shown)
 

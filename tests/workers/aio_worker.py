@@ -85,7 +85,7 @@ class AioWorker:
             owner = command.get("owner", CONTROL)
             if owner not in self._queues:
                 self._queues[owner] = asyncio.Queue()
-                self._tasks[owner] = asyncio.get_running_loop().create_task(self._serve(owner))
+                self._tasks[owner] = asyncio.get_running_loop().create_task(self._serve(owner), name=owner)
             self._queues[owner].put_nowait(command)
 
     def _cancel(self, command: Command) -> None:

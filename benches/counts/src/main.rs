@@ -83,7 +83,7 @@ impl Work {
                 }
                 "reenter" => {
                     let owner = Owner::new();
-                    std::mem::forget(mutex.acquire_as(owner, Timeout::Forever).await?);
+                    std::mem::forget(mutex.acquire_as(&owner, Timeout::Forever).await?);
                     Work::Reenter(mutex, owner)
                 }
                 other => panic!("no such work: {other}"),
@@ -113,7 +113,7 @@ impl Work {
                     Work::Pair(mutex) => mutex.acquire().await?.release().await?,
                     Work::Try(mutex) => assert!(mutex.try_acquire().await?.is_none(), "the lock is taken"),
                     Work::Reenter(mutex, owner) => {
-                        mutex.acquire_as(*owner, Timeout::Forever).await?.release().await?;
+                        mutex.acquire_as(owner, Timeout::Forever).await?.release().await?;
                     }
                     Work::Queue(_) | Work::Contend(_) => {}
                 }

@@ -161,7 +161,7 @@ impl Play {
         ))?;
         let lock = Mutex::new(client, PATH)?;
         // Nobody is granted the lock before everyone waits for it.
-        let lease = lock.acquire_as(Owner::new(), Duration::from_secs(5)).await?;
+        let lease = lock.acquire_as(&Owner::new(), Duration::from_secs(5)).await?;
         for lane in 0..CONTENDERS {
             self.start(lane)?;
         }

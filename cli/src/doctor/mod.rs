@@ -206,7 +206,7 @@ async fn half_session(connection: &Connection, granted: Duration) -> Result<Opti
 async fn lock(client: &Client, path: &str) -> Result<Vec<Finding>, Failure> {
     let lock = Mutex::new(client, path)?;
     let (began, before) = (Instant::now(), clock::now());
-    let lease = match lock.acquire_as(Owner::new(), client.session_timeout()).await {
+    let lease = match lock.acquire_as(&Owner::new(), client.session_timeout()).await {
         Ok(lease) => lease,
         Err(error) => return Ok(vec![advise_refusal(path, &error)]),
     };

@@ -77,13 +77,13 @@ impl OncePerSlot {
         timeout: Timeout,
     ) -> zklock::Result<Option<Held>> {
         let Some(slot) = slot else {
-            return lock.acquire_as(Owner::new(), timeout).await.map(Held::Lease).map(Some);
+            return lock.acquire_as(&Owner::new(), timeout).await.map(Held::Lease).map(Some);
         };
         let record = match self.once_record {
             When::Body => Record::AfterBody,
             When::Start => Record::Start,
         };
-        Ok(begin(lock, Owner::new(), slot, timeout, record).await?.map(Held::Turn))
+        Ok(begin(lock, &Owner::new(), slot, timeout, record).await?.map(Held::Turn))
     }
 
     /// The report of a slot that is recorded already.

@@ -9,7 +9,7 @@ use crate::client::registry;
 use crate::config::ClientOptions;
 use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::report::{HoldReport, WaitReport};
 use crate::runtime::clock;
 
@@ -30,7 +30,7 @@ pub fn dump() -> String {
 
 /// The same, which names who waits and holds, as `thread "worker-1" at app.py:12`, where the binding knows it.
 #[must_use]
-pub fn dump_with_callers(caller: &dyn Fn(Owner) -> Option<String>) -> String {
+pub fn dump_with_callers(caller: &dyn Fn(OwnerId) -> Option<String>) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     write(&mut text, &registry::health_of_all(), caller).ok();
@@ -40,7 +40,7 @@ pub fn dump_with_callers(caller: &dyn Fn(Owner) -> Option<String>) -> String {
 fn write(
     text: &mut String,
     all: &[(ClientOptions, Health)],
-    caller: &dyn Fn(Owner) -> Option<String>,
+    caller: &dyn Fn(OwnerId) -> Option<String>,
 ) -> fmt::Result {
     let now = Date(u64::try_from(clock::since_1970().as_millis()).unwrap_or(u64::MAX));
     let (version, process) = (env!("CARGO_PKG_VERSION"), std::process::id());
@@ -66,11 +66,11 @@ fn write(
         for wait in waits {
             let behind_own = wait.behind.as_ref().is_some_and(|node| own.contains(node.as_str()));
             write_wait(text, wait, behind_own)?;
-            write_caller(text, caller(wait.caller))?;
+            write_owner(text, &wait.owner, caller)?;
         }
         for hold in holds {
             write_hold(text, hold)?;
-            write_caller(text, caller(hold.caller))?;
+            write_owner(text, &hold.owner, caller)?;
         }
     }
     Ok(())
@@ -91,9 +91,10 @@ fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
 }
 
 /// Ends the line of a wait or a hold.
-fn write_caller(text: &mut String, caller: Option<String>) -> fmt::Result {
-    match caller {
-        Some(caller) => writeln!(text, ", by {}", Escaped(&caller)),
+fn write_owner(text: &mut String, owner: &Owner, caller: &dyn Fn(OwnerId) -> Option<String>) -> fmt::Result {
+    write!(text, ", by owner {}", owner.number())?;
+    match caller(owner.id()).or_else(|| owner.name().map(str::to_owned)) {
+        Some(name) => writeln!(text, " ({})", Escaped(&name)),
         None => writeln!(text),
     }
 }

@@ -7,7 +7,7 @@ use crate::error::escape;
 use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
 use crate::queue::NodeName;
-use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, host_name};
+use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo, host_name};
 
 /// How many the message tells of: the first and the nearest two of a queue. Permits may be many.
 const TOLD: usize = 3;
@@ -94,9 +94,16 @@ fn describe(text: &mut String, contender: &Contender, ours: bool) {
             contender.session_id
         )),
     }
-    if let Some(ContenderInfo { label, since, .. }) = about {
+    if let Some(ContenderInfo { label, since, owner, .. }) = about {
         if let Some(label) = label {
             write!(text, " ({})", Escaped(label)).ok();
+        }
+        if let Some(OwnerInfo { number, name, .. }) = owner {
+            let word = if ours { "number" } else { "owner" };
+            write!(text, ", {word} {number}").ok();
+            if let Some(name) = name {
+                write!(text, " ({})", Escaped(name)).ok();
+            }
         }
         write!(text, ", since {}", Date(*since)).ok();
     }
@@ -128,6 +135,19 @@ mod tests {
         let expected = ": process 7 on web-1 (nightly), since 1970-01-01T00:00:01Z, which holds it; \
             the contender _c_x-lock-0000000001 of session 0x1f";
         assert_eq!(text(seen), expected);
+    }
+
+    #[test]
+    fn the_owner_inside_a_client_is_named() {
+        let owned =
+            |owner: &str| format!(r#"{},"owner":{owner}}}"#, about("web-1", 7, "null").trim_end_matches('}'));
+        let seen =
+            [r#"{"number":3,"name":"a\u0007","process":9}"#, r#"{"number":4,"name":null,"process":9}"#, "4"]
+                .map(|owner| blocker(1, &owned(owner), false));
+        let expected = r": process 7 on web-1, owner 3 (a\u{7}), since 1970-01-01T00:00:01Z; \
+            process 7 on web-1, owner 4, since 1970-01-01T00:00:01Z; \
+            process 7 on web-1, since 1970-01-01T00:00:01Z";
+        assert_eq!(text(seen.into()), expected.replace("\\\n            ", ""));
     }
 
     #[test]

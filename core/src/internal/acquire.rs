@@ -8,10 +8,11 @@ use crate::error::escape::Escaped;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lock::Acquiring;
 use crate::lock::any::AnyLock;
-use crate::lock::election::Election;
+use crate::lock::election::{Election, Leadership};
+use crate::lock::multi::MultiLock;
 use crate::lock::semaphore::Semaphore;
 
 /// An acquire that was asked for.
@@ -39,30 +40,47 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     let new = Owner::new();
     let owner = |lock| {
         let held = first(named.iter().chain(around), |lease| enters(lock, lease))?;
-        Ok(held.map_or(new, |lease| lease.owner()))
+        Ok(held.map_or_else(|| new.clone(), |lease| lease.owner()))
     };
     locks.iter().map(owner).collect()
 }
 
-/// Asks for the lock, or for a permit, which has no owner.
+/// Asks for the lock, or for a permit, which has no owner. `caller`: the owner that others are told of; mostly the same
+/// one.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), [`ClientClosed`](crate::ErrorKind::ClientClosed) and
 /// [`Forked`](crate::ErrorKind::Forked). All others come with the pending acquire.
-pub fn request(lock: &AnyLock, owner: Owner, timeout: Timeout) -> Result<Requested> {
+pub fn request(lock: &AnyLock, owner: OwnerId, caller: &Owner, timeout: Timeout) -> Result<Requested> {
     Ok(match lock {
-        AnyLock::Lock(lock) => match lock.request(owner, timeout)? {
+        AnyLock::Lock(lock) => match lock.request(owner, caller, timeout)? {
             Acquiring::Granted(lease) => Requested::Granted(lease),
             Acquiring::Pending(pending) => Requested::Pending(Box::pin(pending)),
         },
         AnyLock::Semaphore(semaphore) => {
-            let semaphore = Arc::clone(semaphore);
-            Requested::Pending(Box::pin(async move {
-                let leases = semaphore.acquire_for(owner, 1, timeout).await?;
-                leases.into_iter().next().ok_or_else(Error::client_closed)
-            }))
+            let (semaphore, caller) = (Arc::clone(semaphore), caller.clone());
+            Requested::Pending(Box::pin(async move { semaphore.acquire_one(&caller, timeout).await }))
         }
     })
+}
+
+/// The owner of a lease that others are told of: the one that [`request`] took as the caller.
+#[must_use]
+pub fn caller_of(lease: &Lease) -> &Owner {
+    lease.caller()
+}
+
+/// Acquires several locks. `caller`: the owner that others are told of, unless that is the owner of each.
+///
+/// # Errors
+/// As [`MultiLock::acquire_as_each`].
+pub async fn acquire_each(
+    lock: &MultiLock,
+    owners: &[Owner],
+    caller: Option<&Owner>,
+    timeout: Timeout,
+) -> Result<Leases> {
+    lock.acquire_for(owners, caller, timeout).await
 }
 
 /// Acquires several permits, for a caller that [`dump_with_callers`](super::dump_with_callers) names.
@@ -71,17 +89,19 @@ pub fn request(lock: &AnyLock, owner: Owner, timeout: Timeout) -> Result<Request
 /// As [`Semaphore::acquire_many`].
 pub async fn acquire_permits(
     semaphore: &Semaphore,
-    caller: Owner,
+    caller: &Owner,
     count: u32,
     timeout: Timeout,
 ) -> Result<Leases> {
     semaphore.acquire_for(caller, count, timeout).await
 }
 
-/// The owner that campaigns for an election, whoever calls.
-#[must_use]
-pub fn candidate(election: &Election) -> Owner {
-    election.owner()
+/// Campaigns, for a caller that others are told of.
+///
+/// # Errors
+/// As [`Election::campaign_with`].
+pub async fn campaign(election: &Election, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
+    election.campaign_for(caller, timeout).await
 }
 
 /// One level more for an owner that holds the lock, and without a future: for scopes within scopes. `None` for an owner
@@ -89,11 +109,19 @@ pub fn candidate(election: &Election) -> Owner {
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused) and [`Forked`](crate::ErrorKind::Forked).
-pub fn reenter(lock: &AnyLock, owner: Owner) -> Result<Option<Lease>> {
+pub fn reenter(lock: &AnyLock, owner: OwnerId) -> Result<Option<Lease>> {
     match lock {
         AnyLock::Lock(lock) => lock.reenter(owner),
         AnyLock::Semaphore(_) => Ok(None),
     }
+}
+
+/// Whether the owner with this id holds the lock; a permit has no owner. Sends nothing.
+///
+/// # Errors
+/// [`Forked`](crate::ErrorKind::Forked).
+pub fn owned_by(lock: &AnyLock, owner: OwnerId) -> Result<bool> {
+    lock.owned_by(&owner.into())
 }
 
 /// What is left of a lease that [`reenter`] gave to the owner of this one, and that was released and dropped: for
@@ -133,10 +161,10 @@ mod tests {
         let client = client();
         let locks = ["/a", "/b", "/c"].map(|path| mutex(&client, path, true));
         let owner = Owner::new();
-        let lease = held(&locks[1], owner, 1);
+        let lease = held(&locks[1], &owner, 1);
         for (named, around) in [(&[&lease][..], &[][..]), (&[][..], &[&lease][..])] {
             let found = owners(&locks, named, around).unwrap();
-            assert_eq!((found[1], found[0]), (owner, found[2]));
+            assert_eq!((&found[1], &found[0]), (&owner, &found[2]));
             assert_ne!(found[0], owner);
         }
     }
@@ -145,7 +173,7 @@ mod tests {
     fn what_is_named_comes_before_what_is_around() {
         let client = client();
         let lock = mutex(&client, "/a", true);
-        let (outer, inner) = (held(&lock, Owner::new(), 1), held(&lock, Owner::new(), 2));
+        let (outer, inner) = (held(&lock, &Owner::new(), 1), held(&lock, &Owner::new(), 2));
         assert_eq!(owners(&[lock], &[&outer], &[&inner]).unwrap(), [outer.owner()]);
     }
 
@@ -154,8 +182,8 @@ mod tests {
         let client = client();
         let (lock, other) = (mutex(&client, "/a", true), mutex(&client, "/b", true));
         let alone = mutex(&client, "/a", false);
-        let lease = held(&other, Owner::new(), 1);
-        let of_alone = held(&alone, Owner::new(), 2);
+        let lease = held(&other, &Owner::new(), 1);
+        let of_alone = held(&alone, &Owner::new(), 2);
         for (lock, lease) in [(&lock, &lease), (&alone, &of_alone)] {
             let error = owners(std::slice::from_ref(lock), &[lease], &[]).unwrap_err();
             assert_eq!(error.argument(), Some("within"), "{error}");
@@ -168,7 +196,7 @@ mod tests {
     fn what_remains_of_a_lease_is_released_and_holds_nothing() {
         let client = client();
         let lock = mutex(&client, "/a", true);
-        let lease = held(&lock, Owner::new(), 1);
+        let lease = held(&lock, &Owner::new(), 1);
         let remains = remains(&lease);
         assert_eq!(remains.check().unwrap_err().code(), "NOT_HELD");
         assert_eq!(remains.release_in_background().unwrap_err().code(), "NOT_HELD");
@@ -183,7 +211,7 @@ mod tests {
     fn what_is_named_has_to_be_held() {
         let client = client();
         let lock = mutex(&client, "/a", true);
-        let lease = held(&lock, Owner::new(), 1);
+        let lease = held(&lock, &Owner::new(), 1);
         lease.release_in_background().unwrap();
         assert_eq!(owners(&[lock], &[&lease], &[]).unwrap_err().code(), "NOT_HELD");
     }

@@ -136,7 +136,7 @@ mod tests {
     fn a_lease_is_open_until_it_is_released() {
         let client = client();
         let lock = mutex(&client, "/a", true);
-        let lease = held(&lock, Owner::new(), 1);
+        let lease = held(&lock, &Owner::new(), 1);
         assert_eq!(facts(&lease), (true, true, false));
         lease.release_in_background().unwrap();
         assert_eq!(facts(&lease), (false, false, false));
@@ -148,7 +148,7 @@ mod tests {
     fn a_lost_lease_is_still_to_be_released() {
         let client = client();
         let lock = mutex(&client, "/a", true);
-        let lease = held(&lock, Owner::new(), 1);
+        let lease = held(&lock, &Owner::new(), 1);
         lose(&lock, 1);
         assert_eq!(facts(&lease), (false, true, true));
         assert_eq!(lease.loss().unwrap().code(), "LOCK_LOST");
@@ -161,8 +161,8 @@ mod tests {
         let client = client();
         let (a, b) = (mutex(&client, "/a", true), mutex(&client, "/b", true));
         let mut leases = Leases::default();
-        leases.push(held(&a, Owner::new(), 1));
-        leases.push(held(&b, Owner::new(), 2));
+        leases.push(held(&a, &Owner::new(), 1));
+        leases.push(held(&b, &Owner::new(), 2));
         let leases = leases.into_arcs();
         assert_eq!(facts(&leases), (true, true, false));
         lose(&b, 2);
@@ -177,7 +177,7 @@ mod tests {
         let client = client();
         let lock = mutex(&client, "/a", true);
         let mut leases = Leases::default();
-        leases.push(held(&lock, Owner::new(), 1));
+        leases.push(held(&lock, &Owner::new(), 1));
         let leases = leases.into_arcs();
         let lease = Arc::clone(&leases[0]);
         drop(leases);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::acquired::Acquired;
 use super::scope_match::{Entered, Exit, Frame, Site};
 use crate::error::{Error, Result};
-use crate::lease::owner::Owner;
+use crate::lease::owner::OwnerId;
 
 /// The levels of one lock object, in the order in which they were acquired, each with the binding's handle `H` for it.
 /// A level is undone by a release, or by the end of the scope that acquired it, for which the binding stores `S`.
@@ -26,7 +26,7 @@ pub struct AcquiredStack<H, S = ()> {
 
 struct StackLevel<H, S> {
     /// Who acquired it. Without re-entry the lease itself has an owner of its own.
-    owner: Owner,
+    owner: OwnerId,
     acquired: Arc<dyn Acquired>,
     /// False once a release has undone the level, so that only its scope is left.
     releasable: bool,
@@ -95,12 +95,12 @@ impl<H, S> AcquiredStack<H, S> {
     }
 
     /// Adds a level; with `scope`, one that the end of that scope is to undo, entered there.
-    pub fn push(&self, owner: Owner, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
+    pub fn push(&self, owner: OwnerId, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
         self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
     /// The newest level with something left to release: of `owner`, or without re-entry of any owner.
-    pub fn newest<R>(&self, owner: Owner, get: impl FnOnce(&H) -> R) -> Option<R> {
+    pub fn newest<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
         let newest = self.find(&levels, owner).map(|at| get(&levels[at].handle));
@@ -110,19 +110,19 @@ impl<H, S> AcquiredStack<H, S> {
     }
 
     /// Removes that level, for its release.
-    pub fn take<R>(&self, owner: Owner, get: impl FnOnce(&H) -> R) -> Option<R> {
+    pub fn take<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
     }
 
     /// The same, for who needs no handle to release it. With it comes what is left of the level, for the caller to drop
     /// after the release: if that runs the program's code, the code finds that the lock is released.
-    pub fn take_acquired(&self, owner: Owner) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
+    pub fn take_acquired(&self, owner: OwnerId) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
         self.remove(owner, |level| Arc::clone(&level.acquired))
     }
 
     fn remove<R>(
         &self,
-        owner: Owner,
+        owner: OwnerId,
         get: impl FnOnce(&StackLevel<H, S>) -> R,
     ) -> Option<(R, Option<StackLevel<H, S>>)> {
         let mut levels = self.lock();
@@ -142,7 +142,7 @@ impl<H, S> AcquiredStack<H, S> {
     }
 
     /// Removes all levels of `owner`, in order; without re-entry the one that is held, too, whoever acquired it.
-    pub fn save(&self, owner: Owner) -> Vec<SuspendedLevel<H, S>> {
+    pub fn save(&self, owner: OwnerId) -> Vec<SuspendedLevel<H, S>> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
         let newest = self.find(&levels, owner);
@@ -250,7 +250,7 @@ impl<H, S> AcquiredStack<H, S> {
 
     /// What `owner` has not released and no scope is to release, as far as `wanted` says of the handle: only the owner can
     /// release it through this object. Nothing without re-entry, where anybody can.
-    pub fn left_by(&self, owner: Owner, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
+    pub fn left_by(&self, owner: OwnerId, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
         let levels = self.lock();
         let left = levels.iter().filter(|level| {
             self.reentrant
@@ -268,7 +268,7 @@ impl<H, S> AcquiredStack<H, S> {
         drop(levels);
     }
 
-    fn find(&self, levels: &[StackLevel<H, S>], owner: Owner) -> Option<usize> {
+    fn find(&self, levels: &[StackLevel<H, S>], owner: OwnerId) -> Option<usize> {
         levels.iter().rposition(|level| level.releasable && (!self.reentrant || level.owner == owner))
     }
 }

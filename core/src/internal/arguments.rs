@@ -1,11 +1,13 @@
 //! What tells one binding's arguments from another's: the unit of times, and the spelling of names.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::credentials::Identity;
 use crate::client::source::ClientSource;
 use crate::config::environment::SetByProgram;
+use crate::config::size_limits;
 use crate::config::timeout::Timeout;
 use crate::config::{ClientOptions, LONGEST};
 use crate::error::{Error, Result};
@@ -305,6 +307,19 @@ impl Count for f64 {
     }
 }
 
+/// The name of an owner.
+///
+/// # Errors
+/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `owner`, for a name that is empty, or longer than a label.
+pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
+    let Some(name) = name else { return Ok(None) };
+    if name.is_empty() {
+        return Err(Error::bad_argument("owner", "must not be empty"));
+    }
+    size_limits::check("owner", name.len(), size_limits::LABEL)?;
+    Ok(Some(name.into()))
+}
+
 /// A number of permits. One that is too small or too large is refused like any other invalid number.
 ///
 /// # Errors
@@ -434,6 +449,15 @@ mod tests {
     #[test]
     fn words_are_joined() {
         assert_eq!(["label", "shared_count", "a_b_c"].map(camel), ["label", "sharedCount", "aBC"]);
+    }
+
+    #[test]
+    fn a_name_of_an_owner_is_neither_empty_nor_long() {
+        assert_eq!(parse_owner_name(None).unwrap(), None);
+        assert_eq!(parse_owner_name(Some("a".into())).unwrap(), Some("a".into()));
+        for bad in [String::new(), "x".repeat(1025)] {
+            assert_eq!(parse_owner_name(Some(bad)).unwrap_err().argument(), Some("owner"));
+        }
     }
 
     #[test]

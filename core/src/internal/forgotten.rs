@@ -50,13 +50,13 @@ mod tests {
         let lock = mutex(&client, path, true);
         let owner = Owner::new();
         assert_eq!(warnings(path), [""; 0]);
-        let (first, second) = (held(&lock, owner, 1), reentered(&lock, owner));
+        let (first, second) = (held(&lock, &owner, 1), reentered(&lock, &owner));
         drop(collectable(first));
         assert_eq!(warnings(path), [""; 0], "another lease of its owner is left");
         drop(collectable(second));
         let [warning] = &warnings(path)[..] else { panic!("{:?}", warnings(path)) };
         assert!(warning.starts_with("the lock /forgotten was released after 0."), "{warning}");
-        assert!(!lock.owned_by(owner).unwrap());
+        assert!(!lock.owned_by(&owner).unwrap());
     }
 
     #[test]
@@ -65,7 +65,7 @@ mod tests {
         let client = client();
         let lock = mutex(&client, path, true);
         warnings(path);
-        let [released, lost, plain] = [1, 2, 3].map(|number| held(&lock, Owner::new(), number));
+        let [released, lost, plain] = [1, 2, 3].map(|number| held(&lock, &Owner::new(), number));
         let [released, lost] = [released, lost].map(collectable);
         released.release_in_background().unwrap();
         lose(&lock, 2);
@@ -82,9 +82,9 @@ mod tests {
         let owner = Owner::new();
         warnings(path);
         let mut leases = Leases::default();
-        leases.push(held(&lock, owner, 1));
-        leases.push(reentered(&lock, owner));
-        leases.push(held(&lock, Owner::new(), 2));
+        leases.push(held(&lock, &owner, 1));
+        leases.push(reentered(&lock, &owner));
+        leases.push(held(&lock, &Owner::new(), 2));
         leases[2].release_in_background().unwrap();
         let leases = leases.into_arcs();
         Acquired::owner_ended(&leases, "thread");
@@ -94,13 +94,13 @@ mod tests {
             warning.starts_with("a thread ended after 0.")
                 && warning.contains("the lock /ended, which stays held")
         );
-        assert!(lock.owned_by(owner).unwrap());
+        assert!(lock.owned_by(&owner).unwrap());
         // The collector adds nothing to that.
         leases[0].release_in_background().unwrap();
-        let again = reentered(&lock, owner);
+        let again = reentered(&lock, &owner);
         leases[1].release_in_background().unwrap();
         drop(collectable(again));
-        assert!(!lock.owned_by(owner).unwrap());
+        assert!(!lock.owned_by(&owner).unwrap());
         assert_eq!(warnings(path).len(), 1);
     }
 
@@ -109,8 +109,8 @@ mod tests {
         let client = client();
         let lock = mutex(&client, "/pinned", true);
         let owner = Owner::new();
-        let first = held(&lock, owner, 1);
-        let [second, third] = [(); 2].map(|()| reentered(&lock, owner));
+        let first = held(&lock, &owner, 1);
+        let [second, third] = [(); 2].map(|()| reentered(&lock, &owner));
         let pinned = || report(&lock, 1).unwrap().pinned;
         assert!(!pinned());
         pin(&first);

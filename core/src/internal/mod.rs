@@ -22,14 +22,15 @@ mod test_support;
 mod transaction_builder;
 
 pub use self::acquire::{
-    Requested, acquire_permits, candidate, owners, reenter, remains, request, warn_of_wait_for_oneself,
+    Requested, acquire_each, acquire_permits, caller_of, campaign, owned_by, owners, reenter, remains,
+    request, warn_of_wait_for_oneself,
 };
 pub use self::acquired::{Acquired, Released};
 pub use self::acquired_stack::{AcquiredStack, Exited, SuspendedLevel};
-pub use self::arguments::parse_version;
 pub use self::arguments::{Count, parse_count, parse_permits};
 pub use self::arguments::{GivenOptions, GivenValue};
 pub use self::arguments::{Language, Spelling, limit, unless_minus_one};
+pub use self::arguments::{parse_owner_name, parse_version};
 pub use self::client_handle::close_all;
 pub use self::client_handle::{ClientHandle, shown_hosts};
 pub use self::credentials::{Identity, TlsParts};
@@ -47,6 +48,7 @@ pub use crate::config::environment::{Secured, SetByProgram, VARIABLES, parse_dur
 pub use crate::driver::mailbox::replies::{Listing, NodeContent};
 pub use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind};
+pub use crate::lease::owner::OwnerId;
 pub use crate::lock::election::run::Rounds;
 pub use crate::runtime::block_signals;
 pub use crate::runtime::fork::{ForkGuard, PerProcess};

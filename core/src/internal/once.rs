@@ -2,7 +2,7 @@
 
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lock::any::AnyLock;
 use crate::lock::once::turn;
 use crate::queue::Kind;
@@ -25,14 +25,31 @@ pub use crate::lock::once::turn::Turn;
 /// As [`Mutex::once_as`](crate::Mutex::once_as); [`BadArgument`](crate::ErrorKind::BadArgument) for a lock that is no mutex.
 pub async fn begin(
     lock: &AnyLock,
-    owner: Owner,
+    owner: &Owner,
+    slot: &Slot,
+    timeout: Timeout,
+    record: Record,
+) -> Result<Option<Turn>> {
+    begin_for(lock, owner.id(), owner, slot, timeout, record).await
+}
+
+/// Like [`begin`], for an owner and the caller that others are told of.
+///
+/// Cancel safe as [`begin`].
+///
+/// # Errors
+/// As [`begin`].
+pub async fn begin_for(
+    lock: &AnyLock,
+    owner: OwnerId,
+    caller: &Owner,
     slot: &Slot,
     timeout: Timeout,
     record: Record,
 ) -> Result<Option<Turn>> {
     match lock {
         AnyLock::Lock(lock) if lock.kind() == Kind::Exclusive => {
-            turn::begin(lock, owner, slot, timeout, record).await
+            turn::begin(lock, (owner, caller), slot, timeout, record).await
         }
         _ => Err(Error::bad_argument("lock", "only a mutex runs a body once per slot")),
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::acquired::Acquired;
-use crate::lease::owner::Owner;
+use crate::lease::owner::OwnerId;
 
 /// A frame of the program's call stack.
 ///
@@ -37,7 +37,7 @@ pub struct Site {
 #[derive(Clone, Copy, Debug)]
 pub struct Exit {
     /// The owner that calls it.
-    pub owner: Owner,
+    pub owner: OwnerId,
     /// Where it is called.
     pub site: Site,
     /// Whether the object was entered only once, so that there is only one scope that can be meant.
@@ -47,7 +47,7 @@ pub struct Exit {
 /// A scope that has not ended.
 pub(super) struct Entered<B> {
     pub(super) acquired: Arc<dyn Acquired>,
-    pub(super) owner: Owner,
+    pub(super) owner: OwnerId,
     pub(super) site: Site,
     /// The binding's knowledge of the owner.
     pub(super) beginner: B,
@@ -55,7 +55,7 @@ pub(super) struct Entered<B> {
 
 impl Exit {
     /// Whether this is the frame that entered a scope. Frames that do not move stay with their owner.
-    pub(super) fn is_of(&self, owner: Owner, site: &Site) -> bool {
+    pub(super) fn is_of(&self, owner: OwnerId, site: &Site) -> bool {
         *site == self.site && (site.moves || owner == self.owner)
     }
 

@@ -39,16 +39,16 @@ fn node(number: u64) -> NodeName {
 }
 
 /// Has `owner` hold a mutex, through the node with this number.
-pub(super) fn held(mutex: &AnyLock, owner: Owner, number: u64) -> Lease {
+pub(super) fn held(mutex: &AnyLock, owner: &Owner, number: u64) -> Lease {
     let term = Term::new(Duration::from_secs(60), 1);
     term.prove(BootInstant::now(), 1);
     let grant = Grant { node: node(number), fencing_token: 1, session_id: 1, term: Arc::new(term) };
-    holds(mutex).grant(AcquireRequest::new(owner, Kind::Exclusive, Some(WaitTimer::begin())), grant)
+    holds(mutex).grant(AcquireRequest::new(owner.clone(), Kind::Exclusive, Some(WaitTimer::begin())), grant)
 }
 
 /// One level more for `owner`, which holds the mutex.
-pub(super) fn reentered(mutex: &AnyLock, owner: Owner) -> Lease {
-    let Ok(Requested::Granted(lease)) = request(mutex, owner, Timeout::Forever) else {
+pub(super) fn reentered(mutex: &AnyLock, owner: &Owner) -> Lease {
+    let Ok(Requested::Granted(lease)) = request(mutex, owner.id(), owner, Timeout::Forever) else {
         panic!("its owner's")
     };
     lease

@@ -21,7 +21,7 @@ use crate::config::lock_path::LockPath;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, Result};
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::release::Release;
 use crate::lease::report::HoldReport;
 use crate::lease::state::{HoldState, LeaseState};
@@ -62,9 +62,9 @@ pub(crate) trait Report: Send + Sync {
 }
 
 /// What a contender claims; the same when it waits and when it holds.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct AcquireRequest {
-    pub(crate) owner: Owner,
+    pub(crate) owner: OwnerId,
     /// The caller that asked for it: the owner itself, or, without re-entry, the flow of control that the owner was made for.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
@@ -100,10 +100,10 @@ impl Grace {
 
 impl AcquireRequest {
     /// Of a caller that has waited like this; `None` for a claim that does not count as a hold.
-    pub(crate) fn new(owner: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
+    pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
-        Self { owner, caller: owner, kind, since, contended, max_hold: None, grace }
+        Self { owner: caller.id(), caller, kind, since, contended, max_hold: None, grace }
     }
 
     /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
@@ -135,7 +135,7 @@ pub(crate) struct HoldTable {
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
-    by_owner: HashMap<Owner, Owned, BuildHasherDefault<OwnerHasher>>,
+    by_owner: HashMap<OwnerId, Owned, BuildHasherDefault<OwnerHasher>>,
 }
 
 /// The holds of an owner: nearly always one.
@@ -258,7 +258,7 @@ impl HoldTable {
         self.driver.heard_since(since)
     }
 
-    pub(crate) fn owned_by(&self, owner: Owner, kind: Kind) -> bool {
+    pub(crate) fn owned_by(&self, owner: OwnerId, kind: Kind) -> bool {
         self.all().of(owner, kind).is_some()
     }
 
@@ -290,7 +290,7 @@ impl HoldTable {
         Some(HoldReport {
             path: self.place.path().to_owned(),
             mode: hold.claim.kind.into(),
-            caller: hold.claim.caller,
+            owner: hold.claim.caller.clone(),
             label: None,
             node: format!("{}/{}", self.place.directory(), node.as_str()),
             fencing_token: hold.grant.fencing_token,
@@ -324,7 +324,7 @@ impl HoldIndex {
     }
 
     /// The hold of this kind that an owner has.
-    pub(crate) fn of(&self, owner: Owner, kind: Kind) -> Option<&Arc<Hold>> {
+    pub(crate) fn of(&self, owner: OwnerId, kind: Kind) -> Option<&Arc<Hold>> {
         let Owned { first, others } = self.by_owner.get(&owner)?;
         if first.is_of(kind) { Some(first) } else { others.iter().find(|hold| hold.is_of(kind)) }
     }
@@ -358,10 +358,10 @@ impl Hold {
     pub(crate) fn new(holds: Arc<HoldTable>, claim: AcquireRequest, grant: Grant) -> Self {
         Self {
             holds,
-            claim,
-            grant,
             began: claim.since.map(|_| Instant::now()),
             until: claim.max_hold.map(|time| BootInstant::now().after(time)),
+            claim,
+            grant,
             fate: Arc::default(),
             levels: AtomicUsize::new(1),
             pins: AtomicUsize::new(0),

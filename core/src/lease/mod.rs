@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::hold::{AcquireRequest, Grant, Hold, HoldTable, Notice};
-use self::owner::Owner;
+use self::owner::{Owner, OwnerId};
 use self::release::{LateLossReporter, Level, OwnLevel, Release, ReleaseWaiter, Releasing};
 use self::state::LeaseState;
 use self::transaction::Transaction;
@@ -55,7 +55,7 @@ pub(crate) enum EnterOutcome {
 impl HoldTable {
     /// Re-enters without a request if `owner` holds the lock; says how to queue otherwise. A reader is refused the
     /// write lock: it would wait for itself.
-    pub(crate) fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
+    pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
         if let Some(hold) = held(kind) {
@@ -202,7 +202,13 @@ impl Lease {
     /// Who may re-enter on this hold.
     #[must_use]
     pub fn owner(&self) -> Owner {
-        self.hold.claim.owner
+        let AcquireRequest { owner, caller, .. } = &self.hold.claim;
+        if *owner == caller.id() { caller.clone() } else { (*owner).into() }
+    }
+
+    /// The owner that others are told of.
+    pub(crate) fn caller(&self) -> &Owner {
+        &self.hold.claim.caller
     }
 
     /// Whether it has not been released yet. False in a process that inherited it through fork.

@@ -35,8 +35,8 @@ pub struct WaitReport {
     /// The full path of the node that it waits for: the nearest before it that it cannot hold together with. `None` if
     /// none is known; and for a permit, which waits for any of those that hold one.
     pub behind: Option<String>,
-    /// The caller that asked for it.
-    pub(crate) caller: Owner,
+    /// The owner that asked for it: see [`Owner::named`].
+    pub owner: Owner,
 }
 
 /// A hold.
@@ -72,8 +72,8 @@ pub struct HoldReport {
     pub state: LeaseState,
     /// For how long no one else can get the lock, unless it is broken.
     pub remaining: Duration,
-    /// The caller that asked for it.
-    pub(crate) caller: Owner,
+    /// The owner that asked for it: see [`Owner::named`].
+    pub owner: Owner,
 }
 
 /// What a driver shows of its queues while it waits for something to happen.

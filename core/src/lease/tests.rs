@@ -43,11 +43,11 @@ fn the_last_release_of_a_hold_that_is_lost_is_told_if_it_has_a_grace() {
         let directory = Directory::new();
         let claim = AcquireRequest {
             grace: Grace::of(grace),
-            ..AcquireRequest::new(directory.owner, Kind::Exclusive, None)
+            ..AcquireRequest::new(directory.owner.clone(), Kind::Exclusive, None)
         };
-        let lease = directory.grant_for(claim, Duration::from_secs(60));
+        let lease = directory.grant_for(claim.clone(), Duration::from_secs(60));
         let Ok(EnterOutcome::Reentered(inner)) =
-            directory.holds.enter(directory.owner, Kind::Exclusive, Intent::Wait)
+            directory.holds.enter(directory.owner.id(), Kind::Exclusive, Intent::Wait)
         else {
             panic!("a level")
         };
@@ -62,9 +62,9 @@ fn the_last_release_of_a_hold_that_is_lost_is_told_if_it_has_a_grace() {
 #[test]
 fn a_grace_is_taken_off_the_term() {
     let directory = Directory::new();
-    let request = AcquireRequest::new(directory.owner, Kind::Exclusive, None);
+    let request = AcquireRequest::new(directory.owner.clone(), Kind::Exclusive, None);
     let claim = AcquireRequest { grace: Grace::of(Duration::from_secs(10)), ..request };
-    let lease = directory.grant_for(claim, Duration::from_secs(60));
+    let lease = directory.grant_for(claim.clone(), Duration::from_secs(60));
     assert!(lease.remaining() <= Duration::from_secs(20) && lease.state() == LeaseState::Held);
     let lease = directory.grant_for(claim, Duration::from_secs(20));
     assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
@@ -91,7 +91,7 @@ impl Directory {
 
     /// A grant in a term of half this time-out, of which nothing has passed.
     fn grant(&self, kind: Kind, timeout: Duration) -> Lease {
-        self.grant_for(AcquireRequest::new(self.owner, kind, None), timeout)
+        self.grant_for(AcquireRequest::new(self.owner.clone(), kind, None), timeout)
     }
 
     fn grant_for(&self, claim: AcquireRequest, timeout: Duration) -> Lease {
@@ -102,7 +102,7 @@ impl Directory {
     }
 
     fn enter(&self, kind: Kind) -> Result<EnterOutcome> {
-        self.holds.enter(self.owner, kind, Intent::Wait)
+        self.holds.enter(self.owner.id(), kind, Intent::Wait)
     }
 
     fn releases(&self) -> usize {
@@ -136,7 +136,7 @@ fn the_driver_is_told_of_the_last_level_s_end_and_once() {
 fn only_the_same_owner_enters_and_a_lost_hold_admits_no_one() {
     let directory = Directory::new();
     let lease = directory.grant(Kind::Exclusive, MINUTE);
-    let other = directory.holds.enter(Owner::new(), Kind::Exclusive, Intent::Try);
+    let other = directory.holds.enter(OwnerId::new(), Kind::Exclusive, Intent::Try);
     assert!(matches!(other, Ok(EnterOutcome::Queues(Intent::Try))));
     directory.holds.lose(&node(), LossReason::NodeDeleted);
     assert!(matches!(directory.enter(Kind::Exclusive), Ok(EnterOutcome::Queues(_))));
@@ -156,7 +156,7 @@ fn a_reader_is_refused_the_write_lock_and_a_writer_goes_down() {
         down,
         Ok(EnterOutcome::Queues(Intent::Downgrade { writer, tries: false })) if *writer == node()
     ));
-    let tried = directory.holds.enter(directory.owner, Kind::Read, Intent::Try);
+    let tried = directory.holds.enter(directory.owner.id(), Kind::Read, Intent::Try);
     assert!(matches!(tried, Ok(EnterOutcome::Queues(intent)) if intent.only_tries()));
 }
 
@@ -191,7 +191,7 @@ async fn a_release_waits_no_longer_than_its_lock_may_be_held() {
     let second = Duration::from_secs(1);
     let claim = AcquireRequest {
         max_hold: Some(second),
-        ..AcquireRequest::new(directory.owner, Kind::Exclusive, None)
+        ..AcquireRequest::new(directory.owner.clone(), Kind::Exclusive, None)
     };
     let lease = directory.grant_for(claim, MINUTE);
     assert!(lease.begin_release(Timeout::Forever).unwrap().is_some());

@@ -13,7 +13,7 @@ use crate::config::timeout::{Deadline, Timeout};
 use crate::driver::mailbox::Query;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lock::Lock;
 use crate::lock::mutex::Mutex;
 use crate::lock::semaphore::Semaphore;
@@ -133,10 +133,19 @@ impl AnyLock {
     ///
     /// # Errors
     /// As [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
-    pub async fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
+    pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
+        self.acquire_for((owner.id(), owner), timeout.into()).await
+    }
+
+    /// The same, for an owner and the caller that others are told of.
+    pub(crate) async fn acquire_for(
+        &self,
+        (owner, caller): (OwnerId, &Owner),
+        timeout: Timeout,
+    ) -> Result<Lease> {
         match self {
-            Self::Lock(lock) => lock.acquire_as(owner, timeout).await,
-            Self::Semaphore(semaphore) => semaphore.acquire_with(timeout).await,
+            Self::Lock(lock) => lock.acquire_for((owner, caller), timeout).await,
+            Self::Semaphore(semaphore) => semaphore.acquire_one(caller, timeout).await,
         }
     }
 
@@ -144,7 +153,7 @@ impl AnyLock {
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
-    pub fn owned_by(&self, owner: Owner) -> Result<bool> {
+    pub fn owned_by(&self, owner: &Owner) -> Result<bool> {
         match self {
             Self::Lock(lock) => lock.owned_by(owner),
             Self::Semaphore(semaphore) => semaphore.check_process().map(|()| false),

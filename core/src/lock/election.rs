@@ -18,8 +18,8 @@ use crate::driver::mailbox::replies::First;
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::lease::owner::Owner;
-use crate::lock::Lock;
 use crate::lock::options::{LockOptions, LockSettings};
+use crate::lock::{Acquiring, Lock};
 use crate::queue::Kind;
 use crate::queue::contender::{Contender, ContenderInfo};
 
@@ -93,11 +93,11 @@ impl Election {
     /// # Errors
     /// As [`campaign`](Self::campaign) without a request.
     pub(crate) fn on_one_client(&self) -> Result<Self> {
-        Ok(Self { lock: Arc::new(self.lock.on_one_client()?), owner: self.owner, id: self.id.clone() })
-    }
-
-    pub(crate) fn owner(&self) -> Owner {
-        self.owner
+        Ok(Self {
+            lock: Arc::new(self.lock.on_one_client()?),
+            owner: self.owner.clone(),
+            id: self.id.clone(),
+        })
     }
 
     /// The path of the election, as given.
@@ -145,14 +145,22 @@ impl Election {
     /// # Errors
     /// As [`campaign_within`](Self::campaign_within).
     pub async fn campaign_with(&self, timeout: Timeout) -> Result<Leadership> {
-        self.lock.acquire_as(self.owner, timeout).await.map(Leadership)
+        self.lock.acquire_as(&self.owner, timeout).await.map(Leadership)
+    }
+
+    /// The same, for a caller that others are told of: whoever campaigns, the candidate is one owner.
+    pub(crate) async fn campaign_for(&self, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
+        match self.lock.request(self.owner.id(), caller, timeout)? {
+            Acquiring::Granted(lease) => Ok(Leadership(lease)),
+            Acquiring::Pending(pending) => pending.await.map(Leadership),
+        }
     }
 
     /// Whether this candidate leads: from the grant until it resigns, or until the term of its leadership is over, which
     /// is before another one can lead. Sends nothing. False in a process that inherited a leadership through fork.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        self.lock.owned_by(self.owner).unwrap_or(false)
+        self.lock.owned_by(&self.owner).unwrap_or(false)
     }
 
     /// Who leads, or is about to; `None` if there is no candidate. Three round trips. The answer may be out of date when

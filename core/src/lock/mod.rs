@@ -29,7 +29,7 @@ use crate::config::timeout::{Deadline, Timeout};
 use crate::driver::mailbox::{AcquireAttempt, Command, Query, Reply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{AcquireRequest, HoldTable};
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::{EnterOutcome, Lease};
 use crate::lock::options::LockSettings;
 use crate::metrics::recorder::WaitTimer;
@@ -142,7 +142,7 @@ impl Lock {
     /// [`Forked`](ErrorKind::Forked); [`LockTimeout`](ErrorKind::LockTimeout) if as many wait as
     /// [`max_waiters`](crate::LockOptions::max_waiters) permits.
     pub async fn acquire(&self) -> Result<Lease> {
-        self.acquire_as(Owner::new(), Timeout::Forever).await
+        self.acquire_as(&Owner::new(), Timeout::Forever).await
     }
 
     /// Like [`acquire`](Self::acquire), within `time`, which covers connecting, queueing and waiting together.
@@ -152,7 +152,7 @@ impl Lock {
     /// # Errors
     /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Lease> {
-        self.acquire_as(Owner::new(), time).await
+        self.acquire_as(&Owner::new(), time).await
     }
 
     /// Like [`acquire_within`](Self::acquire_within), until this moment.
@@ -162,7 +162,7 @@ impl Lock {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Lease> {
-        self.acquire_as(Owner::new(), moment).await
+        self.acquire_as(&Owner::new(), moment).await
     }
 
     /// Acquires the lock if it is free, without queueing. A lock that is seen to be taken costs one read.
@@ -173,7 +173,7 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within the connect time-out, and those of
     /// [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
-        busy_is_none(self.acquire_as(Owner::new(), Timeout::Try).await)
+        busy_is_none(self.acquire_as(&Owner::new(), Timeout::Try).await)
     }
 
     /// Like [`try_acquire`](Self::try_acquire), but a server has to answer within `time`, whatever the client's connect
@@ -185,7 +185,7 @@ impl Lock {
     /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within `time`, and those of
     /// [`acquire`](Self::acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
-        busy_is_none(self.acquire_as(Owner::new(), Timeout::TryWithin(time)).await)
+        busy_is_none(self.acquire_as(&Owner::new(), Timeout::TryWithin(time)).await)
     }
 
     /// Acquires the lock for `owner`, which re-enters at once if it holds the lock. With [`Timeout::Try`] a lock that
@@ -195,25 +195,33 @@ impl Lock {
     ///
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
-    pub async fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
-        let timeout = timeout.into();
-        let intent = match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
-            EnterOutcome::Reentered(lease) => return Ok(lease),
-            EnterOutcome::Queues(intent) => intent,
-        };
+    pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
+        self.acquire_for((owner.id(), owner), timeout.into()).await
+    }
+
+    /// The same, for an owner and the caller that others are told of.
+    pub(crate) async fn acquire_for(
+        &self,
+        (owner, caller): (OwnerId, &Owner),
+        timeout: Timeout,
+    ) -> Result<Lease> {
         // Only the wait takes room in this future, which is moved to where it is awaited.
-        let pending = self.queue_up((owner, owner), self.0.kind, intent, timeout, WaitTimer::begin())?;
+        let pending = match self.request(owner, caller, timeout)? {
+            Acquiring::Granted(lease) => return Ok(lease),
+            Acquiring::Pending(pending) => pending,
+        };
         pending.await
     }
 
-    /// Asks for the lock: what an owner that holds it gets at once, or the wait.
-    pub(crate) fn request(&self, owner: Owner, timeout: Timeout) -> Result<Acquiring> {
+    /// Asks for the lock: what an owner that holds it gets at once, or the wait. The caller is the owner, or the one that
+    /// others are told of.
+    pub(crate) fn request(&self, owner: OwnerId, caller: &Owner, timeout: Timeout) -> Result<Acquiring> {
         Ok(match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
             EnterOutcome::Reentered(lease) => Acquiring::Granted(lease),
             EnterOutcome::Queues(intent) => {
                 // A re-entry does not pay for reading the clock.
                 let wait = WaitTimer::begin();
-                Acquiring::Pending(self.queue_up((owner, owner), self.0.kind, intent, timeout, wait)?)
+                Acquiring::Pending(self.queue_up((owner, caller), self.0.kind, intent, timeout, wait)?)
             }
         })
     }
@@ -221,16 +229,16 @@ impl Lock {
     /// Asks for the lock as a contender of this kind, whose owner holds nothing, for a caller that has waited like that.
     pub(crate) fn request_as(
         &self,
-        caller: Owner,
+        caller: &Owner,
         kind: Kind,
         timeout: Timeout,
         wait: WaitTimer,
     ) -> Result<PendingAcquire> {
-        self.queue_up((Owner::new(), caller), kind, timeout.intent(), timeout, wait)
+        self.queue_up((OwnerId::new(), caller), kind, timeout.intent(), timeout, wait)
     }
 
     /// One level more for `owner` if it holds the lock.
-    pub(crate) fn reenter(&self, owner: Owner) -> Result<Option<Lease>> {
+    pub(crate) fn reenter(&self, owner: OwnerId) -> Result<Option<Lease>> {
         // The intent matters only to an owner that queues.
         Ok(match self.enter(owner, self.0.kind, Timeout::Forever.intent())? {
             EnterOutcome::Reentered(lease) => Some(lease),
@@ -240,7 +248,7 @@ impl Lock {
 
     /// Decides whether the owner re-enters. Its hold now counts, and not its hold when the driver receives the request: a
     /// writer that asks to read and then releases keeps the lock.
-    fn enter(&self, owner: Owner, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
+    fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         // Without this option every acquire is by another owner, and waits.
         if !self.0.settings.reentrant {
             return Ok(EnterOutcome::Queues(intent));
@@ -251,7 +259,7 @@ impl Lock {
     /// Sends the request to the driver.
     fn queue_up(
         &self,
-        (owner, caller): (Owner, Owner),
+        (owner, caller): (OwnerId, &Owner),
         kind: Kind,
         intent: Intent,
         timeout: Timeout,
@@ -259,18 +267,18 @@ impl Lock {
     ) -> Result<PendingAcquire> {
         let resolved = self.resolve()?;
         let client = &resolved.client;
-        let owner = if self.0.settings.reentrant { owner } else { Owner::new() };
+        let owner = if self.0.settings.reentrant { owner } else { OwnerId::new() };
         let (reply, outcome) = oneshot::channel();
         let join = client.next_join();
         client.send(Command::Join(AcquireAttempt {
             join,
             holds: Arc::clone(&resolved.holds),
-            claim: AcquireRequest { caller, ..self.0.settings.request(owner, kind, wait) },
+            claim: AcquireRequest { owner, ..self.0.settings.request(caller.clone(), kind, wait) },
             intent,
             asked: wait.since,
             label: self.0.settings.label.clone(),
             naming: self.0.settings.naming,
-            data: self.node_data(client.options()).into(),
+            data: self.node_data(client.options(), caller).into(),
             deadline: Deadline::after(timeout),
             reply,
         }))?;
@@ -279,13 +287,13 @@ impl Lock {
     }
 
     /// The data of a new node.
-    fn node_data(&self, options: &ClientOptions) -> Vec<u8> {
+    fn node_data(&self, options: &ClientOptions, owner: &Owner) -> Vec<u8> {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
         match (self.0.kind, label) {
             // A candidate's is its id and nothing else: Curator shows it as such.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),
             (Kind::Lead, None) => ContenderInfo::candidate_id(options).into(),
-            _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits),
+            _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits, owner),
         }
     }
 
@@ -339,8 +347,8 @@ impl Lock {
     ///
     /// # Errors
     /// [`Forked`](ErrorKind::Forked).
-    pub fn owned_by(&self, owner: Owner) -> Result<bool> {
-        Ok(self.resolve()?.holds.owned_by(owner, self.0.kind))
+    pub fn owned_by(&self, owner: &Owner) -> Result<bool> {
+        Ok(self.resolve()?.holds.owned_by(owner.id(), self.0.kind))
     }
 
     /// The contenders for the lock, in queue order: the first hundred thousand. Three round trips for up to a thousand, and

@@ -10,7 +10,7 @@ use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lock::any::AnyLock;
 use crate::lock::busy_is_none;
 use crate::runtime;
@@ -81,7 +81,7 @@ impl MultiLock {
     /// # Errors
     /// As [`Lock::acquire`](crate::Lock::acquire).
     pub async fn acquire(&self) -> Result<Leases> {
-        self.acquire_as(Owner::new(), Timeout::Forever).await
+        self.acquire_as(&Owner::new(), Timeout::Forever).await
     }
 
     /// Like [`acquire`](Self::acquire), within `time`, which covers all of them.
@@ -92,7 +92,7 @@ impl MultiLock {
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that was waited for, and those of
     /// [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Leases> {
-        self.acquire_as(Owner::new(), time).await
+        self.acquire_as(&Owner::new(), time).await
     }
 
     /// Like [`acquire_within`](Self::acquire_within), until this moment.
@@ -102,7 +102,7 @@ impl MultiLock {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Leases> {
-        self.acquire_as(Owner::new(), moment).await
+        self.acquire_as(&Owner::new(), moment).await
     }
 
     /// Acquires all if all are free, without queueing for any. Some may be held for a moment before one turns out
@@ -114,7 +114,7 @@ impl MultiLock {
     /// # Errors
     /// As [`Lock::try_acquire`](crate::Lock::try_acquire).
     pub async fn try_acquire(&self) -> Result<Option<Leases>> {
-        busy_is_none(self.acquire_as(Owner::new(), Timeout::Try).await)
+        busy_is_none(self.acquire_as(&Owner::new(), Timeout::Try).await)
     }
 
     /// Like [`try_acquire`](Self::try_acquire), but the servers have to answer within `time` in all.
@@ -124,7 +124,7 @@ impl MultiLock {
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Leases>> {
-        busy_is_none(self.acquire_as(Owner::new(), Timeout::TryWithin(time)).await)
+        busy_is_none(self.acquire_as(&Owner::new(), Timeout::TryWithin(time)).await)
     }
 
     /// Acquires all for `owner`, within one deadline; the leases are in the order in which they were taken. A lock that
@@ -139,8 +139,8 @@ impl MultiLock {
     /// that comes before it: taking that now would break the order; or if one path through two clients turns out to be
     /// one lock, because their hosts are different names of one ensemble; and those of
     /// [`Lock::acquire_as`](crate::Lock::acquire_as).
-    pub async fn acquire_as(&self, owner: Owner, timeout: impl Into<Timeout>) -> Result<Leases> {
-        self.acquire_as_each(&vec![owner; self.locks.len()], timeout).await
+    pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Leases> {
+        self.acquire_as_each(&vec![owner.clone(); self.locks.len()], timeout).await
     }
 
     /// Like [`acquire_as`](Self::acquire_as), with an owner for each of the [`locks`](Self::locks): for programs that
@@ -152,19 +152,30 @@ impl MultiLock {
     /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) if the number of owners
     /// differs from that of locks.
     pub async fn acquire_as_each(&self, owners: &[Owner], timeout: impl Into<Timeout>) -> Result<Leases> {
+        self.acquire_for(owners, None, timeout.into()).await
+    }
+
+    /// The same. `caller`: the owner that others are told of, unless that is the owner of each.
+    pub(crate) async fn acquire_for(
+        &self,
+        owners: &[Owner],
+        caller: Option<&Owner>,
+        timeout: Timeout,
+    ) -> Result<Leases> {
         if owners.len() != self.locks.len() {
             let problem =
                 format!("are {}, but must be {}, one for each lock", owners.len(), self.locks.len());
             return Err(Error::bad_argument("owners", problem));
         }
         self.check_order(owners)?;
-        let (began, timeout) = (Instant::now(), timeout.into());
+        let began = Instant::now();
         let longest = self.locks.iter().map(AnyLock::connect_timeout).max().unwrap_or_default();
         let timeout = timeout.bounded(longest);
         let deadline = Deadline::after(timeout);
         let explain = |error, lock: &AnyLock| lock.explain(error, began, timeout);
+        let callers: Vec<_> = owners.iter().map(|owner| (owner.id(), caller.unwrap_or(owner))).collect();
         loop {
-            let leases = self.acquire_once(owners, deadline, explain).await?;
+            let leases = self.acquire_once(&callers, deadline, explain).await?;
             if let Some(leases) = leases.filter(Leases::is_held) {
                 return Ok(leases);
             }
@@ -179,15 +190,15 @@ impl MultiLock {
     /// Acquires all, or `None` if one was lost on the way. `explain`: the error of the whole attempt, from that of one lock.
     async fn acquire_once(
         &self,
-        owners: &[Owner],
+        owners: &[(OwnerId, &Owner)],
         deadline: Deadline,
         explain: impl Fn(Error, &AnyLock) -> Error,
     ) -> Result<Option<Leases>> {
         let mut taken = Leases::default();
-        for (place, owner) in owners.iter().enumerate() {
+        for (place, owner) in owners.iter().copied().enumerate() {
             tokio::select! {
                 biased;
-                lease = self.acquire_member(place, *owner, deadline, &taken) => {
+                lease = self.acquire_member(place, owner, deadline, &taken) => {
                     taken.push(lease.map_err(|error| explain(error, &self.locks[place]))?);
                 }
                 _ = taken.lost() => return Ok(None),
@@ -200,7 +211,7 @@ impl MultiLock {
     async fn acquire_member(
         &self,
         place: usize,
-        owner: Owner,
+        owner: (OwnerId, &Owner),
         deadline: Deadline,
         taken: &Leases,
     ) -> Result<Lease> {
@@ -211,7 +222,7 @@ impl MultiLock {
             taken.filter(|(other, _)| !other.same_client(lock))
         };
         if namesakes().next().is_none() {
-            return lock.acquire_as(owner, deadline.left()).await;
+            return lock.acquire_for(owner, deadline.left()).await;
         }
         let checked = || async {
             for (other, lease) in namesakes() {
@@ -223,7 +234,7 @@ impl MultiLock {
         };
         // A try must not say that the lock is taken, so this comes first.
         checked().await?;
-        let mut acquired = pin!(lock.acquire_as(owner, deadline.left()));
+        let mut acquired = pin!(lock.acquire_for(owner, deadline.left()));
         loop {
             tokio::select! {
                 biased;
@@ -238,7 +249,7 @@ impl MultiLock {
     fn check_order(&self, owners: &[Owner]) -> Result<()> {
         let mut missing: Option<&AnyLock> = None;
         for (lock, owner) in self.locks.iter().zip(owners) {
-            match (lock.owned_by(*owner)?, missing) {
+            match (lock.owned_by(owner)?, missing) {
                 (true, Some(missing)) => {
                     let problem = format!(
                         "{:?} is held already, but {:?} must be acquired before it; release it first",

@@ -5,15 +5,33 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::config::ClientOptions;
+use crate::lease::owner::Owner;
 use crate::queue::contender::{ContenderInfo, host_name};
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// What all nodes of a process say alike: the host's name, in quotation marks, and the process. A forked child asks anew.
-static HERE: PerProcess<(String, u32)> = PerProcess::new();
+/// The description of a process that all its nodes share. A forked child asks anew.
+static HERE: PerProcess<Process> = PerProcess::new();
+
+struct Process {
+    /// The host's name, in quotation marks.
+    host: String,
+    pid: u32,
+    /// Microseconds since 1970, when it first contended: processes in several containers may share host name and pid.
+    number: u128,
+}
+
+/// How many bytes of an owner's name are told.
+const NAME_LENGTH: usize = 64;
 
 /// How long the data of a node is as a rule, at most.
-const LENGTH: usize = 192;
+const LENGTH: usize = 256;
+
+/// As much of an owner's name as is told.
+fn beginning(name: &str) -> &str {
+    let end = (0..=NAME_LENGTH.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    &name[..end.unwrap_or_default()]
+}
 
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
@@ -27,14 +45,23 @@ impl ContenderInfo {
 
     /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it. The
     /// number of permits is always stated, because all contenders must agree on it.
-    pub(crate) fn node_data(options: &ClientOptions, label: Option<&str>, permits: Option<u32>) -> Vec<u8> {
+    pub(crate) fn node_data(
+        options: &ClientOptions,
+        label: Option<&str>,
+        permits: Option<u32>,
+        owner: &Owner,
+    ) -> Vec<u8> {
         if !options.identify {
             return permits
                 .map(|permits| json!({ "permits": permits }).to_string())
                 .unwrap_or_default()
                 .into();
         }
-        let (host, pid) = HERE.get_or_init(|| (quoted(&host_name()), std::process::id()));
+        let Process { host, pid, number: process } = HERE.get_or_init(|| Process {
+            host: quoted(&host_name()),
+            pid: std::process::id(),
+            number: clock::since_1970().as_micros(),
+        });
         let mut data = Vec::with_capacity(LENGTH);
         let since = clock::since_1970().as_millis();
         // There is one for each acquire: written piece by piece, in memory that suffices as a rule.
@@ -46,6 +73,12 @@ impl ContenderInfo {
             }
             write!(data, r#","language":"#)?;
             serde_json::to_writer(&mut data, options.language)?;
+            write!(data, r#","owner":{{"number":{},"name":"#, owner.number())?;
+            match owner.name() {
+                Some(name) => serde_json::to_writer(&mut data, beginning(name))?,
+                None => write!(data, "null")?,
+            }
+            write!(data, r#","process":{process}}}"#)?;
             if let Some(permits) = permits {
                 write!(data, r#","permits":{permits}"#)?;
             }
@@ -69,8 +102,11 @@ mod tests {
     fn a_client_that_does_not_identify_itself_states_only_its_permits() {
         let options =
             ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap().identify(false);
-        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), None), b"");
-        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), Some(3)), br#"{"permits":3}"#);
+        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), None, &Owner::new()), b"");
+        assert_eq!(
+            ContenderInfo::node_data(&options, Some("lock"), Some(3), &Owner::new()),
+            br#"{"permits":3}"#
+        );
         let data = serde_json::from_slice(br#"{"permits":3}"#).unwrap();
         assert_eq!((ContenderInfo::parse(&data), stated_permits(&data)), (None, Some(3)));
     }
@@ -78,19 +114,37 @@ mod tests {
     #[test]
     fn what_ours_write_is_understood() {
         let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap();
-        let about = parse(&ContenderInfo::node_data(&options, Some("lock"), Some(3))).unwrap();
+        let about = parse(&ContenderInfo::node_data(&options, Some("lock"), Some(3), &Owner::new())).unwrap();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
         assert_eq!(
             (about.language.as_str(), about.label.as_deref(), about.permits),
             ("rust", Some("lock"), Some(3))
         );
-        let about = parse(&ContenderInfo::node_data(&options, None, None)).unwrap();
+        let about = parse(&ContenderInfo::node_data(&options, None, None, &Owner::new())).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
         // What would end the text or the line ends neither.
-        let about = parse(&ContenderInfo::node_data(&options, Some("a \"b\"\\\n\u{1f512}"), None)).unwrap();
+        let about =
+            parse(&ContenderInfo::node_data(&options, Some("a \"b\"\\\n\u{1f512}"), None, &Owner::new()))
+                .unwrap();
         assert_eq!(about.label.as_deref(), Some("a \"b\"\\\n\u{1f512}"));
         let nobody = ClientOptions::new(Some("a")).unwrap();
-        assert_eq!(parse(&ContenderInfo::node_data(&nobody, None, None)).unwrap().label, None);
+        assert_eq!(parse(&ContenderInfo::node_data(&nobody, None, None, &Owner::new())).unwrap().label, None);
+    }
+
+    #[test]
+    fn an_owner_is_told_with_its_number_and_the_beginning_of_its_name() {
+        let options = ClientOptions::new(Some("a")).unwrap();
+        let told = |owner: &Owner| {
+            let about = parse(&ContenderInfo::node_data(&options, None, None, owner)).unwrap();
+            about.owner.unwrap()
+        };
+        let (unnamed, named) = (Owner::new(), Owner::named("a \"b\"\n"));
+        assert_eq!((told(&unnamed).number, told(&unnamed).name), (unnamed.number(), None));
+        assert_eq!((told(&named).number, told(&named).name.as_deref()), (named.number(), named.name()));
+        assert_eq!(told(&named).process, told(&unnamed).process);
+        // Two bytes each, behind one: the name ends before the half of one.
+        let long = Owner::named(format!("x{}", "é".repeat(50)));
+        assert_eq!(told(&long).name, Some(format!("x{}", "é".repeat(31))));
     }
 }

@@ -185,10 +185,10 @@ impl LockSettings {
         }
     }
 
-    /// The request of an owner that has waited like this.
-    pub(crate) fn request(&self, owner: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
+    /// The request of a caller that has waited like this.
+    pub(crate) fn request(&self, caller: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
         let (max_hold, grace) = (self.max_hold, Grace::of(self.grace));
-        AcquireRequest { max_hold, grace, ..AcquireRequest::new(owner, kind, wait.counts.then_some(wait)) }
+        AcquireRequest { max_hold, grace, ..AcquireRequest::new(caller, kind, wait.counts.then_some(wait)) }
     }
 }
 

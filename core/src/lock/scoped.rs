@@ -157,7 +157,7 @@ impl Lock {
     /// As [`hold_within`](Self::hold_within).
     pub async fn hold_as<F: Future>(
         &self,
-        owner: Owner,
+        owner: &Owner,
         timeout: impl Into<Timeout>,
         body: impl FnOnce(Arc<Lease>) -> F,
     ) -> Result<F::Output> {

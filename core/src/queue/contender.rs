@@ -67,10 +67,24 @@ pub struct ContenderInfo {
     pub label: Option<String>,
     /// When it began to contend: milliseconds since 1970.
     pub since: u64,
+    /// The owner inside the client: a thread, a task, a scope, or an [`Owner`](crate::Owner) of a Rust program.
+    pub owner: Option<OwnerInfo>,
     /// For a semaphore whose number of permits is fixed: that number.
     pub permits: Option<u32>,
     /// Whether it was asked to give up the lock while it held it, and has been told.
     pub revoked: bool,
+}
+
+/// How one of zklock's contenders describes its owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnerInfo {
+    /// Its number, which no other owner of its process has, or had before it.
+    pub number: u64,
+    /// Its name, if it has one: the beginning, if it is long.
+    pub name: Option<String>,
+    /// A number that tells processes apart if they have the same host name and the same process id, as in containers.
+    pub process: u64,
 }
 
 impl Contender {
@@ -143,6 +157,7 @@ impl ContenderInfo {
             language: data.get("language")?.as_str()?.to_owned(),
             label: data.get("label")?.as_str().map(str::to_owned),
             since: data.get("since")?.as_u64()?,
+            owner: data.get("owner").and_then(OwnerInfo::parse),
             permits: stated_permits(data),
             revoked: data.get("revoked").and_then(Value::as_bool).unwrap_or_default(),
         })
@@ -153,6 +168,16 @@ impl ContenderInfo {
         let mut data: Value = serde_json::from_slice(data).ok()?;
         data.as_object_mut()?.insert("revoked".to_owned(), true.into());
         serde_json::to_vec(&data).ok()
+    }
+}
+
+impl OwnerInfo {
+    fn parse(data: &Value) -> Option<Self> {
+        Some(Self {
+            number: data.get("number")?.as_u64()?,
+            name: data.get("name").and_then(Value::as_str).map(str::to_owned),
+            process: data.get("process")?.as_u64()?,
+        })
     }
 }
 
@@ -192,6 +217,7 @@ mod tests {
             language: "rust".into(),
             label: None,
             since: 1,
+            owner: None,
             permits: None,
             revoked: false,
         };
@@ -201,6 +227,9 @@ mod tests {
         assert_eq!(parse(ours), Some(about.clone()));
         let semaphore = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1,"permits":3}"#;
         assert_eq!(parse(semaphore), Some(ContenderInfo { permits: Some(3), ..about }));
+        let told = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1,"owner":{"number":3,"process":31}}"#;
+        let owner = OwnerInfo { number: 3, name: None, process: 31 };
+        assert_eq!(parse(told).and_then(|about| about.owner), Some(owner));
         for other in [&b""[..], b"10.0.0.1", b"{}", b"\xff", br#"{"host":1}"#, b"[1]"] {
             assert_eq!(parse(other), None);
         }

@@ -35,7 +35,7 @@ fn client(server: &Server) -> Client {
 }
 
 async fn hold(client: &Client) -> Lease {
-    mutex(client).acquire_as(Owner::new(), Timeout::Forever).await.expect("the lock")
+    mutex(client).acquire_as(&Owner::new(), Timeout::Forever).await.expect("the lock")
 }
 
 fn mutex(client: &Client) -> Mutex {
@@ -252,7 +252,7 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
     block_on(async {
         let client = client(&server);
         let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
-        let writer = lock.write_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let writer = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         // As when the first of two attempts arrived after the second was sent.
         server.answer(|request| match request.op {
             Op::Create => Answer::DoneBut(code::NODE_EXISTS),
@@ -260,7 +260,7 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
             _ => Answer::Truth,
         });
         let known = server.requests().len();
-        let reader = lock.read_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let reader = lock.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         assert_eq!(reader.fencing_token(), writer.fencing_token());
         // It is not taken for a server that throttles, after a pause.
         let asked: Vec<_> = server.requests()[known..].iter().map(|request| request.op).collect();
@@ -277,7 +277,7 @@ fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
     block_on(async {
         let client = client(&server);
         let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
-        let writer = lock.write_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let writer = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let mut told = false;
         server.answer(move |request| match request.op {
             Op::Multi if !told => {
@@ -287,7 +287,7 @@ fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
             _ if told => Answer::Silence,
             _ => Answer::Truth,
         });
-        let mut reader = pin!(lock.read_lock.acquire_as(owner, Timeout::Forever));
+        let mut reader = pin!(lock.read_lock.acquire_as(&owner, Timeout::Forever));
         assert!(waits(reader.as_mut(), Duration::from_millis(1)).await);
         assert_eq!(writer.lost().await, LossReason::NodeDeleted);
         // Not only when the connection is given up, for want of the second answer.

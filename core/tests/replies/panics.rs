@@ -80,12 +80,12 @@ fn a_panic_of_the_task_that_serves_a_session_ends_the_session_at_once() {
         let client = client(&server);
         let began = Instant::now();
         let lock = Lock::new(&client, directory).expect("a path");
-        let lease = lock.acquire_as(Owner::new(), Timeout::Forever).await.expect("the lock");
+        let lease = lock.acquire_as(&Owner::new(), Timeout::Forever).await.expect("the lock");
         assert_eq!(lease.lost().await, LossReason::SessionExpired);
         let took = began.elapsed();
         assert!(took < TIMEOUT / 3, "not noticed by a watchdog, after {took:?}");
         // The server has not ended the session: its node would be in the way.
-        let again = lock.acquire_as(Owner::new(), Timeout::For(TIMEOUT / 2)).await.expect("the lock");
+        let again = lock.acquire_as(&Owner::new(), Timeout::For(TIMEOUT / 2)).await.expect("the lock");
         assert_ne!(again.session_id(), lease.session_id());
         let lost = tokio::time::timeout(TIMEOUT / 2, again.lost()).await;
         assert!(lost.is_err(), "{lost:?}");

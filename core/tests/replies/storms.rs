@@ -21,7 +21,8 @@ fn besieged(op: Op, answer: Answer) -> (Vec<Duration>, usize) {
     block_on(async {
         let client = client(&server);
         let began = Instant::now();
-        let refused = mutex(&client).acquire_as(Owner::new(), Timeout::For(time)).await.expect_err("no lock");
+        let refused =
+            mutex(&client).acquire_as(&Owner::new(), Timeout::For(time)).await.expect_err("no lock");
         let took = began.elapsed();
         assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
         assert!(took >= time && took < time + Duration::from_millis(700), "{took:?}");
@@ -111,7 +112,7 @@ fn what_a_server_would_not_take_is_not_sent() {
         let lease = hold(&client).await;
         let options = LockOptions::default().label("x".repeat(1_100_000));
         let refused = match Mutex::with_options(&client, "/locks/b", options) {
-            Ok(lock) => lock.acquire_as(Owner::new(), Timeout::For(Duration::from_secs(1))).await.err(),
+            Ok(lock) => lock.acquire_as(&Owner::new(), Timeout::For(Duration::from_secs(1))).await.err(),
             Err(refused) => Some(refused),
         };
         assert_eq!(server.greetings().len(), 1, "the connection was lost");

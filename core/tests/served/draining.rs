@@ -27,7 +27,7 @@ fn it_waits_for_what_is_held_and_refuses_everything_else() {
         let (operator, client) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let owner = Owner::new();
         let lock = mutex(&client, "/l");
-        let lease = lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let lease = lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let waiting = mutex(&client, "/l");
         let waiting = tokio::spawn(async move { waiting.acquire().await });
         until_contenders(&lock, 2).await;
@@ -42,7 +42,7 @@ fn it_waits_for_what_is_held_and_refuses_everything_else() {
         assert!(new.iter().flatten().all(|error| error.kind() == ErrorKind::ClientClosed), "{new:?}");
         assert_eq!(new.iter().flatten().count(), 2);
         // The running scope goes on: its owner enters again.
-        drop(lock.acquire_as(owner, Timeout::Forever).await.expect("it is the owner's"));
+        drop(lock.acquire_as(&owner, Timeout::Forever).await.expect("it is the owner's"));
         assert_eq!((lease.state(), client.state()), (LeaseState::Held, ClientState::Connected));
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut draining).await.is_err());
         lease.release().await.expect("the end of the hold");
@@ -60,10 +60,10 @@ fn a_writer_that_drains_may_still_downgrade() {
         let client = client(&server.hosts()).await;
         let lock = ReadWriteLock::new(&client, "/l").expect("a path");
         let owner = Owner::new();
-        let writer = lock.write_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let writer = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let draining = tokio::spawn(client.drain(LONG));
         until_draining(&client).await;
-        let reader = lock.read_lock.acquire_as(owner, Timeout::Forever).await.expect("a downgrade");
+        let reader = lock.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("a downgrade");
         writer.release().await.expect("the end of writing");
         assert_eq!((reader.state(), client.state()), (LeaseState::Held, ClientState::Connected));
         reader.release().await.expect("the end of reading");
@@ -142,8 +142,9 @@ fn a_thousand_waiters_of_one_owner_are_turned_away() {
         let (operator, client) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let theirs = hold(&operator, "/l").await;
         let (lock, owner) = (mutex(&client, "/l"), Owner::new());
-        let wait = |lock: zklock::Mutex| async move { lock.acquire_as(owner, Timeout::Forever).await };
-        let waiting: Vec<_> = (0..1000).map(|_| tokio::spawn(wait(lock.clone()))).collect();
+        let wait =
+            |lock: zklock::Mutex, owner| async move { lock.acquire_as(&owner, Timeout::Forever).await };
+        let waiting: Vec<_> = (0..1000).map(|_| tokio::spawn(wait(lock.clone(), owner.clone()))).collect();
         until_contenders(&lock, 2).await;
         client.drain(LONG).await.expect("the end");
         for waiting in waiting {

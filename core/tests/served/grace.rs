@@ -35,8 +35,8 @@ fn the_node_of_a_lease_that_is_lost_before_the_end_of_its_term_goes_with_the_las
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
         let lock = graceful(&holder, "/l");
         let owner = Owner::new();
-        let lease = lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
-        let inner = lock.acquire_as(owner, Timeout::Forever).await.expect("a level");
+        let lease = lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
+        let inner = lock.acquire_as(&owner, Timeout::Forever).await.expect("a level");
         hold_heartbeats_back(&proxy);
         assert_eq!(lease.lost().await, LossReason::TermEnded);
         assert_eq!(inner.state(), LeaseState::Lost(LossReason::TermEnded));

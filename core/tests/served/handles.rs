@@ -39,17 +39,17 @@ fn an_owner_re_enters_unless_the_lock_does_without_re_entry() {
         let client = client(&server.hosts()).await;
         let owner = Owner::new();
         let lock = mutex(&client, "/l");
-        let first = lock.acquire_as(owner, Timeout::Try).await.expect("the lock");
-        let second = lock.acquire_as(owner, Timeout::Try).await.expect("it is the owner's");
-        assert_eq!((first.node(), second.owner()), (second.node(), owner));
-        let other = lock.acquire_as(Owner::new(), Timeout::Try).await.expect_err("another owner");
+        let first = lock.acquire_as(&owner, Timeout::Try).await.expect("the lock");
+        let second = lock.acquire_as(&owner, Timeout::Try).await.expect("it is the owner's");
+        assert_eq!((first.node(), second.owner()), (second.node(), owner.clone()));
+        let other = lock.acquire_as(&Owner::new(), Timeout::Try).await.expect_err("another owner");
         assert_eq!(other.kind(), ErrorKind::LockTimeout);
         first.release().await.expect("the end of a level");
         second.check().expect("the hold goes on");
         let simple =
             Mutex::with_options(&client, "/m", LockOptions::default().reentrant(false)).expect("a path");
-        let _lease = simple.acquire_as(owner, Timeout::Try).await.expect("the lock");
-        let refused = simple.acquire_as(owner, Timeout::Try).await.expect_err("no re-entry");
+        let _lease = simple.acquire_as(&owner, Timeout::Try).await.expect("the lock");
+        let refused = simple.acquire_as(&owner, Timeout::Try).await.expect_err("no re-entry");
         assert_eq!(refused.kind(), ErrorKind::LockTimeout);
     });
 }
@@ -111,8 +111,8 @@ fn who_leaves_the_line_lets_its_owner_s_next_attempt_go_on() {
             let lease = hold(&holder, "/l").await;
             let owner = Owner::new();
             let attempt = |_| {
-                let lock = mutex(&waiter, "/l");
-                tokio::spawn(async move { lock.acquire_as(owner, Timeout::Forever).await })
+                let (lock, owner) = (mutex(&waiter, "/l"), owner.clone());
+                tokio::spawn(async move { lock.acquire_as(&owner, Timeout::Forever).await })
             };
             let mut attempts: Vec<_> = (0..=leaving.len()).map(attempt).collect();
             until_contenders(&mutex(&holder, "/l"), 2).await;
@@ -166,7 +166,7 @@ fn who_joins_behind_many_of_its_client_has_waited_although_no_listing_shows_them
         let first = hold(&client, "/l").await;
         let join = || {
             let lock = lock.clone();
-            tokio::spawn(async move { lock.acquire_as(Owner::new(), Timeout::Forever).await })
+            tokio::spawn(async move { lock.acquire_as(&Owner::new(), Timeout::Forever).await })
         };
         let others: Vec<_> = std::iter::repeat_with(join).take(20).collect();
         until_contenders(&lock, 21).await;

@@ -38,8 +38,8 @@ fn a_hold_is_told_with_its_levels_its_age_and_the_term() {
         let lock =
             Mutex::with_options(&client, "/held", LockOptions::default().label("nightly")).expect("a path");
         let owner = Owner::new();
-        let lease = lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
-        let second = lock.acquire_as(owner, Timeout::Forever).await.expect("re-entry");
+        let lease = lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
+        let second = lock.acquire_as(&owner, Timeout::Forever).await.expect("re-entry");
         tokio::time::sleep(Duration::from_millis(5)).await;
         let health = client.health();
         assert_eq!((health.state, health.session_id), (ClientState::Connected, client.session_id()));
@@ -125,10 +125,10 @@ fn a_wait_for_a_lock_that_the_client_itself_holds_is_told() {
         let lease = hold(&client, "/ours").await;
         let lock = mutex(&client, "/ours");
         let wait = tokio::spawn(async move { lock.acquire().await });
-        let end = format!(", behind {}, which this client holds", lease.node());
+        let end = format!(", behind {}, which this client holds, by owner ", lease.node());
         loop {
             let text = dump();
-            if waits_in(&text, "/ours").any(|line| line.ends_with(&end)) {
+            if waits_in(&text, "/ours").any(|line| line.contains(&end)) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -16,7 +16,7 @@ fn at_most(waiters: u32) -> LockOptions {
 }
 
 async fn reason(lock: impl Into<AnyLock>, timeout: Timeout) -> Option<TimeoutReason> {
-    let refused = lock.into().acquire_as(Owner::new(), timeout).await;
+    let refused = lock.into().acquire_as(&Owner::new(), timeout).await;
     refused.expect_err("the queue is full").timeout_reason()
 }
 
@@ -69,7 +69,7 @@ fn one_waiter_too_many_is_refused_at_once_and_creates_nothing() {
         held.release().await.expect("the end of the hold");
         let owner = waiting.await.expect("no panic");
         // A holder enters again, however many may wait.
-        let again = limited(0).acquire_as(owner.owner(), AMPLE).await.expect("its own lock");
+        let again = limited(0).acquire_as(&owner.owner(), AMPLE).await.expect("its own lock");
         drop((owner, again));
         assert_eq!(other.stats().busy, 5);
     });
@@ -90,7 +90,7 @@ fn waiters_of_both_halves_count_and_holders_of_neither() {
         let writes = write_lock.acquire().await.expect("free");
         // Its owner takes the place of its own node.
         let owner = writes.owner();
-        let also_reads = read_lock.acquire_as(owner, AMPLE).await.expect("a downgrade");
+        let also_reads = read_lock.acquire_as(&owner, AMPLE).await.expect("a downgrade");
         drop((writes, also_reads));
     });
 }

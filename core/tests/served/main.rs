@@ -15,6 +15,7 @@ mod limits;
 mod lost_replies;
 mod multi;
 mod once;
+mod owners;
 mod parents;
 mod paused_process;
 mod proxy;

@@ -105,16 +105,16 @@ fn who_holds_a_later_lock_already_is_refused_the_earlier_one() {
         let (first, second) = (mutex(&client, "/a"), mutex(&client, "/b"));
         let members: [AnyLock; 2] = [(&first).into(), (&second).into()];
         let (both, owner) = (MultiLock::new(members).expect("two locks"), Owner::new());
-        let held = second.acquire_as(owner, Timeout::Try).await.expect("the lock");
-        let refused = both.acquire_as(owner, Timeout::Try).await.expect_err("the order is wrong");
+        let held = second.acquire_as(&owner, Timeout::Try).await.expect("the lock");
+        let refused = both.acquire_as(&owner, Timeout::Try).await.expect_err("the order is wrong");
         assert_eq!(
             (refused.kind(), refused.argument()),
             (ErrorKind::BadArgument, Some("locks")),
             "{refused}"
         );
         held.release().await.expect("the end of the hold");
-        let earlier = first.acquire_as(owner, Timeout::Try).await.expect("the lock");
-        assert_eq!(both.acquire_as(owner, Timeout::Try).await.expect("both").len(), 2);
+        let earlier = first.acquire_as(&owner, Timeout::Try).await.expect("the lock");
+        assert_eq!(both.acquire_as(&owner, Timeout::Try).await.expect("both").len(), 2);
         drop(earlier);
     });
 }

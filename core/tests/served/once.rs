@@ -38,7 +38,7 @@ async fn unwanted(_: Arc<Lease>) -> Result<()> {
 
 async fn begun(client: &Client, key: &str, record: Record) -> Turn {
     let key = Slot::key(key).expect("a key");
-    let turn = begin(&mutex(client, "/l").into(), Owner::new(), &key, Timeout::Forever, record).await;
+    let turn = begin(&mutex(client, "/l").into(), &Owner::new(), &key, Timeout::Forever, record).await;
     turn.expect("an answer").expect("a slot that is not recorded")
 }
 
@@ -125,7 +125,7 @@ fn a_slot_that_is_recorded_at_the_start_does_not_run_again() {
             assert_eq!(slot(&seen).await.as_deref(), Some("a"));
             Err::<(), _>(zklock::internal::bad_argument("x", "y"))
         };
-        let failed = lock.once_as(Owner::new(), &key, Timeout::Forever, Record::Start, body).await;
+        let failed = lock.once_as(&Owner::new(), &key, Timeout::Forever, Record::Start, body).await;
         assert_eq!(failed.expect_err("the body's error").argument(), Some("x"));
         assert_eq!(lock.once("a", unwanted).await.expect("a skip"), None);
         // The end of such a scope is that of any other.
@@ -435,7 +435,7 @@ fn only_a_mutex_has_slots() {
         ];
         let key = Slot::key("a").expect("a key");
         for lock in locks {
-            let refused = begin(&lock, Owner::new(), &key, Timeout::Forever, Record::Start).await;
+            let refused = begin(&lock, &Owner::new(), &key, Timeout::Forever, Record::Start).await;
             assert_eq!(refused.expect_err("a refusal").argument(), Some("lock"));
         }
     });
@@ -490,7 +490,7 @@ fn once_that_is_cancelled_leaves_no_node() {
             lock.once_within("a", Duration::from_millis(50), unwanted).await.expect_err("the lock is taken");
         assert_eq!(late.kind(), ErrorKind::LockTimeout);
         let key = Slot::key("a").expect("a key");
-        let busy = lock.once_as(Owner::new(), &key, Timeout::Try, Record::Start, unwanted).await;
+        let busy = lock.once_as(&Owner::new(), &key, Timeout::Try, Record::Start, unwanted).await;
         assert_eq!(busy.expect_err("the lock is taken").kind(), ErrorKind::LockTimeout);
         lease.release().await.expect("the end of the hold");
         // A turn that is dropped, even if its lease lives on.
@@ -522,14 +522,14 @@ fn an_owner_that_holds_the_lock_runs_its_slots_within_the_hold() {
         let server = server().await;
         let client = client(&server.hosts()).await;
         let (lock, owner) = (mutex(&client, "/l"), Owner::new());
-        let outer = lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let outer = lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         for (key, expected) in [("a", Some(())), ("a", None), ("b", Some(())), ("a", Some(()))] {
             let key = Slot::key(key).expect("a key");
             let body = async |lease: Arc<Lease>| {
                 assert_eq!(lease.node(), outer.node());
                 Ok::<_, Error>(())
             };
-            let ran = lock.once_as(owner, &key, Timeout::Try, Record::AfterBody, body).await;
+            let ran = lock.once_as(&owner, &key, Timeout::Try, Record::AfterBody, body).await;
             assert_eq!(ran.expect("an answer"), expected);
         }
         outer.check().expect("it is held");

@@ -47,14 +47,14 @@ fn a_writer_that_goes_down_to_reading_keeps_its_token_and_lets_no_writer_in_betw
         let (one, other) =
             (ReadWriteLock::new(&one, "/l").unwrap(), ReadWriteLock::new(&other, "/l").unwrap());
         let owner = Owner::new();
-        let writing = one.write_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let writing = one.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let writer = other.write_lock.clone();
         let next_in_line = tokio::spawn(async move { writer.acquire().await });
         until_contenders(&one.read_lock, 2).await;
-        let reading = one.read_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let reading = one.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         assert_eq!(reading.fencing_token(), writing.fencing_token());
         writing.release().await.expect("the end of the hold");
-        let refused = one.write_lock.acquire_as(owner, Timeout::Forever).await.expect_err("an upgrade");
+        let refused = one.write_lock.acquire_as(&owner, Timeout::Forever).await.expect_err("an upgrade");
         assert_eq!(refused.kind(), ErrorKind::UpgradeRefused);
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!next_in_line.is_finished(), "a writer got in");
@@ -78,7 +78,7 @@ impl Broken {
     /// A try by the owner of the broken write lock to take the read lock too. The outcome, and whether it tried to take
     /// the writer's place: it knows of the loss otherwise, on a machine that was busy meanwhile.
     async fn try_to_read(&self) -> (Result<Lease, zklock::Error>, bool) {
-        let tried = self.lock.read_lock.acquire_as(self.owner, Timeout::Try).await;
+        let tried = self.lock.read_lock.acquire_as(&self.owner, Timeout::Try).await;
         let in_place = |request: &super::proxy::Request| request.op == op::MULTI && request.names("__READ__");
         (tried, self.proxy.requests().iter().any(in_place))
     }
@@ -90,7 +90,7 @@ impl Broken {
         let options = options(&proxy.hosts).session_timeout(Duration::from_secs(60)).expect("a time-out");
         let lock = ReadWriteLock::new(Client::new(options), "/l").expect("a path");
         let (owner, other) = (Owner::new(), ReadWriteLock::new(&others, "/l").expect("a path"));
-        let writing = lock.write_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let writing = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         others.break_lock(&writing.node()).await.expect("the node");
         let other = if taken { Some(other.write_lock.acquire().await.expect("the lock")) } else { None };
         Self { _server: server, proxy, lock, owner, _writing: writing, _other: other }
@@ -134,13 +134,13 @@ fn a_try_to_go_down_that_gets_no_answer_fails_within_the_connect_time_out() {
         let options = options(&proxy.hosts).connect_timeout(limit).expect("a time-out");
         let lock = ReadWriteLock::new(Client::new(options), "/l").expect("a path");
         let owner = Owner::new();
-        let writing = lock.write_lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+        let writing = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         proxy.once(op::MULTI, Fate::Wait);
-        let tried = lock.read_lock.acquire_as(owner, Timeout::Try).await;
+        let tried = lock.read_lock.acquire_as(&owner, Timeout::Try).await;
         let refused = tried.expect_err("nobody answers");
         assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{refused}");
         // The same for one with a deadline of its own.
-        let limited = lock.read_lock.acquire_as(owner, limit).await.expect_err("nobody answers");
+        let limited = lock.read_lock.acquire_as(&owner, limit).await.expect_err("nobody answers");
         assert_eq!(limited.kind(), ErrorKind::LockTimeout, "{limited}");
         proxy.open();
         drop(writing);

@@ -23,7 +23,7 @@ fn silence(proxy: &Proxy) {
 
 /// The error of an attempt that must fail.
 async fn failure(lock: impl Into<AnyLock>, timeout: Timeout) -> zklock::Error {
-    lock.into().acquire_as(Owner::new(), timeout).await.expect_err("it is not to be had")
+    lock.into().acquire_as(&Owner::new(), timeout).await.expect_err("it is not to be had")
 }
 
 async fn reason(lock: impl Into<AnyLock>, timeout: Timeout) -> Option<TimeoutReason> {
@@ -63,7 +63,7 @@ fn a_member_and_an_election_are_taken_as_a_mutex_is() {
         for timeout in [Timeout::For(AMPLE), Timeout::Try] {
             let both = MultiLock::new([(&mutex(&other, "/a")).into(), (&mutex(&other, "/b")).into()])
                 .expect("locks");
-            let error = both.acquire_as(Owner::new(), timeout).await.expect_err("one is held");
+            let error = both.acquire_as(&Owner::new(), timeout).await.expect_err("one is held");
             assert_eq!(error.timeout_reason(), Some(TimeoutReason::Taken), "{error}");
             assert!(error.to_string().contains("\"/b\" is taken"), "{error}");
             let election = Election::new(&other, "/e").expect("a path");

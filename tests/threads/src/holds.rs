@@ -74,7 +74,7 @@ impl Scene {
         let term = Term::new(if runs { 2 * DAY } else { Duration::ZERO }, 1);
         term.prove(BootInstant::now(), 1);
         let owner = Owner::new();
-        let claim = AcquireRequest::new(owner, Kind::Exclusive, Some(WaitTimer::begin()));
+        let claim = AcquireRequest::new(owner.clone(), Kind::Exclusive, Some(WaitTimer::begin()));
         let grant = Grant { node: Self::node(), fencing_token: 7, session_id: 1, term: Arc::new(term) };
         let lease = holds.grant(claim, grant);
         (Self { driver, holds, recorder, owner }, lease)
@@ -86,7 +86,7 @@ impl Scene {
 
     /// One level more; `None` if the owner would have to queue.
     fn enter(&self) -> Option<Lease> {
-        match self.holds.enter(self.owner, Kind::Exclusive, Intent::Wait).expect("not refused") {
+        match self.holds.enter(self.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused") {
             EnterOutcome::Reentered(lease) => Some(lease),
             EnterOutcome::Queues(_) => None,
         }
@@ -101,7 +101,7 @@ impl Scene {
     }
 
     fn holds(&self) -> bool {
-        self.holds.owned_by(self.owner, Kind::Exclusive)
+        self.holds.owned_by(self.owner.id(), Kind::Exclusive)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::driver::errors::refused;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::Timers;
 use crate::error::Result;
-use crate::lease::hold::{AcquireRequest, Grant, HoldTable};
+use crate::lease::hold::{Grant, HoldTable};
+use crate::lease::owner::OwnerId;
 use crate::lease::{EnterOutcome, Lease};
 use crate::queue::{Event, Intent, JoinId, Kind, NodeName, Refusal};
 
@@ -42,19 +43,20 @@ impl Directory {
             // The queue grants only while the term of a session runs.
             term: connection.term().map(Arc::clone).unwrap_or_default(),
         };
-        self.holders.add(node, &holds, claim, (data, label), self.id, timers);
+        self.holders.add(node, &holds, &claim, (data, label), self.id, timers);
         self.await_grace(node, claim.grace.time(), connection.term_left(), timers);
+        let (owner, kind) = (claim.owner, claim.kind);
         let lease = holds.grant(claim, grant);
         if let Some(version) = self.revoked.remove(node) {
             holds.revoke(node);
             self.restore_data(node.clone(), version, connection);
         }
         // Its owner's other waiters re-enter before the first lease can be released.
-        for other in self.waiters.end_line((claim.owner, claim.kind)) {
+        for other in self.waiters.end_line((owner, kind)) {
             if !self.is_waiting(other) {
                 continue;
             }
-            match holds.enter(claim.owner, claim.kind, Intent::Wait) {
+            match holds.enter(owner, kind, Intent::Wait) {
                 Ok(EnterOutcome::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
                 Err(error) => self.answer(other, timers, Err(error)),
                 // The term has ended since it was last looked at: they wait for a lock that their owner does not hold.
@@ -65,7 +67,7 @@ impl Directory {
                 }
             }
         }
-        self.settle_other_half(&holds, claim, node, timers);
+        self.settle_other_half(&holds, (owner, kind), node, timers);
         // A lease that no one receives is dropped, which releases it.
         reply.send(Ok(lease)).ok();
     }
@@ -82,20 +84,20 @@ impl Directory {
     fn settle_other_half(
         &mut self,
         holds: &HoldTable,
-        granted: AcquireRequest,
+        (owner, kind): (OwnerId, Kind),
         node: &NodeName,
         timers: &mut Timers,
     ) {
-        match granted.kind {
+        match kind {
             Kind::Read => {
-                for writer in self.waiters.end_line((granted.owner, Kind::Write)) {
+                for writer in self.waiters.end_line((owner, Kind::Write)) {
                     self.queue.handle(Event::Leave(writer));
                     self.unsettled = true;
                     self.answer(writer, timers, Err(holds.upgrade_refused()));
                 }
             }
             Kind::Write => {
-                if let Some(reader) = self.waiters.first_in_line((granted.owner, Kind::Read)) {
+                if let Some(reader) = self.waiters.first_in_line((owner, Kind::Read)) {
                     self.on_event(Event::Downgrade(reader, node.clone()));
                 }
             }

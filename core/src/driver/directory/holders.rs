@@ -45,7 +45,7 @@ impl Holders {
         &mut self,
         node: &NodeName,
         holds: &Arc<HoldTable>,
-        claim: AcquireRequest,
+        claim: &AcquireRequest,
         (data, label): (Arc<[u8]>, Option<Arc<str>>),
         directory: DirectoryId,
         timers: &mut Timers,

@@ -28,7 +28,7 @@ impl Directory {
                 node: self.queue.node_of(join).map(node),
                 position: self.queue.ahead_of(join),
                 behind: self.queue.waits_for(join).map(node),
-                caller: attempt.claim.caller,
+                owner: attempt.claim.caller.clone(),
             }
         }));
         holds.extend(self.holders.reports());

@@ -70,7 +70,8 @@ fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Gran
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
         let grace = Grace::of(grace);
-        let claim = AcquireRequest { max_hold, grace, ..AcquireRequest::new(owner, Kind::Exclusive, None) };
+        let request = AcquireRequest::new(owner.clone(), Kind::Exclusive, None);
+        let claim = AcquireRequest { max_hold, grace, ..request };
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), Deadline::after(Timeout::Forever));
         let (asked, label) = (Instant::now(), None);

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::AlarmKey;
-use crate::lease::owner::Owner;
+use crate::lease::owner::OwnerId;
 use crate::queue::{JoinId, Kind, Queue, SmallMap, SmallSet};
 use crate::runtime::backoff::RestartBackoff;
 
@@ -30,7 +30,7 @@ impl Waiter {
 }
 
 /// The waiters of an owner for a kind of hold.
-type OwnerWaiters = (Owner, Kind);
+type OwnerWaiters = (OwnerId, Kind);
 
 /// A line among others.
 type Key = (u64, u8, u32);
@@ -107,7 +107,7 @@ impl Waiters {
         if attempt.intent.only_tries() {
             return true;
         }
-        let claim = attempt.claim;
+        let claim = &attempt.claim;
         let key = key((claim.owner, claim.kind));
         if let Some(turns) = self.lines.get_mut(&key) {
             turns.others.push(join);
@@ -198,7 +198,7 @@ impl Waiters {
         let is_blocked =
             |join| self.all.get(&join).is_some_and(|waiter| waiter.blocked) || queue.is_held_up(join);
         let first = || {
-            let claim = self.get(join)?.claim;
+            let claim = &self.get(join)?.claim;
             self.first_in_line((claim.owner, claim.kind)).filter(|first| *first != join)
         };
         is_blocked(join) || heard && first().is_some_and(is_blocked)

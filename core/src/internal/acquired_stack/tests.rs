@@ -54,7 +54,7 @@ fn generator(address: usize) -> Site {
 /// Adds a level with this number as its handle, and its number in words as its scope, which function 1 enters.
 fn push<'a>(
     levels: &AcquiredStack<u8, &'a str>,
-    owner: Owner,
+    owner: OwnerId,
     number: u8,
     scope: Option<&'a str>,
 ) -> Arc<Fake> {
@@ -63,7 +63,7 @@ fn push<'a>(
 
 fn enter<'a>(
     levels: &AcquiredStack<u8, &'a str>,
-    owner: Owner,
+    owner: OwnerId,
     number: u8,
     scope: Option<(Site, &'a str)>,
 ) -> Arc<Fake> {
@@ -73,13 +73,13 @@ fn enter<'a>(
 }
 
 /// The scope that an exit there ends, while nothing else runs and nobody has ended.
-fn leave_at<'a>(levels: &AcquiredStack<u8, &'a str>, owner: Owner, site: Site) -> Exited<u8, &'a str> {
+fn leave_at<'a>(levels: &AcquiredStack<u8, &'a str>, owner: OwnerId, site: Site) -> Exited<u8, &'a str> {
     let exit = Exit { owner, site, only: false };
     levels.leave(&exit, |_| (), |_| false, |()| false)
 }
 
 /// The scope that function 1 leaves.
-fn leave<'a>(levels: &AcquiredStack<u8, &'a str>, owner: Owner) -> Option<(u8, &'a str)> {
+fn leave<'a>(levels: &AcquiredStack<u8, &'a str>, owner: OwnerId) -> Option<(u8, &'a str)> {
     match leave_at(levels, owner, function(1)) {
         Exited::Scope(number, scope) => Some((number, scope)),
         Exited::Nothing => None,
@@ -95,7 +95,7 @@ fn releasable(saved: &SuspendedLevel<u8, &str>) -> Option<u8> {
 #[test]
 fn a_release_undoes_the_owner_s_newest_level() {
     let levels = AcquiredStack::new(true);
-    let (one, other) = (Owner::new(), Owner::new());
+    let (one, other) = (OwnerId::new(), OwnerId::new());
     push(&levels, one, 1, None);
     push(&levels, one, 2, None);
     push(&levels, other, 3, None);
@@ -104,15 +104,15 @@ fn a_release_undoes_the_owner_s_newest_level() {
     assert_eq!(levels.take(one, |number| *number), Some(1));
     assert_eq!(levels.take(one, |number| *number), None);
     assert_eq!(levels.newest(other, |number| *number), Some(3));
-    assert_eq!(levels.newest(Owner::new(), |number| *number), None);
+    assert_eq!(levels.newest(OwnerId::new(), |number| *number), None);
 }
 
 #[test]
 fn without_re_entry_everybody_releases_the_newest() {
     let levels = AcquiredStack::new(false);
-    push(&levels, Owner::new(), 1, None);
-    push(&levels, Owner::new(), 2, None);
-    let anybody = Owner::new();
+    push(&levels, OwnerId::new(), 1, None);
+    push(&levels, OwnerId::new(), 2, None);
+    let anybody = OwnerId::new();
     assert_eq!(levels.take(anybody, |number| *number), Some(2));
     assert_eq!(levels.take(anybody, |number| *number), Some(1));
     assert_eq!(levels.take(anybody, |number| *number), None);
@@ -121,7 +121,7 @@ fn without_re_entry_everybody_releases_the_newest() {
 #[test]
 fn a_handle_can_be_made_when_it_is_first_asked_for() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     let fakes = [1, 2].map(|number| push(&levels, owner, number, None) as Arc<dyn Acquired>);
     assert_eq!(levels.change(&fakes[0], |number| std::mem::replace(number, 3)), Some(1));
     let (taken, _left) = levels.take_acquired(owner).unwrap();
@@ -133,7 +133,7 @@ fn a_handle_can_be_made_when_it_is_first_asked_for() {
 #[test]
 fn what_was_released_through_its_lease_is_forgotten() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     push(&levels, owner, 1, None);
     push(&levels, owner, 2, None).released.store(true, Ordering::Relaxed);
     assert_eq!(levels.newest(owner, |number| *number), Some(1));
@@ -143,7 +143,7 @@ fn what_was_released_through_its_lease_is_forgotten() {
 #[test]
 fn a_lost_level_is_to_be_released() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     push(&levels, owner, 1, None).lost.store(true, Ordering::Relaxed);
     assert_eq!(levels.take(owner, |number| *number), Some(1));
 }
@@ -151,7 +151,7 @@ fn a_lost_level_is_to_be_released() {
 #[test]
 fn the_end_of_a_scope_undoes_its_own_level() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     push(&levels, owner, 1, Some("one"));
     push(&levels, owner, 2, None);
     push(&levels, owner, 3, Some("three"));
@@ -166,7 +166,7 @@ fn the_end_of_a_scope_undoes_its_own_level() {
 #[test]
 fn a_scope_outlasts_the_release_of_its_level() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     push(&levels, owner, 1, Some("one"));
     assert_eq!(levels.take(owner, |number| *number), Some(1));
     assert_eq!(levels.take(owner, |number| *number), None);
@@ -179,14 +179,14 @@ fn a_scope_outlasts_the_release_of_its_level() {
 #[test]
 fn a_generator_ends_its_own_scope_whoever_runs_it() {
     let levels = AcquiredStack::new(true);
-    let (one, other) = (Owner::new(), Owner::new());
+    let (one, other) = (OwnerId::new(), OwnerId::new());
     enter(&levels, one, 1, Some((generator(1), "one")));
     enter(&levels, other, 2, Some((generator(2), "two")));
     push(&levels, other, 3, Some("three"));
     assert_eq!(leave_at(&levels, other, generator(1)), Exited::Scope(1, "one"));
     // There is nothing left that it entered.
     assert_eq!(leave_at(&levels, other, generator(1)), Exited::Others);
-    assert_eq!(leave_at(&levels, Owner::new(), generator(2)), Exited::Scope(2, "two"));
+    assert_eq!(leave_at(&levels, OwnerId::new(), generator(2)), Exited::Scope(2, "two"));
     assert_eq!(leave(&levels, other), Some((3, "three")));
     assert_eq!(leave_at(&levels, other, generator(1)), Exited::Nothing);
 }
@@ -194,7 +194,7 @@ fn a_generator_ends_its_own_scope_whoever_runs_it() {
 #[test]
 fn an_exit_of_another_owner_ends_nothing() {
     let levels = AcquiredStack::new(false);
-    let (one, other) = (Owner::new(), Owner::new());
+    let (one, other) = (OwnerId::new(), OwnerId::new());
     push(&levels, one, 1, Some("one"));
     enter(&levels, one, 2, Some((site(7, ENTER), "two")));
     enter(&levels, one, 3, Some((generator(4), "three")));
@@ -209,7 +209,7 @@ fn an_exit_of_another_owner_ends_nothing() {
 #[test]
 fn a_call_that_is_written_out_ends_what_such_a_call_began() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     enter(&levels, owner, 1, Some((site(7, ENTER), "stack")));
     enter(&levels, owner, 2, Some((generator(3), "generator")));
     push(&levels, owner, 3, Some("statement"));
@@ -219,13 +219,13 @@ fn a_call_that_is_written_out_ends_what_such_a_call_began() {
     // The statement's frame may have begun it by a call.
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(3, "statement"));
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Others);
-    assert_eq!(leave_at(&levels, Owner::new(), generator(3)), Exited::Scope(2, "generator"));
+    assert_eq!(leave_at(&levels, OwnerId::new(), generator(3)), Exited::Scope(2, "generator"));
 }
 
 #[test]
 fn a_scope_of_an_owner_that_has_ended_is_ended_if_it_is_the_only_such_owner() {
     let levels = AcquiredStack::new(true);
-    let (alive, gone, caller) = (Owner::new(), Owner::new(), Owner::new());
+    let (alive, gone, caller) = (OwnerId::new(), OwnerId::new(), OwnerId::new());
     enter(&levels, gone, 1, Some((site(7, ENTER), "gone")));
     enter(&levels, gone, 2, Some((site(7, ENTER), "gone as well")));
     enter(&levels, gone, 3, Some((generator(3), "gone, in a generator")));
@@ -233,7 +233,7 @@ fn a_scope_of_an_owner_that_has_ended_is_ended_if_it_is_the_only_such_owner() {
     let exit = Exit { owner: caller, site: site(9, EXIT), only: false };
     let leave = || levels.leave(&exit, |scope| *scope, |_| false, |scope| scope.starts_with("gone"));
     assert_eq!(leave(), Exited::Scope(2, "gone as well"));
-    enter(&levels, Owner::new(), 5, Some((site(9, ENTER), "gone, and not alone")));
+    enter(&levels, OwnerId::new(), 5, Some((site(9, ENTER), "gone, and not alone")));
     assert_eq!(leave(), Exited::Others);
     assert_eq!(levels.lock().len(), 4);
 }
@@ -242,9 +242,9 @@ fn a_scope_of_an_owner_that_has_ended_is_ended_if_it_is_the_only_such_owner() {
 fn an_object_that_was_entered_once_has_one_scope_to_end() {
     let levels = AcquiredStack::new(true);
     let own = |through, code| Site { through, ..site(7, code) };
-    enter(&levels, Owner::new(), 1, Some((own(1, ENTER), "one")));
-    enter(&levels, Owner::new(), 2, Some((own(0, ENTER), "of the lock")));
-    let exit = |through, only| Exit { owner: Owner::new(), site: own(through, EXIT), only };
+    enter(&levels, OwnerId::new(), 1, Some((own(1, ENTER), "one")));
+    enter(&levels, OwnerId::new(), 2, Some((own(0, ENTER), "of the lock")));
+    let exit = |through, only| Exit { owner: OwnerId::new(), site: own(through, EXIT), only };
     let leave = |exit: Exit| levels.leave(&exit, |_| (), |_| false, |()| false);
     assert_eq!(leave(exit(1, false)), Exited::Others);
     assert_eq!(leave(exit(1, true)), Exited::Scope(1, "one"));
@@ -255,7 +255,7 @@ fn an_object_that_was_entered_once_has_one_scope_to_end() {
 #[test]
 fn what_is_not_acquired_again_still_has_a_scope_to_end() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     push(&levels, owner, 1, Some("outer"));
     enter(&levels, owner, 2, Some((function(2), "inner")));
     for saved in levels.save(owner) {
@@ -269,7 +269,7 @@ fn what_is_not_acquired_again_still_has_a_scope_to_end() {
 #[test]
 fn an_owner_lets_go_for_a_while_and_its_scopes_end_in_their_order() {
     let levels = AcquiredStack::new(true);
-    let (owner, other) = (Owner::new(), Owner::new());
+    let (owner, other) = (OwnerId::new(), OwnerId::new());
     push(&levels, owner, 1, Some("one"));
     push(&levels, other, 2, None);
     push(&levels, owner, 3, None);
@@ -295,8 +295,8 @@ fn an_owner_lets_go_for_a_while_and_its_scopes_end_in_their_order() {
 #[test]
 fn without_re_entry_whoever_holds_lets_go() {
     let levels = AcquiredStack::new(false);
-    push(&levels, Owner::new(), 1, None);
-    let saved = levels.save(Owner::new());
+    push(&levels, OwnerId::new(), 1, None);
+    let saved = levels.save(OwnerId::new());
     assert_eq!(saved.iter().map(releasable).collect::<Vec<_>>(), [Some(1)]);
 }
 
@@ -306,7 +306,7 @@ fn who_owns_a_lock_depends_on_re_entry() {
     assert!(reentrant.owned(Ok(true)).unwrap() && !reentrant.owned(Ok(false)).unwrap());
     let levels = AcquiredStack::new(false);
     assert!(!levels.owned(Ok(true)).unwrap());
-    let fake = push(&levels, Owner::new(), 1, None);
+    let fake = push(&levels, OwnerId::new(), 1, None);
     assert!(levels.owned(Ok(false)).unwrap());
     fake.lost.store(true, Ordering::Relaxed);
     assert!(!levels.owned(Ok(false)).unwrap());
@@ -323,7 +323,7 @@ fn who_has_nothing_to_release_is_told_why() {
 #[test]
 fn a_garbage_collector_sees_everything_and_may_clear_it() {
     let levels = AcquiredStack::new(true);
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     push(&levels, owner, 1, None);
     push(&levels, owner, 2, Some("two"));
     let mut seen = Vec::new();
@@ -348,7 +348,7 @@ impl Drop for Nosy {
 #[test]
 fn no_handle_is_dropped_while_the_list_is_locked() {
     let levels = Arc::new(AcquiredStack::new(true));
-    let owner = Owner::new();
+    let owner = OwnerId::new();
     let push = || {
         let fake = Arc::<Fake>::default();
         levels.push(owner, Arc::clone(&fake) as _, Nosy(Arc::clone(&levels)), None);
@@ -365,7 +365,7 @@ fn no_handle_is_dropped_while_the_list_is_locked() {
 #[test]
 fn an_owner_leaves_what_only_it_can_release() {
     let levels = AcquiredStack::new(true);
-    let (owner, other) = (Owner::new(), Owner::new());
+    let (owner, other) = (OwnerId::new(), OwnerId::new());
     let left = push(&levels, owner, 1, None);
     push(&levels, owner, 2, Some("its scope ends it"));
     push(&levels, other, 3, None);

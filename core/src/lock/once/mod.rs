@@ -77,7 +77,7 @@ impl Mutex {
         E: From<Error>,
     {
         let slot = Slot::key(key.as_ref())?;
-        self.once_as(Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
+        self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
     }
 
     /// Like [`once`](Self::once), but waits no longer than `time` for the lock.
@@ -97,7 +97,7 @@ impl Mutex {
         E: From<Error>,
     {
         let slot = Slot::key(key.as_ref())?;
-        self.once_as(Owner::new(), &slot, time, Record::default(), body).await
+        self.once_as(&Owner::new(), &slot, time, Record::default(), body).await
     }
 
     /// Like [`once`](Self::once), where the slot is the current period: the body runs at most once in each period of this
@@ -133,7 +133,7 @@ impl Mutex {
         E: From<Error>,
     {
         let slot = Slot::per(period)?;
-        self.once_as(Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
+        self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
     }
 
     /// Like [`once`](Self::once), for `owner`, which may hold the lock already; with a time-out, and a choice of when the
@@ -146,7 +146,7 @@ impl Mutex {
     /// error.
     pub async fn once_as<T, E, F>(
         &self,
-        owner: Owner,
+        owner: &Owner,
         slot: &Slot,
         timeout: impl Into<Timeout>,
         record: Record,
@@ -156,7 +156,7 @@ impl Mutex {
         F: Future<Output = Result<T, E>>,
         E: From<Error>,
     {
-        match turn::begin(self, owner, slot, timeout.into(), record).await? {
+        match turn::begin(self, (owner.id(), owner), slot, timeout.into(), record).await? {
             Some(turn) => turn.run(body).await.map(Some),
             None => Ok(None),
         }

@@ -14,7 +14,7 @@ use crate::driver::mailbox::Query;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
-use crate::lease::owner::Owner;
+use crate::lease::owner::{Owner, OwnerId};
 use crate::lock::Lock;
 use crate::runtime;
 
@@ -41,15 +41,15 @@ pub struct Turn {
 }
 
 /// Acquires the lock, reads its record, and records the slot if that is to be done first. `None`: the slot is recorded
-/// already, and the lock is released.
+/// already, and the lock is released. With the owner comes the caller that others are told of.
 pub(crate) async fn begin(
     lock: &Lock,
-    owner: Owner,
+    owner: (OwnerId, &Owner),
     slot: &Slot,
     timeout: Timeout,
     record: Record,
 ) -> Result<Option<Turn>> {
-    let lease = Arc::new(lock.acquire_as(owner, timeout).await?);
+    let lease = Arc::new(lock.acquire_for(owner, timeout).await?);
     let client = lock.resolve()?.client.clone();
     let options = client.options();
     let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));

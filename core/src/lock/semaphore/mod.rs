@@ -207,7 +207,12 @@ impl Semaphore {
     /// # Errors
     /// As [`acquire_within`](Self::acquire_within).
     pub async fn acquire_with(&self, timeout: impl Into<Timeout>) -> Result<Lease> {
-        let leases = self.acquire_many(1, timeout).await?;
+        self.acquire_one(&Owner::new(), timeout.into()).await
+    }
+
+    /// The same, for a caller that reports name.
+    pub(crate) async fn acquire_one(&self, caller: &Owner, timeout: Timeout) -> Result<Lease> {
+        let leases = self.acquire_for(caller, 1, timeout).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
     }
 
@@ -221,11 +226,11 @@ impl Semaphore {
     /// [`acquire_within`](Self::acquire_within); with [`Timeout::Try`] too few are a
     /// [`LockTimeout`](ErrorKind::LockTimeout).
     pub async fn acquire_many(&self, count: u32, timeout: impl Into<Timeout>) -> Result<Leases> {
-        self.acquire_for(Owner::new(), count, timeout.into()).await
+        self.acquire_for(&Owner::new(), count, timeout.into()).await
     }
 
     /// The same, for a caller that reports name. Permits have no owner.
-    pub(crate) async fn acquire_for(&self, caller: Owner, count: u32, timeout: Timeout) -> Result<Leases> {
+    pub(crate) async fn acquire_for(&self, caller: &Owner, count: u32, timeout: Timeout) -> Result<Leases> {
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
             Permits::Fixed(permits) if count > permits => {
@@ -250,7 +255,7 @@ impl Semaphore {
 
     async fn acquire_all(
         &self,
-        caller: Owner,
+        caller: &Owner,
         count: u32,
         timeout: Timeout,
         mut wait: WaitTimer,
@@ -295,7 +300,7 @@ impl Semaphore {
     }
 
     /// Takes permits, in its turn. On leaving they go before the turn does.
-    async fn take(&self, caller: Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
+    async fn take(&self, caller: &Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let news = resolved.holds.permit_news();
         let mut permits = self.number(deadline).await?;
@@ -339,7 +344,7 @@ impl Semaphore {
     /// Asks for permits, all in one flight.
     async fn request(
         &self,
-        caller: Owner,
+        caller: &Owner,
         (count, permits): (u32, u32),
         deadline: Deadline,
         wait: WaitTimer,

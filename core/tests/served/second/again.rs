@@ -141,9 +141,9 @@ fn a_lock_is_acquired_again_and_the_earlier_lease_does_not_touch_the_later_one()
             let options = if how == "held too long" { options.max_hold(limit) } else { options };
             let lock = Mutex::with_options(&world.client, "/l", options).expect("a lock");
             let owner = Owner::new();
-            let first = lock.acquire_as(owner, Timeout::Forever).await.expect("the lock");
+            let first = lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
             end(how, &world, &first).await;
-            let second = lock.acquire_as(owner, PATIENT).await.expect("the lock");
+            let second = lock.acquire_as(&owner, PATIENT).await.expect("the lock");
             assert!(second.fencing_token() > first.fencing_token(), "{how}");
             assert_ne!(second.node(), first.node(), "{how}");
             let again = if how == "released" || how == "revoked" { Err(ErrorKind::NotHeld) } else { Ok(()) };
@@ -174,16 +174,17 @@ fn a_lock_is_acquired_after_waits_for_it_that_came_to_nothing() {
         let lock = mutex(&other, "/l");
         let owner = Owner::new();
         for _ in 0..2 {
-            assert_eq!(kind(lock.acquire_as(owner, BRIEF / 4).await), Err(ErrorKind::LockTimeout));
+            assert_eq!(kind(lock.acquire_as(&owner, BRIEF / 4).await), Err(ErrorKind::LockTimeout));
             assert!(lock.try_acquire().await.expect("an answer").is_none());
             let waiting = lock.clone();
-            let waiting = tokio::spawn(async move { waiting.acquire_as(owner, Timeout::Forever).await });
+            let same = owner.clone();
+            let waiting = tokio::spawn(async move { waiting.acquire_as(&same, Timeout::Forever).await });
             until_contenders(&lock, 2).await;
             waiting.abort();
             until_contenders(&lock, 1).await;
         }
         theirs.release().await.expect("the end of the hold");
-        let lease = lock.acquire_as(owner, PATIENT).await.expect("the lock");
+        let lease = lock.acquire_as(&owner, PATIENT).await.expect("the lock");
         assert_eq!((other.stats().timeouts, other.stats().busy), (2, 2));
         lease.release().await.expect("the end of the hold");
     });

@@ -161,7 +161,7 @@ async fn of_a_lease(operation: &str, world: &World) -> String {
         "failed transaction" => ok(lease.transaction().check("/none", 0).commit().await),
         "enter again" => {
             let lock: Mutex = mutex(&world.client, "/held");
-            and_back!(lock.acquire_as(lease.owner(), world.situation.patience()))
+            and_back!(lock.acquire_as(&lease.owner(), world.situation.patience()))
         }
         "lost" => {
             let lost = tokio::time::timeout(BRIEF, lease.lost()).await;

@@ -16,8 +16,8 @@ async fn main() -> zklock::Result<()> {
 
     // One owner may hold both, and keeps reading when it releases the write lock, with no one in between.
     let owner = Owner::new();
-    let writing = catalogue.write_lock.acquire_as(owner, Timeout::Forever).await?;
-    let reading = catalogue.read_lock.acquire_as(owner, Timeout::Forever).await?;
+    let writing = catalogue.write_lock.acquire_as(&owner, Timeout::Forever).await?;
+    let reading = catalogue.read_lock.acquire_as(&owner, Timeout::Forever).await?;
     writing.release().await?;
     println!("reads what it wrote: {}", reading.state());
     reading.release().await?;

@@ -39,7 +39,7 @@ pub(crate) async fn hold_often(
     let [low, high] = hold_ms;
     for round in 0..rounds {
         let t_wait = now();
-        let leases = lock.acquire(Owner::new(), Timeout::Forever, None).await?;
+        let leases = lock.acquire(&Owner::new(), Timeout::Forever, None).await?;
         let t = now();
         let Some(lease) = leases.first() else { continue };
         let time = low + (high - low) * fastrand::f64();

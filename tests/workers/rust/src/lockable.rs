@@ -64,7 +64,7 @@ impl Lockable {
     /// Acquires it: one lease, or as many as a count asks for, or one for each member.
     pub(crate) async fn acquire(
         &self,
-        owner: Owner,
+        owner: &Owner,
         timeout: Timeout,
         count: Option<u32>,
     ) -> Result<Vec<Lease>, Error> {
@@ -79,7 +79,7 @@ impl Lockable {
     }
 
     /// `None` for a lock without owners.
-    pub(crate) fn owned_by(&self, owner: Owner) -> Result<Option<bool>, Error> {
+    pub(crate) fn owned_by(&self, owner: &Owner) -> Result<Option<bool>, Error> {
         match self {
             Self::One(AnyLock::Lock(lock)) => lock.owned_by(owner).map(Some),
             _ => Ok(None),

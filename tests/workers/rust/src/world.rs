@@ -88,7 +88,7 @@ impl World {
                     job.await;
                 }
             });
-            (Owner::new(), sender)
+            (Owner::named(name), sender)
         };
         owners.entry(name.to_owned()).or_insert_with(new).clone()
     }
@@ -147,7 +147,7 @@ impl World {
             Command::Enter { lock, scope, owner, timeout, connect_timeout } => {
                 let lock = self.lock(&lock)?;
                 let timeout = RUST.bounded(RUST.timeout(timeout)?, connect_timeout)?;
-                let leases = lock.acquire(self.owner(&owner).0, timeout, None).await?;
+                let leases = lock.acquire(&self.owner(&owner).0, timeout, None).await?;
                 let mut line = json!({"event": "entered"});
                 if let Some(first) = leases.first() {
                     tell(&mut line, first);
@@ -157,10 +157,12 @@ impl World {
             }
             Command::Leave { scope, .. } => self.leave(&scope).await,
             Command::Unlock | Command::Scrape => Ok(json!({"event": "unsupported"})),
-            Command::Owned { lock, owner } => Ok(match self.lock(&lock)?.owned_by(self.owner(&owner).0)? {
-                Some(owned) => json!({"event": "value", "value": owned}),
-                None => json!({"event": "unsupported"}),
-            }),
+            Command::Owned { lock, owner } => {
+                Ok(match self.lock(&lock)?.owned_by(&self.owner(&owner).0)? {
+                    Some(owned) => json!({"event": "value", "value": owned}),
+                    None => json!({"event": "unsupported"}),
+                })
+            }
             Command::Locked { lock } => match self.lock(&lock)?.one() {
                 Some(lock) => Ok(json!({"event": "value", "value": lock.locked().await?})),
                 None => Ok(json!({"event": "unsupported"})),
@@ -231,7 +233,7 @@ impl World {
                 let (lock, owner) = (self.lock(&lock)?, self.owner(&owner).0);
                 let start = now();
                 for _ in 0..count {
-                    let leases = lock.acquire(owner, Timeout::Forever, None).await?;
+                    let leases = lock.acquire(&owner, Timeout::Forever, None).await?;
                     let leases: Vec<_> = leases.into_iter().map(Rc::new).collect();
                     release(&leases, RUST.releasing(wait.unwrap_or(true), None)?).await?;
                 }
@@ -339,7 +341,7 @@ impl World {
         refused: &str,
     ) -> Answer {
         let lock = self.lock(lock)?;
-        let leases = match lock.acquire(self.owner(owner).0, timeout, count).await {
+        let leases = match lock.acquire(&self.owner(owner).0, timeout, count).await {
             Ok(leases) => leases,
             Err(error) if error.kind() == ErrorKind::LockTimeout => {
                 return Ok(json!({"event": refused, "message": error.to_string()}));

@@ -213,12 +213,12 @@ fn a_look_at_one_hold_costs_at_most_twice_as_much_beside_many() {
             holds.grant(AcquireRequest::new(owner, Kind::Read, None), grant)
         };
         let (one, newcomer) = (Owner::new(), Owner::new());
-        let owner = |number| if number == count / 2 { one } else { Owner::new() };
+        let owner = |number| if number == count / 2 { one.clone() } else { Owner::new() };
         let _leases: Vec<_> = (0..count).map(|number| grant(owner(number), number)).collect();
-        let enter = |owner| holds.enter(owner, Kind::Read, Intent::Wait);
-        costs.note("grant", || grant(newcomer, count));
-        costs.note("enter", || assert!(matches!(enter(newcomer), Ok(EnterOutcome::Queues(_)))));
-        costs.note("re-enter", || assert!(matches!(enter(one), Ok(EnterOutcome::Reentered(_)))));
+        let enter = |owner: &Owner| holds.enter(owner.id(), Kind::Read, Intent::Wait);
+        costs.note("grant", || grant(newcomer.clone(), count));
+        costs.note("enter", || assert!(matches!(enter(&newcomer), Ok(EnterOutcome::Queues(_)))));
+        costs.note("re-enter", || assert!(matches!(enter(&one), Ok(EnterOutcome::Reentered(_)))));
         let node = node(count / 2);
         costs.note("suspend", || holds.suspend(&node, true));
         costs.note("revoke", || assert!(holds.revoke(&node)));

@@ -58,7 +58,7 @@ async fn body_of(slot: u64, slots: Slots) {
 /// process might record a later slot first.
 async fn run_next(client: &Client, lock: &Mutex, slots: Slots) -> zklock::Result<bool> {
     let owner = Owner::new();
-    let lease = lock.acquire_as(owner, Timeout::Forever).await?;
+    let lease = lock.acquire_as(&owner, Timeout::Forever).await?;
     let last = read(client, lock.path()).await?.and_then(|record| record.slot.parse().ok()).unwrap_or(0);
     if last < slots.count {
         let next = last + 1;
@@ -70,7 +70,7 @@ async fn run_next(client: &Client, lock: &Mutex, slots: Slots) -> zklock::Result
             Ok::<_, Error>(())
         };
         let slot = Slot::key(next.to_string())?;
-        let ran = lock.once_as(owner, &slot, Timeout::Forever, record, body).await?;
+        let ran = lock.once_as(&owner, &slot, Timeout::Forever, record, body).await?;
         say(&format!("{} {next}", if ran.is_some() { "recorded" } else { "skipped" }));
     }
     lease.release().await?;

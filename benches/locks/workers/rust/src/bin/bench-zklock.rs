@@ -97,11 +97,11 @@ async fn contend(task: &Task, gate: &Gate, lock: &Lock, contender: usize) -> Res
         }
         ("reenter", Lock::Mutex(mutex)) => {
             let owner = Owner::new();
-            let _lease = mutex.acquire_as(owner, Timeout::Forever).await?;
+            let _lease = mutex.acquire_as(&owner, Timeout::Forever).await?;
             loop {
                 gate.pass().await;
                 for _ in 0..BATCH {
-                    mutex.acquire_as(owner, Timeout::Forever).await?.release().await?;
+                    mutex.acquire_as(&owner, Timeout::Forever).await?.release().await?;
                 }
                 gate.done(BATCH);
             }
