@@ -6,6 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use zklock::internal::Escaped;
 
+use crate::owner_info::OwnerInfo;
+
 /// One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
 ///
 /// >>> with lock:
@@ -39,6 +41,8 @@ pub(crate) struct Contender {
     since: Option<f64>,
     /// Whether it was asked to give up the lock while it held it, and has been told.
     revoked: Option<bool>,
+    /// The owner inside its program, such as a thread or a task.
+    owner: Option<OwnerInfo>,
     /// The node's data, unchanged, whoever wrote it; empty if it was not read.
     ///
     /// What is longer than 4 KiB is not, nor what may not be read, nor anything once 16 MiB were read for one
@@ -66,6 +70,7 @@ impl From<zklock::Contender> for Contender {
             label: about.as_ref().and_then(|about| about.label.clone()),
             since,
             revoked: about.as_ref().map(|about| about.revoked),
+            owner: about.and_then(|about| about.owner).map(OwnerInfo::from),
             data: contender.data.into(),
             data_length: contender.data_length,
         }
@@ -76,6 +81,7 @@ impl From<zklock::Contender> for Contender {
 type Parts<'py> = (
     (usize, String, bool, i64, i64),
     (Option<String>, Option<u32>, Option<String>, Option<String>, Option<f64>, Option<bool>),
+    Option<OwnerInfo>,
     Bound<'py, PyBytes>,
     usize,
 );
@@ -84,7 +90,7 @@ type Parts<'py> = (
 impl Contender {
     #[staticmethod]
     fn _of(parts: Parts<'_>) -> Self {
-        let (place, about, data, data_length) = parts;
+        let (place, about, owner, data, data_length) = parts;
         let (position, node, reader, session_id, fencing_token) = place;
         let (host, pid, language, label, since, revoked) = about;
         let data = data.as_bytes().to_vec().into();
@@ -100,6 +106,7 @@ impl Contender {
             label,
             since,
             revoked,
+            owner,
             data,
             data_length,
         }
@@ -109,7 +116,8 @@ impl Contender {
         let place = (self.position, self.node.clone(), self.reader, self.session_id, self.fencing_token);
         let Self { host, pid, language, label, since, revoked, .. } = self;
         let about = (host.clone(), *pid, language.clone(), label.clone(), *since, *revoked);
-        let parts = (place, about, PyBytes::new(py, &self.data), self.data_length);
+        let owner = self.owner.clone();
+        let parts = (place, about, owner, PyBytes::new(py, &self.data), self.data_length);
         Ok((py.get_type::<Self>().getattr("_of")?, (parts,)))
     }
 
@@ -118,6 +126,7 @@ impl Contender {
             (Some(host), Some(pid)) => format!(", process {pid} on {}", Escaped(host)),
             _ => String::new(),
         };
-        format!("<zklock.Contender {} {}{who}>", self.position, Escaped(&self.node))
+        let owner = self.owner.as_ref().map(|owner| format!(", owner {owner}")).unwrap_or_default();
+        format!("<zklock.Contender {} {}{who}{owner}>", self.position, Escaped(&self.node))
     }
 }

@@ -11,6 +11,7 @@ use crate::args::checked::{Integer, wrong_type};
 use crate::args::names;
 use crate::bridge::callers;
 use crate::errors::{Failure, Result};
+use crate::owner_info::OwnerReport;
 
 /// How a client is at this moment, with what in it waits and holds. Does not change.
 ///
@@ -92,6 +93,8 @@ pub(crate) struct WaitReport {
     ///
     /// None if none is known; and for a permit, which waits for any of those that hold one.
     behind: Option<String>,
+    /// The owner that asked for it.
+    owner: OwnerReport,
 }
 
 impl From<zklock::WaitReport> for WaitReport {
@@ -104,6 +107,7 @@ impl From<zklock::WaitReport> for WaitReport {
             node: wait.node,
             position: wait.position,
             behind: wait.behind,
+            owner: (&wait.owner).into(),
         }
     }
 }
@@ -144,6 +148,8 @@ pub(crate) struct HoldReport {
     state: &'static str,
     /// For how many seconds no one else can get the lock, unless it is broken.
     remaining: f64,
+    /// The owner that asked for it.
+    owner: OwnerReport,
 }
 
 impl From<zklock::HoldReport> for HoldReport {
@@ -159,6 +165,7 @@ impl From<zklock::HoldReport> for HoldReport {
             pinned: hold.pinned,
             state: hold.state.as_str(),
             remaining: hold.remaining.as_secs_f64(),
+            owner: (&hold.owner).into(),
         }
     }
 }
@@ -182,7 +189,7 @@ impl HoldReport {
 /// zklock ..., process ...
 ///
 /// Each names the thread, task or greenlet that asked for the lock, and the line of the program where that
-/// is now: `by thread MainThread at app.py:12 in main`.
+/// is now: `by owner 1 (thread MainThread at app.py:12 in main)`.
 ///
 /// The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
 #[pyfunction]
@@ -198,9 +205,9 @@ pub(crate) fn dump(py: Python<'_>) -> String {
 ///
 /// `file` is an open file or the number of a file descriptor; by default `sys.stderr`. It may be closed
 /// afterwards. A thread of its own writes, without the interpreter, so it works while every thread of the
-/// program is blocked, and names neither threads nor lines: `faulthandler` does. A handler for the signal
-/// that is there already runs as well; one that is set later replaces this. In a forked child the signal
-/// does nothing until it is registered there too.
+/// program is blocked. It names owners, but no lines: `faulthandler` does. A handler for the signal that
+/// is there already runs as well; one that is set later replaces this. In a forked child the signal does
+/// nothing until it is registered there too.
 ///
 /// Raises `BadArgument` for a signal that cannot be used, and `OSError` for a file that cannot.
 #[pyfunction]

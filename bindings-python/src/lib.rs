@@ -22,6 +22,7 @@ mod locks;
 mod modules;
 mod node_data;
 mod notice;
+mod owner_info;
 mod server_report;
 mod shutdown;
 mod stats;
@@ -107,6 +108,8 @@ mod _zklock {
     use crate::node_data::NodeData;
     #[pymodule_export]
     use crate::notice::{Notice, TellEventLoop};
+    #[pymodule_export]
+    use crate::owner_info::{OwnerInfo, OwnerReport};
     #[pymodule_export]
     use crate::server_report::ServerReport;
     #[pymodule_export]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,13 +114,17 @@ def test_a_dump_names_threads_and_their_lines(client: zklock.Client, other: zklo
     with holds[0], holds[1], holds[2]:
         for thread in threads:
             thread.start()
-        ends = [f", by thread worker-{name} at {__file__}:{line} in take\n" for name in locks]
+        ends = [f" (thread worker-{name} at {__file__}:{line} in take)\n" for name in locks]
         # Between its turn and its permits a semaphore waits for nothing.
         until(lambda: all(end in zklock.dump() for end in ends) and permit_is_awaited(other), "all wait")
         text = zklock.dump()
         assert [text.count(end) for end in ends] == [1] * len(ends), text
-        here = f" in {sys._getframe().f_code.co_name}\n"
-        assert text.count(f", by thread MainThread at {__file__}:") == text.count(here) == 3
+        here = f" in {sys._getframe().f_code.co_name})\n"
+        assert text.count(f" (thread MainThread at {__file__}:") == text.count(here) == 3
+        # The lines of one owner have one number.
+        numbers = re.findall(r", by owner (\d+) \(thread MainThread at ", text)
+        assert len(numbers) == 3
+        assert len(set(numbers)) == 1
     for thread in threads:
         thread.join(60)
 
@@ -146,8 +151,8 @@ def test_a_dump_names_tasks_and_their_lines(hosts: str, path: str) -> None:
             while not client.health().waits:
                 await asyncio.sleep(0.01)
             text = zklock.dump()
-            assert text.count(f", by task first at {__file__}:{line + 3} in take\n") == 4, text
-            assert text.count(f", by task second at {__file__}:{line + 1} in take\n") == 1, text
+            assert text.count(f" (task first at {__file__}:{line + 3} in take)\n") == 4, text
+            assert text.count(f" (task second at {__file__}:{line + 1} in take)\n") == 1, text
             for task in (first, second):
                 task.cancel()
             await asyncio.wait((first, second))
@@ -174,13 +179,13 @@ def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
         path,
     )
     assert done.stderr == ""
-    assert "by greenlet waiter at <string>:" in line_of(done.stdout, "waits for")
+    assert " (greenlet waiter at <string>:" in line_of(done.stdout, "waits for")
     assert " in wait" in line_of(done.stdout, "waits for")
-    assert "by thread MainThread at <string>:" in line_of(done.stdout, "holds")
+    assert " (thread MainThread at <string>:" in line_of(done.stdout, "holds")
 
 
-def test_a_dump_without_python_s_help_is_as_before(client: zklock.Client, path: str) -> None:
-    """A thread that has ended is not named, nor is another one in its place."""
+def test_a_dump_without_python_s_help_has_the_name_of_the_owner(client: zklock.Client, path: str) -> None:
+    """A thread that has ended is named as it was, without a line, and no other one in its place."""
     lock = zklock.Mutex(client, path, reentrant=False)
     thread = threading.Thread(target=lock.acquire, name="gone")
     thread.start()
@@ -188,7 +193,8 @@ def test_a_dump_without_python_s_help_is_as_before(client: zklock.Client, path: 
     following = threading.Thread(target=lambda: print(zklock.dump()), name="following")
     following.start()
     following.join()
-    assert line_of(zklock.dump(), f"holds {path}").rpartition(", ")[2].endswith("left")
+    owner = client.health().holds[0].owner
+    assert line_of(zklock.dump(), f"holds {path}").endswith(f" left, by owner {owner.number} (gone)")
     lock.release()
 
 

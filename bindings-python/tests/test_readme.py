@@ -83,6 +83,8 @@ def test_the_idioms(server: Standalone) -> None:
         "/locks/report",
         "two of five",
         "released",
+        "indexer N",
+        "indexer",
         "the job is done",
         "closed",
         "row N has no date and zklock.LockLost",

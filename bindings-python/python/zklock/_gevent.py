@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,18 @@ def owner() -> _zklock.Owner | None:
         made = current._zklock_owner = _zklock.Owner(greenlet=True)
         greenlets.add(current)
         return made
+
+
+def name() -> object:
+    """Return the name of the calling greenlet, or of its thread where `threading` starts greenlets.
+
+    `threading` also makes up names, for greenlets that it did not start; these count as none.
+    """
+    if monkey.is_module_patched("threading"):
+        thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
+        if thread is not None and not isinstance(thread, threading._DummyThread):
+            return thread.name
+    return getattr(getcurrent(), "name", None)
 
 
 def reference() -> weakref.ref[object] | None:

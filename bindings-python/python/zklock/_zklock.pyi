@@ -50,6 +50,8 @@ __all__ = [
     "NodeData",
     "Notice",
     "Owner",
+    "OwnerInfo",
+    "OwnerReport",
     "Pending",
     "ReadWriteLock",
     "ReleaseTimeout",
@@ -824,6 +826,10 @@ class Contender:
         """Whether it was asked to give up the lock while it held it, and has been told."""
 
     @property
+    def owner(self) -> OwnerInfo | None:
+        """The owner inside its program, such as a thread or a task."""
+
+    @property
     def data(self) -> bytes:
         """The node's data, unchanged, whoever wrote it; empty if it was not read.
 
@@ -837,6 +843,31 @@ class Contender:
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class OwnerInfo:
+    """How a contender describes its owner, such as a thread or a task of its program. Does not change.
+
+    >>> with lock:
+    ...     lock.contenders()[0].owner.name
+    'MainThread'
+    """
+
+    @property
+    def number(self) -> int:
+        """Its number, which no other owner of its process has, or had before it."""
+
+    @property
+    def name(self) -> str | None:
+        """Its name, or None if it has none: the first 64 bytes."""
+
+    @property
+    def process(self) -> int:
+        """A number that tells processes apart that have the same host name and id, as in containers."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @disjoint_base
 class Acquirable(Generic[_T]):
@@ -1472,6 +1503,10 @@ class WaitReport:
         None if none is known; and for a permit, which waits for any of those that hold one.
         """
 
+    @property
+    def owner(self) -> OwnerReport:
+        """The owner that asked for it."""
+
 @final
 class HoldReport:
     """A hold.
@@ -1521,6 +1556,31 @@ class HoldReport:
     @property
     def remaining(self) -> float:
         """For how many seconds no one else can get the lock, unless it is broken."""
+
+    @property
+    def owner(self) -> OwnerReport:
+        """The owner that asked for it."""
+
+@final
+class OwnerReport:
+    """The owner of a wait or a hold, in `Client.health()`. Does not change.
+
+    >>> with lock:
+    ...     client.health().holds[0].owner.name
+    'MainThread'
+    """
+
+    @property
+    def number(self) -> int:
+        """Its number, which no other owner of this process has, or had before it."""
+
+    @property
+    def name(self) -> str | None:
+        """The name of the thread, task or greenlet when it asked for the lock, or None if it had none."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Histogram:
@@ -1871,7 +1931,7 @@ class Owner:
     the callbacks that the task scheduled, which may release what it acquired.
     """
 
-    def __new__(cls, greenlet: bool = False) -> Self: ...
+    def __new__(cls, task: Callable[[], object] | None = None, *, greenlet: bool = False) -> Self: ...
 
 @final
 class Timeout:
@@ -1929,7 +1989,7 @@ def dump() -> str:
     zklock ..., process ...
 
     Each names the thread, task or greenlet that asked for the lock, and the line of the program where that
-    is now: `by thread MainThread at app.py:12 in main`.
+    is now: `by owner 1 (thread MainThread at app.py:12 in main)`.
 
     The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
     """
@@ -1942,9 +2002,9 @@ def dump_on(signum: int, file: _HasFileno | int | None = None) -> None:
 
     `file` is an open file or the number of a file descriptor; by default `sys.stderr`. It may be closed
     afterwards. A thread of its own writes, without the interpreter, so it works while every thread of the
-    program is blocked, and names neither threads nor lines: `faulthandler` does. A handler for the signal
-    that is there already runs as well; one that is set later replaces this. In a forked child the signal
-    does nothing until it is registered there too.
+    program is blocked. It names owners, but no lines: `faulthandler` does. A handler for the signal that
+    is there already runs as well; one that is set later replaces this. In a forked child the signal does
+    nothing until it is registered there too.
 
     Raises `BadArgument` for a signal that cannot be used, and `OSError` for a file that cannot.
     """

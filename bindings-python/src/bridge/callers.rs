@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use pyo3::prelude::*;
+use zklock::internal::OwnerId;
 
 use crate::bridge::owner::Owner;
 use crate::modules::interned;
 
 /// The threads that have used a lock, by their identifiers; each with a mark that goes with it.
 ///
-/// Like [`CANDIDATES`], locked by attached threads only, which do not detach meanwhile: no fork comes in between.
-static THREADS: Mutex<Vec<(zklock::Owner, u64, Weak<()>)>> = Mutex::new(Vec::new());
-
-/// The last caller that campaigned through each election object, by its candidate.
-static CANDIDATES: Mutex<Option<HashMap<zklock::Owner, zklock::Owner>>> = Mutex::new(None);
+/// Locked by attached threads only, which do not detach meanwhile: no fork comes in between.
+static THREADS: Mutex<Vec<(OwnerId, u64, Weak<()>)>> = Mutex::new(Vec::new());
 
 /// A panic cannot leave half a change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -22,7 +20,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Notes that the calling thread is this owner, for as long as it has the mark.
-pub(crate) fn thread_begins(py: Python<'_>, owner: zklock::Owner, mark: Weak<()>) -> PyResult<()> {
+pub(crate) fn thread_begins(py: Python<'_>, owner: OwnerId, mark: Weak<()>) -> PyResult<()> {
     let original = py.import("zklock._unpatched_threading")?.getattr("original")?;
     let ident = original.call1(("get_ident",))?.call0()?.extract()?;
     let mut threads = lock(&THREADS);
@@ -34,35 +32,17 @@ pub(crate) fn thread_begins(py: Python<'_>, owner: zklock::Owner, mark: Weak<()>
     Ok(())
 }
 
-/// Notes who campaigns.
-pub(crate) fn campaigns(candidate: zklock::Owner, caller: zklock::Owner) {
-    lock(&CANDIDATES).get_or_insert_default().insert(candidate, caller);
-}
-
-/// Forgets a candidate.
-pub(crate) fn campaigns_no_more(candidate: zklock::Owner) {
-    if let Some(candidates) = &mut *lock(&CANDIDATES) {
-        candidates.remove(&candidate);
-    }
-}
-
 /// A description of each owner that is known. Owners that cannot be found are left out: a dump is for programs in trouble.
-pub(crate) fn all(py: Python<'_>) -> HashMap<zklock::Owner, String> {
+pub(crate) fn all(py: Python<'_>) -> HashMap<OwnerId, String> {
     let mut all = HashMap::new();
     threads(py, &mut all).ok();
     for (module, needed) in [("tasks", "zklock.aio._tasks"), ("greenlets", "zklock._gevent")] {
         owners(py, module, needed, &mut all).ok();
     }
-    let candidates = lock(&CANDIDATES).clone().unwrap_or_default();
-    for (candidate, caller) in candidates {
-        if let Some(caller) = all.get(&caller).cloned() {
-            all.insert(candidate, caller);
-        }
-    }
     all
 }
 
-fn threads(py: Python<'_>, all: &mut HashMap<zklock::Owner, String>) -> PyResult<()> {
+fn threads(py: Python<'_>, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     let known: Vec<_> = {
         let threads = lock(&THREADS);
         let alive = threads.iter().filter(|(_, _, mark)| mark.strong_count() > 0);
@@ -78,12 +58,7 @@ fn threads(py: Python<'_>, all: &mut HashMap<zklock::Owner, String>) -> PyResult
 }
 
 /// The owners that have objects in Python, if the module is there in which these are kept.
-fn owners(
-    py: Python<'_>,
-    function: &str,
-    needed: &str,
-    all: &mut HashMap<zklock::Owner, String>,
-) -> PyResult<()> {
+fn owners(py: Python<'_>, function: &str, needed: &str, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     if py.import("sys")?.getattr(interned!(py, "modules")?)?.contains(needed)? {
         for found in py.import("zklock._callers")?.call_method0(function)?.try_iter()? {
             let (owner, text) = found?.extract::<(PyRef<'_, Owner>, String)>()?;

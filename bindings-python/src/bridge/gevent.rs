@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use zklock::ErrorKind;
-use zklock::internal::{ForkGuard, error};
+use zklock::internal::{ForkGuard, OwnerId, error};
 
 use crate::bridge::delivery_thread;
 use crate::bridge::delivery_thread::Deliver;
 use crate::bridge::log;
 use crate::bridge::loop_inbox::Ended;
-use crate::bridge::owner;
 use crate::bridge::owner::{Left, Owner};
+use crate::bridge::{owner, owner_names};
 use crate::errors::Failure;
 use crate::exit;
 use crate::modules::{imported, interned, once};
@@ -28,6 +28,7 @@ use crate::modules::{imported, interned, once};
 struct Gevent {
     hub: Py<PyAny>,
     owner: Py<PyAny>,
+    name: Py<PyAny>,
     reference: Py<PyAny>,
     parker: Py<PyAny>,
     in_greenlet: Py<PyAny>,
@@ -47,6 +48,7 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
     let gevent = Gevent {
         hub: found("get_hub_if_exists")?,
         owner: found("owner")?,
+        name: found("name")?,
         reference: found("reference")?,
         parker: found("Parker")?,
         in_greenlet: found("in_greenlet")?,
@@ -81,11 +83,20 @@ impl<'py> Caller<'py> {
         Ok(Self::Thread)
     }
 
-    pub(crate) fn owner(&self) -> zklock::Owner {
+    pub(crate) fn owner(&self) -> OwnerId {
         match self {
             Self::Thread => owner::this_thread(),
             Self::Greenlet(owner) => owner.get().id,
         }
+    }
+
+    /// The same owner, under the name that it has now.
+    pub(crate) fn named(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
+        let name = match (self, gevent(py)?) {
+            (Self::Greenlet(_), Some(gevent)) => owner_names::given_by(gevent.name.bind(py))?,
+            _ => owner_names::of_thread(py)?,
+        };
+        Ok(self.owner().named(name))
     }
 
     /// Notes that it acquired something through this lock object, which it is to release itself.
@@ -98,7 +109,7 @@ impl<'py> Caller<'py> {
 }
 
 /// The owner that is calling.
-pub(crate) fn caller(py: Python<'_>) -> PyResult<zklock::Owner> {
+pub(crate) fn caller(py: Python<'_>) -> PyResult<OwnerId> {
     Ok(Caller::find(py)?.owner())
 }
 

@@ -9,5 +9,6 @@ pub(crate) mod gevent;
 pub(crate) mod log;
 mod loop_inbox;
 pub(crate) mod owner;
+pub(crate) mod owner_names;
 pub(crate) mod pending;
 pub(crate) mod trio;

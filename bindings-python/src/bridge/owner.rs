@@ -4,16 +4,17 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pyo3::prelude::*;
+use zklock::internal::OwnerId;
 
-use crate::bridge::callers;
-use crate::bridge::delivery_thread;
 use crate::bridge::delivery_thread::Deliver;
+use crate::bridge::gevent::Caller;
+use crate::bridge::{callers, delivery_thread, owner_names};
 use crate::exit;
 
 /// A lock object, as an owner that ends sees it.
 pub(crate) trait Left: Send + Sync {
     /// Warns if the owner, a thing of this kind, leaves behind what only it can release.
-    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str);
+    fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str);
 }
 
 /// The lock objects through which an owner acquired something that no scope is to release.
@@ -45,7 +46,7 @@ impl Used {
         self.locks.push(lock);
     }
 
-    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {
+    fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
         for lock in self.locks.iter().filter_map(Weak::upgrade) {
             lock.owner_ended(py, owner, kind);
         }
@@ -58,12 +59,23 @@ impl Used {
 /// the callbacks that the task scheduled, which may release what it acquired.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Owner {
-    pub(crate) id: zklock::Owner,
+    pub(crate) id: OwnerId,
     kind: &'static str,
+    /// A weak reference to the task that it is, if it is one.
+    task: Option<Py<PyAny>>,
     used: Mutex<Used>,
 }
 
 impl Owner {
+    /// The owner that others are told of when it queues, under its name. An acquire that is an owner of its own is told
+    /// of as the calling thread or greenlet.
+    pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
+        match &self.task {
+            Some(task) => Ok(self.id.named(owner_names::of_task(task.bind(py))?)),
+            None => Caller::find(py)?.named(py),
+        }
+    }
+
     /// Notes that it acquired something through this lock object, which it is to release itself.
     pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).add(lock);
@@ -73,10 +85,10 @@ impl Owner {
 #[pymethods]
 impl Owner {
     #[new]
-    #[pyo3(signature = (greenlet=false))]
-    fn new(greenlet: bool) -> Self {
+    #[pyo3(signature = (task=None, *, greenlet=false))]
+    fn new(task: Option<Py<PyAny>>, greenlet: bool) -> Self {
         let kind = if greenlet { "greenlet" } else { "task" };
-        Self { id: zklock::Owner::new(), kind, used: Mutex::default() }
+        Self { id: OwnerId::new(), kind, task, used: Mutex::default() }
     }
 }
 
@@ -91,7 +103,7 @@ impl Drop for Owner {
 
 /// A thread. The system reuses thread identifiers; an owner is never reused.
 struct ThisThread {
-    owner: zklock::Owner,
+    owner: OwnerId,
     /// Tells a dump that the thread has not ended.
     _mark: Arc<()>,
     used: RefCell<Used>,
@@ -99,7 +111,7 @@ struct ThisThread {
 
 impl ThisThread {
     fn new() -> Self {
-        let (owner, mark) = (zklock::Owner::new(), Arc::default());
+        let (owner, mark) = (OwnerId::new(), Arc::default());
         // Without it a dump does not name the thread.
         Python::try_attach(|py| callers::thread_begins(py, owner, Arc::downgrade(&mark)).ok());
         Self { owner, _mark: mark, used: RefCell::default() }
@@ -111,9 +123,9 @@ thread_local! {
 }
 
 /// The owner that represents the calling thread.
-pub(crate) fn this_thread() -> zklock::Owner {
+pub(crate) fn this_thread() -> OwnerId {
     // There is none while the thread ends: then nothing is its own any more.
-    THIS_THREAD.try_with(|thread| thread.owner).unwrap_or_else(|_| zklock::Owner::new())
+    THIS_THREAD.try_with(|thread| thread.owner).unwrap_or_else(|_| OwnerId::new())
 }
 
 /// Notes that the calling thread acquired something through this lock object, which it is to release itself.
@@ -132,7 +144,7 @@ impl Drop for ThisThread {
 }
 
 struct EndedThread {
-    owner: zklock::Owner,
+    owner: OwnerId,
     used: Used,
 }
 

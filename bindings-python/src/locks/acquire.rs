@@ -7,7 +7,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::TimeoutReason;
-use zklock::internal::{self, Acquired, AcquiredStack, Exit, SuspendedLevel, collectable};
+use zklock::internal::{self, Acquired, AcquiredStack, Exit, OwnerId, SuspendedLevel, collectable};
 
 use crate::args::arguments::{Blocking, Timeout, bounded_timeout, release_timeout};
 use crate::args::checked::{Flag, Number};
@@ -26,11 +26,16 @@ use crate::locks::{acquired, scope};
 
 /// What is acquired.
 pub(crate) trait Target: Send + Sync {
-    /// Asks for it.
-    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<StartedAcquire>;
+    /// Asks for it. `caller`: the owner that others are told of, under its name, found if it has to queue.
+    fn request(
+        &self,
+        owner: OwnerId,
+        caller: &dyn Fn() -> PyResult<zklock::Owner>,
+        timeout: zklock::Timeout,
+    ) -> Result<StartedAcquire>;
 
     /// Whether the owner holds it, through any object.
-    fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool>;
+    fn owned_by(&self, owner: OwnerId) -> zklock::Result<bool>;
 
     /// Its name in messages.
     fn name(&self) -> String;
@@ -79,7 +84,7 @@ impl Acquirable {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
         block_on::admit(py)?;
-        let operation = match self.target.request(owner, timeout)? {
+        let operation = match self.target.request(owner, &|| caller.named(py), timeout)? {
             StartedAcquire::Granted(lease) => {
                 let lease = Arc::new(collectable(lease));
                 self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
@@ -105,7 +110,7 @@ impl Acquirable {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
         let in_event_loop = self.look_for_event_loop(py, owner)?;
-        let lease = self.take_as(py, owner, timeout)?;
+        let lease = self.take_as(py, &caller, timeout)?;
         if in_event_loop {
             asyncio_tasks::remember(py, &lease)?;
         }
@@ -122,7 +127,7 @@ impl Acquirable {
     }
 
     /// Whether an event loop runs on this thread; warns of what an acquire that follows does there.
-    pub(crate) fn look_for_event_loop(&self, py: Python<'_>, owner: zklock::Owner) -> Result<bool> {
+    pub(crate) fn look_for_event_loop(&self, py: Python<'_>, owner: OwnerId) -> Result<bool> {
         let in_event_loop = asyncio_tasks::in_event_loop(py)?;
         if in_event_loop {
             if !self.target.owned_by(owner)? {
@@ -147,7 +152,7 @@ impl Acquirable {
     pub(crate) fn push_scope(
         &self,
         py: Python<'_>,
-        owner: zklock::Owner,
+        owner: OwnerId,
         lease: Py<Lease>,
         site: internal::Site,
     ) -> PyResult<()> {
@@ -158,14 +163,14 @@ impl Acquirable {
     }
 
     /// Forgets the scope that was kept for this place.
-    pub(crate) fn pop_scope(&self, py: Python<'_>, owner: zklock::Owner, site: internal::Site) {
+    pub(crate) fn pop_scope(&self, py: Python<'_>, owner: OwnerId, site: internal::Site) {
         let exit = Exit { owner, site, only: false };
         scope::leave(py, &self.levels, &exit, true, "thread", &self.target.name()).ok();
     }
 
-    fn take_as(&self, py: Python<'_>, owner: zklock::Owner, timeout: zklock::Timeout) -> Result<Py<PyAny>> {
+    fn take_as(&self, py: Python<'_>, caller: &Caller<'_>, timeout: zklock::Timeout) -> Result<Py<PyAny>> {
         block_on::admit(py)?;
-        Ok(match self.target.request(owner, timeout)? {
+        Ok(match self.target.request(caller.owner(), &|| caller.named(py), timeout)? {
             StartedAcquire::Granted(lease) => lease.into_python(py)?,
             StartedAcquire::Pending(operation) => block_to_own(py, operation)??(py)?,
         })
@@ -237,7 +242,7 @@ impl Acquirable {
     }
 
     fn acquire_again(&self, py: Python<'_>) -> Result<(Arc<dyn Acquired>, Py<PyAny>, Scope)> {
-        let lease = self.take_as(py, caller(py)?, zklock::Timeout::Forever)?;
+        let lease = self.take_as(py, &Caller::find(py)?, zklock::Timeout::Forever)?;
         let held = level(lease.bind(py))?.0.clone();
         let scope = Scope::of_caller(py, lease.clone_ref(py))?;
         Ok((held, lease, scope))
@@ -258,19 +263,19 @@ impl Acquirable {
     }
 
     /// The newest level of an owner; without re-entry, of any.
-    pub(crate) fn newest(&self, py: Python<'_>, owner: zklock::Owner) -> Result<Option<Py<PyAny>>> {
+    pub(crate) fn newest(&self, py: Python<'_>, owner: OwnerId) -> Result<Option<Py<PyAny>>> {
         self.levels
             .newest(owner, |handle| handle.clone_ref(py))
             .map(|handle| self.made(py, handle))
             .transpose()
     }
 
-    pub(crate) fn owned_by(&self, owner: zklock::Owner) -> Result<bool> {
+    pub(crate) fn owned_by(&self, owner: OwnerId) -> Result<bool> {
         Ok(self.levels.owned(self.target.owned_by(owner))?)
     }
 
     /// What to raise for who has nothing to release.
-    fn not_held(&self, owner: zklock::Owner, caller: &str) -> Failure {
+    fn not_held(&self, owner: OwnerId, caller: &str) -> Failure {
         // In a forked child the caller is not at fault.
         match self.target.owned_by(owner) {
             Ok(_) => self.levels.not_held(caller, &self.target.name()).into(),
@@ -495,7 +500,7 @@ pub(crate) fn start_acquire(
     timeout: &Timeout,
 ) -> Result<Py<PyAny>> {
     block_on::begin(py)?;
-    Ok(match lock.target.request(owner.id, timeout.0)? {
+    Ok(match lock.target.request(owner.id, &|| owner.caller(py), timeout.0)? {
         StartedAcquire::Granted(lease) => lease.into_python(py)?,
         StartedAcquire::Pending(operation) => {
             Py::new(py, Pending::start_operation(py, operation)?)?.into_any()

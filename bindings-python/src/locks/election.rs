@@ -6,18 +6,18 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use zklock::ErrorKind;
-use zklock::internal::{self, Acquired, AcquiredStack, Escaped, Exit, candidate, collectable, error};
+use zklock::internal::{self, Acquired, AcquiredStack, Escaped, Exit, campaign, collectable, error};
 
 use crate::args::arguments::{PYTHON, Timeout, bounded_timeout};
 use crate::args::checked::{Flag, Number};
 use crate::args::names;
 use crate::args::names::{Id, Path};
 use crate::args::text::Text;
+use crate::bridge::asyncio_tasks;
 use crate::bridge::block_on::{block_on, block_to_own};
-use crate::bridge::gevent::caller;
+use crate::bridge::gevent::{Caller, caller};
 use crate::bridge::owner::Owner;
 use crate::bridge::pending::{IntoPython, Pending};
-use crate::bridge::{asyncio_tasks, callers};
 use crate::client_options::LockClientOptions;
 use crate::errors::Result;
 use crate::locks::acquire::raised;
@@ -212,20 +212,13 @@ impl Election {
     }
 }
 
-impl Drop for Election {
-    fn drop(&mut self) {
-        callers::campaigns_no_more(candidate(&self.inner));
-    }
-}
-
 impl Election {
     fn begin(&self, py: Python<'_>, timeout: zklock::Timeout) -> Result<Py<Leadership>> {
         if !self.inner.is_leader() {
             asyncio_tasks::admit(py)?;
         }
-        callers::campaigns(candidate(&self.inner), caller(py)?);
-        let election = self.inner.clone();
-        let leadership = block_to_own(py, async move { election.campaign_with(timeout).await })??;
+        let (election, caller) = (self.inner.clone(), Caller::find(py)?.named(py)?);
+        let leadership = block_to_own(py, async move { campaign(&election, &caller, timeout).await })??;
         Ok(Leadership::new(py, leadership)?)
     }
 }
@@ -425,9 +418,8 @@ pub(crate) fn start_campaign(
     owner: Option<&Owner>,
     timeout: &Timeout,
 ) -> Result<Pending> {
-    callers::campaigns(candidate(&election.inner), scope::of_task(owner));
-    let (election, timeout) = (election.inner.clone(), timeout.0);
-    Pending::start(py, async move { election.campaign_with(timeout).await })
+    let (election, timeout, caller) = (election.inner.clone(), timeout.0, scope::told_of(py, owner)?);
+    Pending::start(py, async move { campaign(&election, &caller, timeout).await })
 }
 
 /// Keep a leadership, with what represents it, until it is resigned or lost: the election leads on without the program's

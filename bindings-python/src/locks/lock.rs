@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use zklock::AnyLock;
-use zklock::internal::{self, ClientHandle, Escaped, shown_hosts};
+use zklock::internal::{self, ClientHandle, Escaped, OwnerId, shown_hosts};
 
 use crate::bridge::block_on::block_on;
 use crate::bridge::gevent::caller;
@@ -15,15 +15,23 @@ use crate::locks::acquire::{Acquirable, SavedLevels, StartedAcquire, Target};
 use crate::locks::pickle::Recipe;
 
 impl Target for AnyLock {
-    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<StartedAcquire> {
-        Ok(match internal::request(self, owner, timeout)? {
+    fn request(
+        &self,
+        owner: OwnerId,
+        caller: &dyn Fn() -> PyResult<zklock::Owner>,
+        timeout: zklock::Timeout,
+    ) -> Result<StartedAcquire> {
+        if let Some(lease) = internal::reenter(self, owner)? {
+            return Ok(StartedAcquire::Granted(lease));
+        }
+        Ok(match internal::request(self, owner, &caller()?, timeout)? {
             internal::Requested::Granted(lease) => StartedAcquire::Granted(lease),
             internal::Requested::Pending(pending) => StartedAcquire::Pending(operation(pending)),
         })
     }
 
-    fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool> {
-        self.owned_by(owner)
+    fn owned_by(&self, owner: OwnerId) -> zklock::Result<bool> {
+        internal::owned_by(self, owner)
     }
 
     fn name(&self) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use zklock::internal::AcquiredStack;
+use zklock::internal::{AcquiredStack, OwnerId};
 
 use crate::bridge::owner::Left;
 use crate::locks::scope::Scope;
@@ -12,7 +12,7 @@ use crate::modules::is_only_reference;
 pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl Left for LockLevels {
-    fn owner_ended(&self, py: Python<'_>, owner: zklock::Owner, kind: &'static str) {
+    fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
         // A lease with other references may still be released; its finalizer warns otherwise.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),

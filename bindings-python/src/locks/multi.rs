@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use zklock::internal::{Escaped, shown_hosts};
+use zklock::internal::{self, Escaped, OwnerId, shown_hosts};
 
 use crate::args::checked::wrong_type;
 use crate::bridge::gevent::caller;
@@ -17,13 +17,18 @@ use crate::locks::lock::Lock;
 use crate::locks::rwlock::ReadWriteLock;
 
 impl Target for Arc<zklock::MultiLock> {
-    fn request(&self, owner: zklock::Owner, timeout: zklock::Timeout) -> zklock::Result<StartedAcquire> {
-        let locks = Self::clone(self);
-        Ok(StartedAcquire::Pending(operation(async move { locks.acquire_as(owner, timeout).await })))
+    fn request(
+        &self,
+        _owner: OwnerId,
+        caller: &dyn Fn() -> PyResult<zklock::Owner>,
+        timeout: zklock::Timeout,
+    ) -> Result<StartedAcquire> {
+        let (locks, caller) = (Self::clone(self), caller()?);
+        Ok(StartedAcquire::Pending(operation(async move { locks.acquire_as(&caller, timeout).await })))
     }
 
-    fn owned_by(&self, owner: zklock::Owner) -> zklock::Result<bool> {
-        self.locks().iter().try_fold(true, |all, lock| Ok(lock.owned_by(owner)? && all))
+    fn owned_by(&self, owner: OwnerId) -> zklock::Result<bool> {
+        self.locks().iter().try_fold(true, |all, lock| Ok(internal::owned_by(lock, owner)? && all))
     }
 
     fn name(&self) -> String {

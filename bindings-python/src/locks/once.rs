@@ -6,7 +6,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use zklock::ErrorKind;
-use zklock::internal::{Site, error, once};
+use zklock::internal::{OwnerId, Site, error, once};
 
 use crate::args::arguments::{PYTHON, Timeout};
 use crate::args::checked::Number;
@@ -53,7 +53,7 @@ pub(crate) struct Turn {
     inner: Mutex<Option<once::Turn>>,
     lease: Py<Lease>,
     /// The scope of the calling thread: the lock object, the owner and the place. `zklock.aio` keeps its own.
-    scope: OnceLock<(Py<mutex::Mutex>, zklock::Owner, Site)>,
+    scope: OnceLock<(Py<mutex::Mutex>, OwnerId, Site)>,
 }
 
 impl Turn {
@@ -125,7 +125,7 @@ fn turn(
 ) -> impl Future<Output = zklock::Result<Option<once::Turn>>> + Send + use<> {
     let lock = lock.as_super().get().inner.clone();
     let (slot, record, timeout) = (slot.slot.clone(), slot.record, timeout.0);
-    async move { once::begin(&lock, owner, &slot, timeout, record).await }
+    async move { once::begin(&lock, &owner, &slot, timeout, record).await }
 }
 
 /// Acquire for a turn of the calling thread; None if the slot is recorded already.
@@ -137,10 +137,13 @@ pub(crate) fn begin_turn(
 ) -> Result<Option<Turn>> {
     let py = lock.py();
     let acquirable = Turn::lock(lock);
-    let owner = Caller::find(py)?.owner();
+    let caller = Caller::find(py)?;
+    let owner = caller.owner();
     let in_event_loop = acquirable.look_for_event_loop(py, owner)?;
     admit(py)?;
-    let Some(begun) = block_to_own(py, turn(lock, owner, slot, timeout))?? else { return Ok(None) };
+    let Some(begun) = block_to_own(py, turn(lock, caller.named(py)?, slot, timeout))?? else {
+        return Ok(None);
+    };
     let turn = Turn::new(py, begun)?;
     if in_event_loop {
         asyncio_tasks::remember(py, &turn.lease.clone_ref(py).into_any())?;
@@ -159,5 +162,6 @@ pub(crate) fn start_turn(
     slot: &Slot,
     timeout: &Timeout,
 ) -> Result<Pending> {
-    Pending::start(lock.py(), turn(lock, owner.id, slot, timeout))
+    let py = lock.py();
+    Pending::start(py, turn(lock, owner.caller(py)?, slot, timeout))
 }

@@ -6,7 +6,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zklock::ErrorKind;
-use zklock::internal::{self, AcquiredStack, Exit, Exited, Frame, error};
+use zklock::internal::{self, AcquiredStack, Exit, Exited, Frame, OwnerId, error};
 
 use crate::bridge::gevent;
 use crate::bridge::owner::Owner;
@@ -212,6 +212,11 @@ impl Scopes {
 }
 
 /// Outside tasks nobody is the owner of anything.
-pub(crate) fn of_task(owner: Option<&Owner>) -> zklock::Owner {
-    owner.map_or_else(zklock::Owner::new, |owner| owner.id)
+pub(crate) fn of_task(owner: Option<&Owner>) -> OwnerId {
+    owner.map_or_else(OwnerId::new, |owner| owner.id)
+}
+
+/// The owner that others are told of when a task queues, under its name.
+pub(crate) fn told_of(py: Python<'_>, owner: Option<&Owner>) -> PyResult<zklock::Owner> {
+    owner.map_or_else(|| Ok(zklock::Owner::new()), |owner| owner.caller(py))
 }

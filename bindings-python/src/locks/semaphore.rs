@@ -13,7 +13,7 @@ use crate::args::names::{Label, Path, SharedCount};
 use crate::args::text::Text;
 use crate::bridge::asyncio_tasks;
 use crate::bridge::block_on::block_to_own;
-use crate::bridge::gevent::caller;
+use crate::bridge::gevent::Caller;
 use crate::bridge::owner::Owner;
 use crate::bridge::pending::{IntoPython, Pending};
 use crate::client_options::LockClientOptions;
@@ -21,7 +21,7 @@ use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
 use crate::locks::pickle::{Recipe, keywords};
-use crate::locks::scope::of_task;
+use crate::locks::scope::told_of;
 
 /// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
 ///
@@ -146,8 +146,8 @@ impl Semaphore {
         let timeout = bounded_timeout(blocking.0, timeout, connect_timeout)?;
         let count = parse_count("count", count.0)?;
         asyncio_tasks::admit(py)?;
-        let (semaphore, caller) = (Arc::clone(&self.0), caller(py)?);
-        let acquired = async move { acquire_permits(&semaphore, caller, count, timeout).await };
+        let (semaphore, caller) = (Arc::clone(&self.0), Caller::find(py)?.named(py)?);
+        let acquired = async move { acquire_permits(&semaphore, &caller, count, timeout).await };
         Ok(block_to_own(py, acquired)??.into_python(py)?)
     }
 }
@@ -162,6 +162,6 @@ pub(crate) fn start_acquire_many(
     timeout: &Timeout,
 ) -> Result<Pending> {
     let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count.0)?);
-    let (caller, timeout) = (of_task(owner), timeout.0);
-    Pending::start(py, async move { acquire_permits(&semaphore, caller, count, timeout).await })
+    let (caller, timeout) = (told_of(py, owner)?, timeout.0);
+    Pending::start(py, async move { acquire_permits(&semaphore, &caller, count, timeout).await })
 }

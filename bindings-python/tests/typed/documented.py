@@ -50,6 +50,7 @@ def mutexes(client: zklock.Client) -> None:
     assert_type(lock.lease, zklock.Lease | None)
     for contender in lock.contenders():
         assert_type(contender.host, str | None)
+        assert_type(contender.owner, zklock.OwnerInfo | None)
         client.break_lock(f"{lock.path}/{contender.node}")
     everywhere = zklock.Mutex("zk1:2181", "/locks/report", reentrant=False)
     threading.Thread(target=everywhere.release).start()
@@ -121,6 +122,9 @@ def reasons(error: zklock.LockTimeout, lease: aio.Lease) -> int:
 def a_process() -> None:
     zklock.close_on_signals()
     print(zklock.dump())
+    for hold in zklock.Client("zk1:2181").health().holds:
+        assert_type(hold.owner, zklock.OwnerReport)
+        assert_type(hold.owner.name, str | None)
 
 
 async def awaiting() -> None:

@@ -58,7 +58,7 @@ def this_task() -> _zklock.Owner:
         return here[1]
     owner = _owners.get(task)
     if owner is None:
-        owner = _owners[task] = _zklock.Owner()
+        owner = _owners[task] = _zklock.Owner(ref(task))
         _scheduled_by.set(owner)
     _here.set((ref(task), owner))
     return owner

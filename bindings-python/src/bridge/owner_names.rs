@@ -1,0 +1,56 @@
+//! The names of owners, for people: read when one queues for a lock, so that a change is seen, and a re-entry costs
+//! nothing.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::modules::{imported, interned};
+
+/// Of the calling thread.
+pub(crate) fn of_thread(py: Python<'_>) -> PyResult<Option<Arc<str>>> {
+    if_any(py, thread(py))
+}
+
+/// Of the task behind a weak reference.
+pub(crate) fn of_task(reference: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
+    if_any(reference.py(), task(reference))
+}
+
+/// What a function of Python returns.
+pub(crate) fn given_by(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
+    if_any(function.py(), function.call0().map(Some))
+}
+
+/// By the object that `threading` has for it. None is made here: a thread that another library started has no name, and
+/// is not to appear in `threading.enumerate()`.
+fn thread(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let Some(threading) = imported(interned!(py, "threading")?)? else { return Ok(None) };
+    let identifier = threading.call_method0(interned!(py, "get_ident")?)?;
+    let active = threading.getattr(interned!(py, "_active")?)?.cast_into::<PyDict>()?;
+    let Some(thread) = active.get_item(identifier)? else { return Ok(None) };
+    thread.getattr(interned!(py, "name")?).map(Some)
+}
+
+fn task<'py>(reference: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let (py, task) = (reference.py(), reference.call0()?);
+    if task.is_none() {
+        return Ok(None);
+    }
+    task.call_method0(interned!(py, "get_name")?).map(Some)
+}
+
+/// A name that is not a string, that is empty, or that cannot be read is none: it must not fail an acquire. Ctrl-C and the
+/// like, which are no `Exception`, end the acquire as ever.
+fn if_any(py: Python<'_>, found: PyResult<Option<Bound<'_, PyAny>>>) -> PyResult<Option<Arc<str>>> {
+    match found {
+        Ok(name) => {
+            let name = name.and_then(|name| name.cast_into::<PyString>().ok());
+            Ok(name.map(|name| name.to_string_lossy().into()).filter(|name: &Arc<str>| !name.is_empty()))
+        }
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
