@@ -5,6 +5,8 @@ use napi_derive::napi;
 use zklock::internal::Escaped;
 use zklock::{Contender, ContenderInfo};
 
+use crate::owner::NativeOwnerInfo;
+
 #[napi(object, object_from_js = false)]
 pub struct NativeContender {
     pub position: u32,
@@ -25,6 +27,7 @@ pub struct NativeAbout {
     pub label: Option<String>,
     /// In ms since 1970.
     pub since: i64,
+    pub owner: Option<NativeOwnerInfo>,
     pub revoked: bool,
 }
 
@@ -52,8 +55,9 @@ impl From<Contender> for NativeContender {
 
 impl From<ContenderInfo> for NativeAbout {
     fn from(about: ContenderInfo) -> Self {
-        let ContenderInfo { host, pid, language, label, since, revoked, .. } = about;
-        Self { host, pid, language, label, since: i64::try_from(since).unwrap_or(i64::MAX), revoked }
+        let ContenderInfo { host, pid, language, label, since, owner, revoked, .. } = about;
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        Self { host, pid, language, label, since, owner: owner.map(Into::into), revoked }
     }
 }
 

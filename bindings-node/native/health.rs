@@ -8,6 +8,7 @@ use napi_derive::napi;
 use zklock::internal::bad_argument;
 
 use crate::error::Result;
+use crate::owner::NativeOwner;
 
 #[napi(object, object_from_js = false)]
 pub struct NativeHealth {
@@ -27,6 +28,7 @@ pub struct NativeWaitReport {
     pub path: String,
     pub mode: &'static str,
     pub label: Option<String>,
+    pub owner: NativeOwner,
     pub age: f64,
     pub node: Option<String>,
     pub position: Option<i64>,
@@ -38,6 +40,7 @@ pub struct NativeHoldReport {
     pub path: String,
     pub mode: &'static str,
     pub label: Option<String>,
+    pub owner: NativeOwner,
     pub age: f64,
     pub node: String,
     pub fencing_token: BigInt,
@@ -69,6 +72,7 @@ impl From<zklock::WaitReport> for NativeWaitReport {
             path: wait.path,
             mode: wait.mode.as_str(),
             label: wait.label,
+            owner: wait.owner.into(),
             age: milliseconds(wait.age),
             node: wait.node,
             position: wait.position.map(number),
@@ -83,6 +87,7 @@ impl From<zklock::HoldReport> for NativeHoldReport {
             path: hold.path,
             mode: hold.mode.as_str(),
             label: hold.label,
+            owner: hold.owner.into(),
             age: milliseconds(hold.age),
             node: hold.node,
             fencing_token: BigInt::from(hold.fencing_token),

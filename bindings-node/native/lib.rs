@@ -18,6 +18,7 @@ mod log;
 mod multi;
 mod node_data;
 mod once;
+mod owner;
 mod semaphore;
 mod state;
 mod stats;

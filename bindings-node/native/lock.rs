@@ -12,6 +12,7 @@ use crate::client::NativeClient;
 use crate::contender::NativeContender;
 use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
+use crate::owner::{NativeWait, caller};
 
 /// The options of a lock of any kind.
 #[napi(object, object_to_js = false)]
@@ -71,8 +72,8 @@ pub fn read_write_lock(
 #[napi]
 impl NativeLock {
     /// Acquires, as the owner of a lease `within`, or else `around`, or as a new one. An owner that holds the lock has the
-    /// new lease at once; otherwise this starts an operation that ends with one. No `timeout` means waiting for ever,
-    /// zero means a try.
+    /// new lease at once; otherwise this starts an operation that ends with one. No time-out means waiting for ever,
+    /// zero means a try. Others are told of the owner of the `outermost` scope's lease.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -80,15 +81,17 @@ impl NativeLock {
     pub fn acquire(
         &self,
         bridge: &Bridge,
-        timeout: Option<f64>,
-        connect_timeout: Option<f64>,
+        wait: NativeWait,
         within: Option<ClassInstance<'_, NativeLease>>,
         around: Option<ClassInstance<'_, NativeLease>>,
+        outermost: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<Either<NativeLease, i64>> {
-        let timeout = NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?;
-        let [named, around] = [&within, &around].map(|lease| lease.as_ref().map(|lease| &*lease.lease));
-        let owner = owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];
-        let pending = match request(&self.lock, owner, timeout) {
+        let (timeout, name) = wait.check()?;
+        let [named, around, outermost] =
+            [&within, &around, &outermost].map(|lease| lease.as_ref().map(|lease| &*lease.lease));
+        let owner = &owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];
+        let caller = caller(owner, outermost.or(named), name);
+        let pending = match request(&self.lock, owner.id(), &caller, timeout) {
             Ok(Requested::Granted(lease)) => return Ok(Either::A(lease.into())),
             Ok(Requested::Pending(pending)) => Ok(pending),
             // A refusal is the operation's, like all others.
@@ -100,7 +103,7 @@ impl NativeLock {
     /// Another lease for the owner of a lease, at once, if it holds the lock: the number under which that lease keeps it.
     #[napi]
     pub fn again(&self, around: &NativeLease) -> Option<u32> {
-        let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0];
+        let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0].id();
         around.keep_inner(reenter(&self.lock, owner).ok()??)
     }
 

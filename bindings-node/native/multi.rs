@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
-use zklock::internal::owners;
+use zklock::internal::{acquire_each, owners};
 use zklock::{AnyLock, MultiLock};
 
 use crate::bridge::Bridge;
-use crate::error::{NODE, Result};
+use crate::error::Result;
 use crate::lease::{NativeLease, inside};
 use crate::lock::NativeLock;
+use crate::owner::{NativeWait, caller};
 
 /// Several locks that are acquired together.
 #[napi]
@@ -42,7 +43,8 @@ impl NativeMultiLock {
     }
 
     /// Starts to acquire all; ends with their leases, in that order. A lock of one of the leases `within`, or else
-    /// `around`, is acquired as its owner; the others as a new one.
+    /// `around`, is acquired as its owner; the others as a new one. Others are told of the owner of the `outermost` scope's
+    /// lease.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -50,14 +52,20 @@ impl NativeMultiLock {
     pub fn acquire(
         &self,
         bridge: &Bridge,
-        timeout: Option<f64>,
-        connect_timeout: Option<f64>,
+        wait: NativeWait,
         within: Vec<ClassInstance<'_, NativeLease>>,
         around: Vec<ClassInstance<'_, NativeLease>>,
+        outermost: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
-        let timeout = NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?;
-        let owners = owners(self.lock.locks(), &inside(&within), &inside(&around))?;
+        let (timeout, name) = wait.check()?;
+        let named = inside(&within);
+        let owners = owners(self.lock.locks(), &named, &inside(&around))?;
+        let flow = outermost.as_ref().map(|lease| &*lease.lease).or(named.first().copied());
+        // Outside of scopes, one new owner acquires all.
+        let caller = caller(&owners[0], flow, name);
         let lock = Arc::clone(&self.lock);
-        bridge.start(async move { lock.acquire_as_each(&owners, timeout).await.map(NativeLease::all) })
+        bridge.start(async move {
+            acquire_each(&lock, &owners, Some(&caller), timeout).await.map(NativeLease::all)
+        })
     }
 }

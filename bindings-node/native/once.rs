@@ -14,6 +14,7 @@ use crate::bridge::Bridge;
 use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
 use crate::lock::NativeLock;
+use crate::owner::{NativeWait, caller};
 
 /// One run of a slot's body, under the lock. When JavaScript drops it, the lock is released.
 #[napi]
@@ -52,7 +53,8 @@ impl NativeTurn {
 #[napi]
 impl NativeLock {
     /// Starts to acquire for a turn, as the owner of the lease `around`, or as a new one; ends with a turn, or with nothing
-    /// if the slot is recorded already. `slot`: a key, or the length of a period in milliseconds.
+    /// if the slot is recorded already. `slot`: a key, or the length of a period in milliseconds. Others are told of the
+    /// owner of the `outermost` scope's lease.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`; `CONNECTION_FAILED` if there is no thread to do it on.
@@ -62,19 +64,23 @@ impl NativeLock {
         bridge: &Bridge,
         slot: Either<String, f64>,
         record: String,
-        timeout: Option<f64>,
+        wait: NativeWait,
         around: Option<ClassInstance<'_, NativeLease>>,
+        outermost: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
         let slot = match slot {
             Either::A(key) => Slot::key(key)?,
             Either::B(period) => Slot::per(NODE.duration("period", period)?)?,
         };
-        let (record, timeout) = (parse_record(&record)?, NODE.timeout(timeout)?);
-        let around = around.as_ref().map(|lease| &*lease.lease);
-        let owner = owners(slice::from_ref(&self.lock), &[], around.as_slice())?[0];
+        let (record, (timeout, name)) = (parse_record(&record)?, wait.check()?);
+        let [around, outermost] =
+            [&around, &outermost].map(|lease| lease.as_ref().map(|lease| &*lease.lease));
+        let owner = &owners(slice::from_ref(&self.lock), &[], around.as_slice())?[0];
+        let (owner, caller) = (owner.id(), caller(owner, outermost, name));
         let lock = self.lock.clone();
         bridge.start(async move {
-            Ok(once::begin(&lock, owner, &slot, timeout, record).await?.map(NativeTurn::from))
+            let turn = once::begin_for(&lock, owner, &caller, &slot, timeout, record).await?;
+            Ok(turn.map(NativeTurn::from))
         })
     }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
-use zklock::Semaphore;
-use zklock::internal::{parse_count, parse_permits};
+use zklock::internal::{acquire_permits, parse_count, parse_permits};
+use zklock::{Owner, Semaphore};
 
 use crate::bridge::Bridge;
 use crate::client::NativeClient;
 use crate::error::{NODE, Result};
 use crate::lease::NativeLease;
 use crate::lock::{NativeLock, NativeLockOptions};
+use crate::owner::caller;
 
 /// A semaphore at a path.
 #[napi]
@@ -44,7 +46,8 @@ impl NativeSemaphore {
         Arc::clone(&self.semaphore).into()
     }
 
-    /// Starts to acquire several permits; ends with their leases.
+    /// Starts to acquire several permits; ends with their leases. Others are told of the owner of the `outermost` scope's
+    /// lease, or of a new one.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -55,10 +58,14 @@ impl NativeSemaphore {
         count: f64,
         timeout: Option<f64>,
         connect_timeout: Option<f64>,
+        outermost: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
         let (count, timeout) =
             (parse_count("count", count)?, NODE.bounded(NODE.timeout(timeout)?, connect_timeout)?);
-        let semaphore = Arc::clone(&self.semaphore);
-        bridge.start(async move { semaphore.acquire_many(count, timeout).await.map(NativeLease::all) })
+        let outermost = outermost.as_ref().map(|lease| &*lease.lease);
+        let (semaphore, caller) = (Arc::clone(&self.semaphore), caller(&Owner::new(), outermost, None));
+        bridge.start(async move {
+            acquire_permits(&semaphore, &caller, count, timeout).await.map(NativeLease::all)
+        })
     }
 }

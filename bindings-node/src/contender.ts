@@ -2,7 +2,17 @@
 
 import { inspect } from 'node:util';
 
-import { type NativeAbout, type NativeContender, shown } from '../addon';
+import { type NativeAbout, type NativeContender, type NativeOwnerInfo, shown } from '../addon';
+
+/** What a contender that uses zklock says about its owner. */
+export interface OwnerInfo {
+  /** Its number, which no other owner of its process has, or had before it. */
+  readonly number: number;
+  /** Its name, if it has one: the first 64 bytes. */
+  readonly name: string | undefined;
+  /** A number that tells processes apart if they have the same host name and the same process id, as in containers. */
+  readonly process: number;
+}
 
 /** What a contender that uses zklock says about itself. */
 export interface ContenderInfo {
@@ -16,6 +26,8 @@ export interface ContenderInfo {
   readonly label: string | undefined;
   /** When it began to contend, by its own clock. */
   readonly since: Date;
+  /** The owner inside its client: of Node, the outermost `using` scope in which it was asked for, or an acquire. */
+  readonly owner: OwnerInfo | undefined;
   /** Whether it was asked to give up the lock while it held it, and has been told. */
   readonly revoked: boolean;
 }
@@ -51,8 +63,8 @@ const inspected = {
   value(this: Contender): object {
     const { node, about, ...rest } = this;
     if (about === undefined) return { node: shown(node), ...rest, about };
-    const { host, language, label, ...more } = about;
-    const said = { host: shown(host), language: shown(language), label: label && shown(label), ...more };
+    const { host, language, label, owner, ...more } = about;
+    const said = { host: shown(host), language: shown(language), label: label && shown(label), owner: owner && shownOwner(owner), ...more };
     return { node: shown(node), ...rest, about: said };
   },
 };
@@ -72,6 +84,14 @@ export function contenderOf({ about, ...rest }: NativeContender): Contender {
   return Object.freeze(contender);
 }
 
-function infoOf({ since, label, ...rest }: NativeAbout): ContenderInfo {
-  return Object.freeze({ ...rest, label, since: new Date(since) });
+function infoOf({ since, label, owner, ...rest }: NativeAbout): ContenderInfo {
+  return Object.freeze({ ...rest, label, since: new Date(since), owner: owner && ownerOf(owner) });
+}
+
+function ownerOf({ number, name, process }: NativeOwnerInfo): OwnerInfo {
+  return Object.freeze({ number, name, process });
+}
+
+function shownOwner({ number, name, process }: OwnerInfo): OwnerInfo {
+  return { number, name: name && shown(name), process };
 }

@@ -10,6 +10,14 @@ import type { LeaseState } from './lease';
 import type { ClientState, LockMode } from './types';
 import { checkNumber, checkString } from './validate';
 
+/** An owner in this process. */
+export interface OwnerReport {
+  /** Its number, which no other owner of this process has, or had before it. */
+  readonly number: number;
+  /** Its name, if it has one: see {@link AcquireOptions.owner}. */
+  readonly name?: string;
+}
+
 /** An attempt to acquire a lock that has neither succeeded nor failed yet. */
 export interface WaitReport {
   /** The lock's path. */
@@ -18,6 +26,8 @@ export interface WaitReport {
   readonly mode: LockMode;
   /** The label of the lock or of its client, of an election the candidate's id, if there is one. */
   readonly label?: string;
+  /** The owner that asked for it: the outermost `using` scope around the acquire, or the acquire itself. */
+  readonly owner: OwnerReport;
   /** How long the caller has waited, in ms. */
   readonly age: number;
   /** The full path of its node; absent as long as it has none, as without a connection. */
@@ -39,6 +49,8 @@ export interface HoldReport {
   readonly mode: LockMode;
   /** The label of the lock or of its client, of an election the candidate's id, if there is one. */
   readonly label?: string;
+  /** The owner that asked for it: the outermost `using` scope around the acquire, or the acquire itself. */
+  readonly owner: OwnerReport;
   /** How long it has lasted, in ms. */
   readonly age: number;
   /** The full path of its node. */

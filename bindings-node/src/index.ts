@@ -17,7 +17,7 @@ import './web-locks';
 export { Client, type CloseOptions, type NodeData } from './client';
 export type { EndingSignal } from './close-on-signals';
 export type { ClientOptions, ConnectOptions, Credential, Login, ReadyOptions, TlsOptions } from './connect';
-export type { Contender, ContenderInfo } from './contender';
+export type { Contender, ContenderInfo, OwnerInfo } from './contender';
 export { Election, Leadership, type Candidate, type ElectionOptions, type ObserveOptions, type RunOptions } from './election';
 export {
   AuthFailedError,
@@ -39,7 +39,7 @@ export {
   type ServerReport,
 } from './errors';
 export type { LostListener, StateListener } from './events';
-export { dump, dumpOn, type Health, type HoldReport, type WaitReport } from './health';
+export { dump, dumpOn, type Health, type HoldReport, type OwnerReport, type WaitReport } from './health';
 export { Lease, type LeaseJson, type LeaseState, type ReleaseOptions } from './lease';
 export { Leases } from './leases';
 export { Lock, type AcquireOptions, type LockOptions, type MutexOptions, type SemaphoreOptions, type TryOptions, type WaitOptions } from './lock';

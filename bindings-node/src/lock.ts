@@ -1,4 +1,4 @@
-import type { NativeClient, NativeContender, NativeLease, NativeLock } from '../addon';
+import type { NativeClient, NativeContender, NativeLease, NativeLock, NativeWait } from '../addon';
 
 import { run, untilDone } from './bridge';
 import { Client, clientInternals } from './client';
@@ -8,7 +8,7 @@ import { trackBriefLease, trackLease } from './events';
 import { showAs } from './inspect';
 import { anchorOfLease, checkLease, createInnerLease, createLease, type Lease, nativeLease } from './lease';
 import { blocksAround, namingOwnWait } from './own-wait';
-import { innermostLease } from './scope';
+import { innermostLease, outermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
 import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './validate';
@@ -80,6 +80,12 @@ export interface WaitOptions {
 export interface AcquireOptions extends WaitOptions {
   /** Acquires as the owner of this lease, who already holds the lock; for a read/write lock, either half of it. */
   within?: Lease | undefined;
+  /**
+   * A name for people: other contenders, error messages and {@link Client.health} show it with the owner's number. At least
+   * one byte of UTF-8 and at most 1024, of which others are shown the first 64. Inside a `using` scope, and with `within`,
+   * the owner has its name already, and this has no effect.
+   */
+  owner?: string | undefined;
 }
 
 /** As which owner to try, and until when: a try may still wait for a server. */
@@ -94,9 +100,9 @@ export const lockChecks = { ...optionChecks, naming: checkString };
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, connectTimeout: checkNumber, signal: checkSignal };
 
-const tryChecks = { connectTimeout: checkNumber, signal: checkSignal, within: checkLease };
+const tryChecks = { connectTimeout: checkNumber, signal: checkSignal, within: checkLease, owner: checkString };
 
-const acquireChecks = { ...waitChecks, within: checkLease };
+const acquireChecks = { ...waitChecks, within: checkLease, owner: checkString };
 
 /** What the other classes need from a lock. */
 export interface LockInternals {
@@ -118,6 +124,12 @@ export function leaseOf(native: NativeLease, client: Client): Lease {
   const lease = createLease(native, client);
   trackLease(client, lease);
   return lease;
+}
+
+/** The lease of the outermost scope of a client, whose owner others are told of. */
+export function outermostAnchor(client: object): NativeLease | undefined {
+  const outermost = outermostLease(client);
+  return outermost && anchorOfLease(outermost);
 }
 
 let internals: (lock: Lock) => LockInternals;
@@ -161,8 +173,8 @@ export class Lock {
    *   {@link SequenceExhaustedError}.
    * @throws {@link UpgradeRefusedError} at once, if the owner holds the read lock and asks for the write lock.
    * @throws {@link LockLostError} or {@link NotHeldError} if `within` is not held.
-   * @throws {@link BadArgumentError} if the time-out is negative, if `within` is a lease of another lock, or if this lock is
-   *   not reentrant. Nothing is sent.
+   * @throws {@link BadArgumentError} if the time-out is negative, if `owner` is empty or too long, if `within` is a lease of
+   *   another lock, or if this lock is not reentrant. Nothing is sent.
    *
    * @example
    * const lease = await mutex.acquire({ timeout: 5000, signal: AbortSignal.timeout(2000) });
@@ -175,13 +187,14 @@ export class Lock {
     if (tracing !== undefined) {
       return tracing.wait([this.path], options?.timeout === 0, () => untraced(() => this.acquire(options)));
     }
-    const { timeout, connectTimeout, signal, within } = options ?? {};
+    const { timeout, connectTimeout, signal, within, owner } = options ?? {};
     const { native, client } = this.#internals;
     const named = within && nativeLease(within);
     const around = this.#around();
+    const outermost = outermostAnchor(client);
     const blocks = timeout === 0 || named !== undefined || around !== undefined ? [] : blocksAround([this.#internals]);
     const attempt = run<NativeLease>(
-      (bridge) => native.acquire(bridge, timeout, connectTimeout, named, around),
+      (bridge) => native.acquire(bridge, { timeout, connectTimeout, owner } as NativeWait, named, around, outermost),
       clientInternals(client).keepAlive,
       signal,
     );

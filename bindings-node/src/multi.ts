@@ -1,4 +1,4 @@
-import { type NativeLease, NativeMultiLock } from '../addon';
+import { type NativeLease, NativeMultiLock, type NativeWait } from '../addon';
 
 import { run } from './bridge';
 import { type ClientInternals, clientInternals } from './client';
@@ -7,24 +7,26 @@ import { showAs } from './inspect';
 import { type Pending, together } from './keep-alive';
 import { checkLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
-import { leaseOf, Lock, lockInternals, type LockInternals, waitChecks, type WaitOptions } from './lock';
+import { leaseOf, Lock, lockInternals, type LockInternals, outermostAnchor, waitChecks, type WaitOptions } from './lock';
 import { blocksAround, namingOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
-import { checkInstance, checkIterable, checkNumber, checkOptions, type Checks, checkSignal } from './validate';
+import { checkInstance, checkIterable, checkNumber, checkOptions, type Checks, checkSignal, checkString } from './validate';
 
 /** How long to wait, and as which owners. */
 export interface AcquireAllOptions extends WaitOptions {
   /** Acquires the locks of these leases as their owners, who already hold them. */
   within?: Iterable<Lease> | undefined;
+  /** A name for people; see {@link AcquireOptions.owner}. */
+  owner?: string | undefined;
 }
 
 /** As which owners to try, and until when: a try may still wait for a server. */
 export type TryAllOptions = Omit<AcquireAllOptions, 'timeout'>;
 
-const tryChecks: Checks<TryAllOptions> = { connectTimeout: checkNumber, signal: checkSignal, within: checkIterable };
-const acquireChecks: Checks<AcquireAllOptions> = { ...waitChecks, within: checkIterable };
+const tryChecks: Checks<TryAllOptions> = { connectTimeout: checkNumber, signal: checkSignal, within: checkIterable, owner: checkString };
+const acquireChecks: Checks<AcquireAllOptions> = { ...waitChecks, within: checkIterable, owner: checkString };
 
 /** Whether a lock is acquired by a new owner: the caller is in none of its scopes, and names no lease of it. */
 function isNew(lock: LockInternals, named: readonly Lease[]): boolean {
@@ -98,13 +100,14 @@ export class MultiLock {
     if (tracing !== undefined) {
       return tracing.wait(this.paths, options.timeout === 0, () => untraced(() => this.acquire(options)));
     }
-    const { timeout, connectTimeout, signal, within = [] } = options;
+    const { timeout, connectTimeout, signal, within = [], owner } = options;
     const named = [...within];
     for (const lease of named) checkLease('within', lease);
     const [inside, around] = [nativeLeases(named), nativeLeases(this.#locks.map(innermostLease))];
+    const outermost = this.#outermost();
     const blocks = timeout === 0 ? [] : blocksAround(this.#locks.filter((lock) => isNew(lock, named)));
     const attempt = run<NativeLease[]>(
-      (bridge) => this.#native.acquire(bridge, timeout, connectTimeout, inside, around),
+      (bridge) => this.#native.acquire(bridge, { timeout, connectTimeout, owner } as NativeWait, inside, around, outermost),
       this.#pending,
       signal,
     );
@@ -112,6 +115,15 @@ export class MultiLock {
     return createLeases(
       this.#locks.flatMap(({ client }, index) => (leases[index] ? leaseOf(leases[index], client) : [])),
     );
+  }
+
+  /** The lease of the outermost scope of the first of its clients that has one. */
+  #outermost(): NativeLease | undefined {
+    for (const { client } of this.#locks) {
+      const outermost = outermostAnchor(client);
+      if (outermost !== undefined) return outermost;
+    }
+    return undefined;
   }
 
   /** The first of its clients that is traced: its tracer is told of the others' locks, too. */

@@ -1,11 +1,11 @@
-import { mutex, type NativeLockOptions, type NativeTurn } from '../addon';
+import { mutex, type NativeLockOptions, type NativeTurn, type NativeWait } from '../addon';
 
 import { run, untilDone } from './bridge';
 import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { showAs } from './inspect';
 import { anchorOfLease, type Lease } from './lease';
-import { clientFor, leaseOf, Lock, lockChecks, lockInternals, type MutexOptions } from './lock';
+import { clientFor, leaseOf, Lock, lockChecks, lockInternals, type MutexOptions, outermostAnchor } from './lock';
 import { blocksAround, namingOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf } from './trace-hook';
@@ -23,6 +23,8 @@ export interface OnceOptions {
    * Default: `body`.
    */
   record?: 'body' | 'start' | undefined;
+  /** A name for people; see {@link AcquireOptions.owner}. */
+  owner?: string | undefined;
 }
 
 /**
@@ -101,15 +103,15 @@ export class Mutex extends Lock {
   async #once<T>(slot: string | number, body: Body<Lease, T>, options: OnceOptions): Promise<T | null> {
     checkFunction('body', body);
     checkOptions<OnceOptions>(options, onceChecks);
-    const { timeout, signal, record = 'body' } = options;
+    const { timeout, signal, record = 'body', owner } = options;
     const lock = lockInternals(this);
     const { native, client, path, reentrant } = lock;
-    const around = innermostLease(lock);
+    const [around, outermost] = [innermostLease(lock), outermostAnchor(client)];
     const blocks = timeout === 0 || around !== undefined ? [] : blocksAround([lock]);
     const taken: { turn?: NativeTurn | null } = {};
     const acquire = async (): Promise<Lease | null> => {
       const attempt = run<NativeTurn | null>(
-        (bridge) => native.once(bridge, slot, record, timeout, around && anchorOfLease(around)),
+        (bridge) => native.once(bridge, slot, record, { timeout, owner } as NativeWait, around && anchorOfLease(around), outermost),
         clientInternals(client).keepAlive,
         signal,
       );
@@ -126,6 +128,6 @@ export class Mutex extends Lock {
   }
 }
 
-const onceChecks = { timeout: checkNumber, signal: checkSignal, record: checkString };
+const onceChecks = { timeout: checkNumber, signal: checkSignal, record: checkString, owner: checkString };
 
 showAs(Mutex.prototype, 'Mutex', ({ path }) => ({ path }));

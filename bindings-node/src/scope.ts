@@ -1,4 +1,7 @@
-/** Who may re-enter: what runs inside a live `using` scope of the same client and path. */
+/**
+ * Who may re-enter: what runs inside a live `using` scope of the same client and path. And of which owner others are told:
+ * that of the outermost live scope.
+ */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 
@@ -8,6 +11,8 @@ export interface Scope {
   readonly lease: Lease;
   /** The lease's, once somebody wanted to know it. */
   path: string | undefined;
+  /** Whether its lock may be entered again. */
+  readonly enters: boolean;
   live: boolean;
   outer: Scope | undefined;
 }
@@ -24,20 +29,29 @@ function live(scope: Scope | undefined): Scope | undefined {
   return scope;
 }
 
-/** The lease of the innermost live scope of a client and path. */
+/** The lease of the innermost live scope of a client and path, if its lock may be entered again. */
 export function innermostLease({ client, path }: { client: object; path: string }): Lease | undefined {
   for (let scope = live(current.getStore()); scope !== undefined; scope = scope.outer = live(scope.outer)) {
-    if (clientOfLease(scope.lease) === client && (scope.path ??= scope.lease.path) === path) return scope.lease;
+    if (scope.enters && clientOfLease(scope.lease) === client && (scope.path ??= scope.lease.path) === path) return scope.lease;
   }
   return undefined;
 }
 
+/** The lease of the outermost live scope of a client. */
+export function outermostLease(client: object): Lease | undefined {
+  let outermost: Lease | undefined;
+  for (let scope = live(current.getStore()); scope !== undefined; scope = scope.outer = live(scope.outer)) {
+    if (clientOfLease(scope.lease) === client) outermost = scope.lease;
+  }
+  return outermost;
+}
+
 /** Scopes of these leases, the first one innermost. They begin now, and end with `endScopes`. */
-export function beginScopes(leases: readonly Lease[]): Scope[] {
+export function beginScopes(leases: readonly Lease[], enters: (lease: Lease, index: number) => boolean): Scope[] {
   const scopes: Scope[] = [];
   let outer = live(current.getStore());
-  for (const lease of [...leases].reverse()) {
-    outer = { lease, path: undefined, live: true, outer };
+  for (const [index, lease] of [...leases.entries()].reverse()) {
+    outer = { lease, path: undefined, enters: enters(lease, index), live: true, outer };
     scopes.push(outer);
   }
   return scopes;

@@ -5,7 +5,7 @@ import { type Client, clientInternals } from './client';
 import { native } from './errors';
 import { showAs } from './inspect';
 import { createLeases, type Leases } from './leases';
-import { clientFor, leaseOf, Lock, lockInternals, optionChecks, type SemaphoreOptions, waitChecks, type WaitOptions } from './lock';
+import { clientFor, leaseOf, Lock, lockInternals, optionChecks, outermostAnchor, type SemaphoreOptions, waitChecks, type WaitOptions } from './lock';
 import { traceHookOf, untraced } from './trace-hook';
 import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './validate';
 
@@ -88,8 +88,9 @@ export class Semaphore extends Lock {
       return tracing.wait([this.path], options.timeout === 0, () => untraced(() => this.acquireMany(count, options)));
     }
     const { client } = lockInternals(this);
+    const outermost = outermostAnchor(client);
     const leases = await run<NativeLease[]>(
-      (bridge) => this.#native.acquireMany(bridge, count, options.timeout, options.connectTimeout),
+      (bridge) => this.#native.acquireMany(bridge, count, options.timeout, options.connectTimeout, outermost),
       clientInternals(client).keepAlive,
       options.signal,
     );

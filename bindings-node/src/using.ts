@@ -55,13 +55,14 @@ export async function tryUsing<Options, Held extends Lease | Leases, T>(
 function ended<Held, T>(
   held: Held,
   body: Body<Held, T>,
-  entered: readonly Lease[],
+  leases: readonly Lease[],
+  enters: Enters,
 ): PromiseSettledResult<T> | Promise<PromiseSettledResult<T>> {
-  const scopes = beginScopes(entered);
+  const scopes = beginScopes(leases, enters);
   try {
     const value = callWithin(scopes, body, held);
     if ((typeof value === 'object' && value !== null) || typeof value === 'function') {
-      entered.forEach(keepLease);
+      leases.forEach(keepLease);
       return settled(value, scopes);
     }
     endScopes(scopes);
@@ -123,7 +124,7 @@ function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>
   const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
   const traced = scopeTrace(leases);
   const whole: Body<Held, T> = traced === undefined ? body : (held) => traced.run(() => body(held));
-  const end = ended(held, whole, leases.filter(enters));
+  const end = ended(held, whole, leases, enters);
   return end instanceof Promise ? end.then((ended) => leave(held, leases, ended)) : leave(held, leases, end);
 }
 
@@ -134,7 +135,7 @@ function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>
 export async function usingTurn<T>(lease: Lease, body: Body<Lease, T>, enters: boolean, record: () => Promise<void>): Promise<T> {
   const traced = traceOfLease(lease);
   const whole: Body<Lease, T> = traced === undefined ? body : (lease) => traced.run(() => body(lease));
-  const end = await ended(lease, whole, enters ? [lease] : []);
+  const end = await ended(lease, whole, [lease], () => enters);
   if (end.status === 'rejected') return leave(lease, [lease], end);
   try {
     await record();

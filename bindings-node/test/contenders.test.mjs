@@ -25,9 +25,12 @@ scenario('contenders are plain objects that do not change', async (t) => {
     fencingToken: lease.fencingToken,
     dataLength: data.length,
   });
-  const { host, since, ...rest } = about;
+  const { host, since, owner, ...rest } = about;
   assert.deepEqual(rest, { pid: process.pid, language: 'node', label: 'catalogue', revoked: false });
   assert.ok(since instanceof Date && since >= before && since <= Date.now());
+  assert.deepEqual(Object.keys(owner), ['number', 'name', 'process']);
+  assert.ok(owner.number > 0 && owner.process > 0);
+  assert.equal(owner.name, undefined);
   assert.ok(Buffer.isBuffer(data));
   assert.equal(JSON.parse(data).host, host);
   assert.deepEqual([second.position, second.reader], [1, true]);

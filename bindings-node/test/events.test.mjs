@@ -189,12 +189,13 @@ scenario('a listener of a client is an owner of no lock, and keeps no lease', as
     await told;
     assert.equal(await tried, null);
   });
-  await (async () => {
+  await new Promise((begin) => {
     void outer.using((lease) => {
       client.on('lost', () => undefined);
       lease.check();
+      begin();
       return new Promise(() => undefined);
     });
-  })();
+  });
   await until('the scope is collected', () => (globalThis.gc(), client.health().holds.length === 0));
 });

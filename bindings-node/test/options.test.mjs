@@ -104,7 +104,7 @@ scenario('the name that was meant is told', async (t) => {
   assert.match(await told(() => new Client(hosts, { session_timeout: 5000 })), /did you mean 'sessionTimeout'\?$/);
   assert.match(await told(() => Client.connect(hosts, { Signal: undefined })), /did you mean 'signal'\?$/);
   assert.match(await told(() => new Client(hosts, { tls: { caa: '' } })), /^tls: .*did you mean 'ca'\?$/);
-  assert.match(await told(() => mutex.tryAcquire({ timeout: 5 })), /^options: there is no 'timeout'; there are connectTimeout, signal, within$/);
+  assert.match(await told(() => mutex.tryAcquire({ timeout: 5 })), /^options: there is no 'timeout'; there are connectTimeout, signal, within, owner$/);
   // An option of another function, or of a later version, is none of this one.
   assert.match(await told(() => new Semaphore(client, freshPath(), 2, { reentrant: true })), /there is no 'reentrant'; there are /);
   assert.match(await told(() => mutex.acquire({ ['x'.repeat(10_000)]: 1 })), /; there are /);

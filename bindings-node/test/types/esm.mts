@@ -44,6 +44,8 @@ import {
   type LossReason,
   type LostListener,
   type MutexOptions,
+  type OwnerInfo,
+  type OwnerReport,
   type ReadyOptions,
   type ReleaseOptions,
   type RequestOptions,
@@ -64,7 +66,7 @@ const soon: ReadyOptions = { signal: AbortSignal.timeout(20_000) };
 const connect: ConnectOptions = { ...made, ...soon };
 const options: MutexOptions = { label: 'types', naming: 'curator', reentrant: true };
 const sides: LockOptions = { label: 'types', naming: 'curator' };
-const waiting: AcquireOptions = { timeout: 1000, signal: AbortSignal.timeout(5000), within: undefined };
+const waiting: AcquireOptions = { timeout: 1000, signal: AbortSignal.timeout(5000), within: undefined, owner: 'worker-1' };
 const releasing: ReleaseOptions = { wait: true };
 
 {
@@ -131,19 +133,22 @@ const releasing: ReleaseOptions = { wait: true };
   }
   const counted: number | SharedCount = new Semaphore(client, `${path}-shared`, shared).permits;
   const several = new MultiLock([...locks, semaphore]);
-  const named: AcquireAllOptions = { ...limit, within: [] };
+  const named: AcquireAllOptions = { ...limit, within: [], owner: 'worker-1' };
   const paths: string[] = await several.using(named, (leases) => leases.map((held) => held.path));
   const all: Leases | null = await several.tryAcquire();
   await all?.release(releasing);
   void [counted, paths.length === several.paths.length];
   const queue: Contender[] = await mutex.contenders();
+  const owners: (OwnerInfo | undefined)[] = queue.map(({ about }) => about?.owner);
+  const held: OwnerReport[] = client.health().holds.map(({ owner }) => owner);
+  const names: (string | undefined)[] = [...owners.map((owner) => owner?.name), ...held.map(({ name }) => name)];
   const facts = queue.map(({ position, sessionId, about }): [number, bigint, ContenderInfo | undefined] => [
     position,
     sessionId,
     about,
   ]);
   const taken: boolean = await semaphore.locked();
-  void [facts, taken];
+  void [facts, taken, names];
   const requesting: RequestOptions = { mode: 'shared', ifAvailable: true, signal: AbortSignal.timeout(1000) };
   const maybe: string | undefined = await client.request(path, requesting, (held) => held?.path);
   const surely: string = await client.request(path, { mode: 'exclusive' }, async (held) => Promise.resolve(held.path));

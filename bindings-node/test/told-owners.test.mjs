@@ -1,0 +1,257 @@
+// The owners that others are told of: numbers and names.
+
+import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
+
+import { Election, LockTimeoutError, MultiLock, Mutex, ReadWriteLock, Semaphore, dump } from 'zklock';
+
+import { connected, freshPath, scenario, sleep, until } from './support.mjs';
+
+/** The owners of the contenders for a lock. */
+const owners = async (lock) => (await lock.contenders()).map(({ about }) => about?.owner);
+
+/** The number and the name that all contenders for a lock tell: one, but a permit is taken in turn. */
+async function told(lock) {
+  const [owner, ...others] = await owners(lock);
+  for (const other of others) assert.deepEqual(other, owner);
+  return [owner.number, owner.name];
+}
+
+/** Some locks of a client. */
+const mutexes = (client, count = 2) => Array.from({ length: count }, () => new Mutex(client, freshPath()));
+
+scenario('outside scopes each acquire has a number of its own', async (t) => {
+  const client = await connected(t);
+  const [first, second] = mutexes(client);
+  const leases = [await first.acquire(), await second.acquire()];
+  const [[one], [other]] = [await told(first), await told(second)];
+  assert.ok(Number.isSafeInteger(one) && one > 0);
+  assert.notEqual(one, other);
+  const [{ process: here }] = await owners(first);
+  assert.ok(Number.isSafeInteger(here) && here > 0);
+  assert.equal((await owners(second))[0].process, here);
+  for (const lease of leases) await lease.release();
+});
+
+scenario('inside scopes it is the outermost one, for locks of all kinds', async (t) => {
+  const client = await connected(t);
+  const [outer, middle, inner, single] = mutexes(client, 4);
+  const { writeLock } = new ReadWriteLock(client, freshPath());
+  const [permit, permits] = [new Semaphore(client, freshPath(), 1), new Semaphore(client, freshPath(), 2)];
+  const several = mutexes(client);
+  await outer.using({ owner: 'report' }, async () => {
+    const expected = await told(outer);
+    assert.equal(expected[1], 'report');
+    await middle.using({ owner: 'another name' }, async () => {
+      const held = [await inner.acquire(), await writeLock.acquire(), await permit.acquire()];
+      held.push(...(await permits.acquireMany(2)), ...(await new MultiLock(several).acquire()));
+      for (const lock of [middle, inner, writeLock, permit, permits, ...several]) {
+        assert.deepEqual(await told(lock), expected, lock.path);
+      }
+      await single.once('slot', async () => assert.deepEqual(await told(single), expected));
+      const { holds } = client.health();
+      assert.equal(holds.length, 9);
+      for (const { path, owner } of holds) assert.deepEqual([owner.number, owner.name], expected, path);
+      for (const lease of held) await lease.release();
+    });
+  });
+});
+
+scenario('entering again goes by the innermost scope, and changes no number', async (t) => {
+  const client = await connected(t);
+  const [outer, inner] = mutexes(client);
+  await outer.using(async () => {
+    await inner.using(async (lease) => {
+      const before = await told(inner);
+      assert.deepEqual(before, await told(outer));
+      const again = await inner.tryAcquire({ owner: 'nobody' });
+      assert.equal(again.node, lease.node);
+      assert.deepEqual(await told(inner), before);
+      await again.release();
+    });
+  });
+});
+
+scenario('scopes of locks that are not entered again count too', async (t) => {
+  const client = await connected(t);
+  const [inner] = mutexes(client, 1);
+  const locks = [new Mutex(client, freshPath(), { reentrant: false }), new Semaphore(client, freshPath(), 1)];
+  for (const lock of locks) {
+    await lock.using({ owner: 'worker-1' }, async () => {
+      await inner.using(async () => assert.deepEqual(await told(inner), await told(lock)));
+      assert.equal(await lock.tryAcquire(), null);
+    });
+  }
+  const election = new Election(client, freshPath());
+  await election.using(async () => {
+    await inner.using(async () => {
+      const numbers = client.health().holds.map(({ owner }) => owner.number);
+      assert.deepEqual(numbers, [numbers[0], numbers[0]]);
+    });
+  });
+});
+
+scenario('such a scope keeps no lease whose body is given up', async (t) => {
+  const client = await connected(t);
+  const semaphore = new Semaphore(client, freshPath(), 1);
+  await new Promise((begin) => {
+    void semaphore.using(() => (begin(), new Promise(() => undefined)));
+  });
+  await until('the permit is collected and given back', () => (globalThis.gc(), client.health().holds.length === 0));
+});
+
+scenario('the outermost scope counts, also around a lease of another owner', async (t) => {
+  const client = await connected(t);
+  const [outer, held, inner] = mutexes(client, 3);
+  const earlier = await held.acquire({ owner: 'earlier' });
+  await outer.using({ owner: 'report' }, () =>
+    held.using({ within: earlier }, () =>
+      inner.using(async () => {
+        assert.deepEqual(await told(inner), await told(outer));
+        assert.equal((await told(held))[1], 'earlier');
+      }),
+    ),
+  );
+  await earlier.release();
+});
+
+scenario('scopes side by side, and those of another client, are others', async (t) => {
+  const [client, elsewhere] = [await connected(t), await connected(t)];
+  const [outer] = mutexes(client, 1);
+  const [other] = mutexes(elsewhere, 1);
+  const locks = mutexes(client);
+  await outer.using(async () => {
+    await other.using(async () => assert.notDeepEqual(await told(other), await told(outer)));
+  });
+  const seen = await Promise.all(locks.map((lock) => lock.using(() => told(lock))));
+  assert.notEqual(seen[0][0], seen[1][0]);
+});
+
+scenario('a callback that outlives its scope is a new owner', async (t) => {
+  const client = await connected(t);
+  const [outer, later] = mutexes(client);
+  let pending;
+  const number = await outer.using({ owner: 'gone' }, async () => {
+    pending = sleep(30).then(() => later.acquire());
+    return (await told(outer))[0];
+  });
+  const lease = await pending;
+  const [another, name] = await told(later);
+  assert.notEqual(another, number);
+  assert.equal(name, undefined);
+  await lease.release();
+});
+
+scenario('what outlives the outermost scope within a scope keeps the number that was told', async (t) => {
+  const client = await connected(t);
+  const [outer, inner, last] = mutexes(client, 3);
+  let running;
+  let end;
+  const ended = new Promise((resolve) => (end = resolve));
+  const expected = await outer.using({ owner: 'first' }, async () => {
+    const entered = new Promise((resolve) => {
+      running = inner.using(async () => {
+        resolve();
+        await ended;
+        await last.using(async () => assert.deepEqual(await told(last), await told(inner)));
+        return told(inner);
+      });
+    });
+    await entered;
+    return told(outer);
+  });
+  end();
+  assert.deepEqual(await running, expected);
+});
+
+scenario('each way to acquire takes a name', async (t) => {
+  const client = await connected(t);
+  const [mutex, other] = mutexes(client);
+  const both = new MultiLock([mutex]);
+  const owner = 'worker-1';
+  const named = async ({ path = mutex.path } = {}) => assert.equal((await told(path === mutex.path ? mutex : other))[1], owner);
+  const released = async (lease) => (await named(), lease.release());
+  await released(await mutex.acquire({ owner }));
+  await released(await mutex.tryAcquire({ owner }));
+  await released(await both.acquire({ owner }));
+  await released(await both.tryAcquire({ owner }));
+  await mutex.using({ owner }, named);
+  await mutex.tryUsing({ owner }, named);
+  await both.using({ owner }, named);
+  await mutex.once('slot', named, { owner });
+  await other.oncePer(3_600_000, named, { owner });
+  const lease = await mutex.acquire({ owner });
+  await mutex.using({ within: lease, owner: 'nobody' }, named);
+  await lease.release();
+});
+
+scenario('waits and holds are told with their owners', async (t) => {
+  const client = await connected(t);
+  const [mutex] = mutexes(client, 1);
+  const lease = await mutex.acquire({ owner: 'first' });
+  const second = mutex.acquire();
+  await until('it waits', () => client.health().waits.length === 1);
+  const { holds: [hold], waits: [wait] } = client.health();
+  assert.deepEqual(hold.owner, { number: (await owners(mutex))[0].number, name: 'first' });
+  assert.deepEqual(Object.keys(wait.owner), ['number']);
+  assert.notEqual(wait.owner.number, hold.owner.number);
+  assert.ok(dump().includes(`by owner ${hold.owner.number} (first)`));
+  assert.deepEqual(JSON.parse(JSON.stringify(client.health())).holds[0].owner, hold.owner);
+  await lease.release();
+  await (await second).release();
+});
+
+scenario('the error of a second contender names the owner that holds', async (t) => {
+  const client = await connected(t);
+  const [mutex] = mutexes(await connected(t), 1);
+  const lease = await mutex.acquire({ owner: 'worker-2' });
+  const [number] = await told(mutex);
+  await assert.rejects(new Mutex(client, mutex.path).acquire({ timeout: 50 }), (error) => {
+    assert.ok(error instanceof LockTimeoutError);
+    assert.match(error.message, new RegExp(`, owner ${number} \\(worker-2\\), since `));
+    assert.deepEqual(error.blockers[0].about.owner, { number, name: 'worker-2', process: error.blockers[0].about.owner.process });
+    return true;
+  });
+  await lease.release();
+});
+
+scenario('a client that does not identify itself tells no owner', async (t) => {
+  const client = await connected(t, { identify: false });
+  const [mutex] = mutexes(client, 1);
+  const lease = await mutex.acquire({ owner: 'secret' });
+  const [{ about, data }] = await mutex.contenders();
+  assert.equal(about, undefined);
+  assert.equal(data.length, 0);
+  // Its own program may know.
+  assert.equal(client.health().holds[0].owner.name, 'secret');
+  await lease.release();
+});
+
+scenario('names of owners are checked, and only their beginning is told', async (t) => {
+  const client = await connected(t);
+  const [mutex, outer] = mutexes(client);
+  const attempts = [
+    (owner) => mutex.acquire({ owner }),
+    (owner) => mutex.tryAcquire({ owner }),
+    (owner) => mutex.using({ owner }, () => undefined),
+    (owner) => mutex.once('slot', () => undefined, { owner }),
+    (owner) => new MultiLock([mutex]).acquire({ owner }),
+    // Also where it has no effect.
+    (owner) => outer.using(() => mutex.acquire({ owner })),
+  ];
+  for (const attempt of attempts) {
+    for (const owner of ['', 'x'.repeat(1025), '\ud800']) {
+      await assert.rejects(attempt(owner), { code: 'BAD_ARGUMENT', message: /^owner: / });
+    }
+    await assert.rejects(attempt(7), { name: 'TypeError', message: 'owner: must be a string, but is number' });
+  }
+  await mutex.using({ owner: `x${'é'.repeat(50)}` }, async () => {
+    assert.equal((await told(mutex))[1], `x${'é'.repeat(31)}`);
+  });
+  await mutex.using({ owner: '\u001b[2J' }, async () => {
+    const [contender] = await mutex.contenders();
+    assert.ok(Object.isFrozen(contender.about.owner));
+    assert.ok(!inspect(contender, { depth: 5 }).includes('\u001b'));
+    assert.ok(inspect(contender, { depth: 5 }).includes('\\u{1b}'));
+  });
+});
