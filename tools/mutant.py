@@ -13,7 +13,7 @@ PATCHES = ROOT / "tests" / "mutants"
 NEEDED = {"promise"}
 HEADERS = NEEDED | {"covers", "found by", "build", "command", "simulation"}
 
-KINDS = {"": "seed", "once": "once"}
+KINDS = {"": "seed", "once": "once", "together": "together"}
 """The kinds of runs of the simulation: as a patch names them behind its seeds, and as runs name theirs."""
 
 MOST_SEEDS = 1000
@@ -59,8 +59,8 @@ class Mutant:
         if not sound:
             raise StaleError(
                 f"{path.name}: the headers are {', '.join(sorted(HEADERS))}; it needs a promise, a command "
-                f"with `found by` or a `simulation` of 1 to {MOST_SEEDS} seeds (`N once`: of runs with "
-                "slots), and a diff follows"
+                f"with `found by` or a `simulation` of 1 to {MOST_SEEDS} seeds (`N once`, `N together`: of "
+                "such runs), and a diff follows"
             )
         return Mutant(
             path.stem,

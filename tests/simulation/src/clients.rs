@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use zklock::{Acl, Client, ClientOptions};
 
+use crate::frame;
 use crate::network;
 use crate::setting::Setting;
 
@@ -103,7 +104,7 @@ fn options(setting: &Setting, name: usize) -> ClientOptions {
     let options = ClientOptions::new(Some(&hosts)).expect("good hosts");
     let options = options.session_timeout(Duration::from_millis(setting.timeout)).expect("a good time-out");
     let options = match setting.private {
-        Some(_) => options.auth("digest", "simulated:password").expect("good credentials"),
+        Some(_) => options.auth("digest", frame::PASSWORD).expect("good credentials"),
         None => options,
     };
     // Its nodes say who made them, so that each can be traced to an attempt. That host and process have nothing to do

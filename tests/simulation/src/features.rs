@@ -34,16 +34,18 @@ pub enum Feature {
     IsBroken,
     Transacts,
     OtherClient,
+    LimitsWaiters,
+    RunsOnce,
 }
 
 use Feature::{
-    Downgrades, EntersAgain, GivesUp, HasGrace, IsAsked, IsBroken, IsLimited, KazooNames, Leads, Mutex,
-    OtherClient, Permits, Private, Read, Several, SharesObject, TimesOut, Transacts, Tries, Upgrades, Waits,
-    Write,
+    Downgrades, EntersAgain, GivesUp, HasGrace, IsAsked, IsBroken, IsLimited, KazooNames, Leads,
+    LimitsWaiters, Mutex, OtherClient, Permits, Private, Read, RunsOnce, Several, SharesObject, TimesOut,
+    Transacts, Tries, Upgrades, Waits, Write,
 };
 
 /// All of them.
-pub const ALL: [Feature; 22] = [
+pub const ALL: [Feature; 24] = [
     Mutex,
     Read,
     Write,
@@ -66,6 +68,8 @@ pub const ALL: [Feature; 22] = [
     IsBroken,
     Transacts,
     OtherClient,
+    LimitsWaiters,
+    RunsOnce,
 ];
 
 const KINDS: [Feature; 6] = [Mutex, Read, Write, Permits, Several, Leads];
@@ -91,6 +95,10 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(KazooNames, &[Mutex, Read, Write, Several])
         || only(Transacts, &[Mutex])
         || only(OtherClient, &[Several])
+        // `Mutex` alone has `once`: neither the halves of a read/write lock, nor the others.
+        || only(RunsOnce, &[Mutex])
+        // `Election` has no options of locks.
+        || is(Leads, LimitsWaiters)
         // A leader has no limit and no grace, and cannot be asked.
         || is(Leads, IsLimited)
         || is(Leads, HasGrace)
@@ -102,6 +110,10 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || is(Upgrades, OtherClient)
         || is(EntersAgain, OtherClient)
         || is(Transacts, OtherClient)
+        // Of a lock that is no mutex.
+        || is(RunsOnce, Downgrades)
+        || is(RunsOnce, Upgrades)
+        || is(RunsOnce, OtherClient)
 }
 
 impl Feature {

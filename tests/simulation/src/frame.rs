@@ -230,6 +230,17 @@ pub fn authenticates(request: &[u8]) -> bool {
     int(request, 8) == AUTH
 }
 
+/// States the password that clients have.
+pub fn authentication() -> Vec<u8> {
+    const AUTH: i32 = 100;
+    let text = |text: &str| [&i32::try_from(text.len()).unwrap_or(0).to_be_bytes(), text.as_bytes()].concat();
+    let (scheme, password) = (text("digest"), text(PASSWORD));
+    framed(&[&(-4_i32).to_be_bytes(), &AUTH.to_be_bytes(), &[0; 4], &scheme, &password])
+}
+
+/// The name and the password that clients know, if one of them keeps its nodes to those that do.
+pub const PASSWORD: &str = "simulated:password";
+
 /// Whether a request asks for what is in a stranger's node.
 pub fn asks_stranger(request: &[u8]) -> bool {
     let path = usize::try_from(int(request, 12)).ok().and_then(|length| request.get(16..16 + length));
@@ -322,6 +333,12 @@ pub fn records(mut bytes: &[u8]) -> bool {
         bytes = rest;
     }
     false
+}
+
+/// Whether a request, without its length and number, reads the record of a lock's slots.
+pub fn reads_record(body: &[u8]) -> bool {
+    const GET_DATA: i32 = 4;
+    int(body, 0) == GET_DATA && names_record(body)
 }
 
 /// Whether the first that is sent on a connection is a handshake.

@@ -34,14 +34,15 @@ pub const SHARED: usize = 2;
 pub const CROWDED: usize = 3;
 pub const CROWD: u32 = 1200;
 
-/// In place of the label of a node that operators may not read.
-pub const PRIVATE: &str = "?";
-
 /// The nodes in which the last holder of each mutex writes its token.
 pub const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
 
 /// The nodes in which the last slot of each mutex is recorded.
 pub const SLOT_RECORDS: [&str; 2] = ["/locks/a.once", "/locks/b.once"];
+
+/// The directories whose nodes are counted, where attempts limit how many may wait.
+pub const COUNTED: [&str; 5] =
+    [MUTEXES[0], MUTEXES[1], READ_WRITE, SEMAPHORES[0].permits, SEMAPHORES[0].turns];
 
 /// The directories of all locks.
 pub const DIRECTORIES: [&str; 12] = [

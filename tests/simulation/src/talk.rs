@@ -92,6 +92,17 @@ impl Talk {
         (sent.min(from + timeout * 7 / 16), heard.map(|(_, answered)| *answered))
     }
 
+    /// Leaves out the check that goes with a read of the record of slots. It is of the holder's node alone, at the same
+    /// moment; it is no heartbeat, and the library concludes nothing from it.
+    pub fn leaves_check_out(&mut self, now: u64) {
+        let same = |(_, asked): &(&i32, &mut Asked)| asked.at == now && asked.checks.len() == 1;
+        let Some((number, asked)) = self.asked.iter_mut().rev().find(same) else { return };
+        asked.checks.clear();
+        for (_, _, body) in self.sent.iter_mut().filter(|(one, ..)| one == number) {
+            body.clear();
+        }
+    }
+
     /// Since when nothing is answered but pings, and what was asked for before that for which a session is given up.
     pub fn is_deaf_since(&self) -> Option<(u64, &[u8])> {
         let mut asked = self.sent.iter().filter(|(number, ..)| *number != frame::PING);

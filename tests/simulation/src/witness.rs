@@ -208,6 +208,9 @@ impl Witness {
         // from it. So in such runs neither counts.
         let is_check = self.slots && frame::checks(frame).len() == 1;
         let body = if is_check { &body[..0] } else { body };
+        if frame::reads_record(body) {
+            talk.leaves_check_out(now);
+        }
         talk.sent.push_back((frame::number(frame), now, body.to_vec()));
         if let Some(told) = talk.foreign.filter(|told| now > told + 2 && kind != Kind::Ping) {
             self.news.foreign.push((talk.client, told));

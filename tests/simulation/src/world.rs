@@ -165,6 +165,10 @@ impl World {
             ensemble.watch_records();
             network::with(|network| network.witness.slots = true);
         }
+        if plan.together {
+            ensemble.watch_records();
+            ensemble.count_nodes();
+        }
         let mut turns = Schedule::new();
         for (place, (_, Fault { at, lasts, .. })) in plan.faults.iter().enumerate() {
             turns.plan(*at, Turn { fault: place, begins: true, last: false });
@@ -285,6 +289,10 @@ impl World {
                 let expired = self.ensemble.borrow_mut().take_expired();
                 for session in expired {
                     self.oracle.borrow_mut().expired(session);
+                }
+                let counts = self.ensemble.borrow_mut().take_counts();
+                for (directory, count) in counts {
+                    self.oracle.borrow_mut().counts.note(directory, count);
                 }
                 let written = self.ensemble.borrow_mut().take_written();
                 for record in written {

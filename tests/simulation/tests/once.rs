@@ -4,7 +4,7 @@
 use std::process::Command;
 
 const SEEDS: &str = "200";
-const SLOTS: u64 = 4000;
+const SLOTS: u64 = 4200;
 
 #[test]
 fn a_slot_is_recorded_once() {

@@ -3,7 +3,9 @@
 use std::process::Command;
 
 const SEEDS: &str = "400";
-const TRIPLES: usize = 500;
+const PAIRS: usize = 211;
+const TRIPLES: usize = 990;
+const SLOTS: u64 = 800;
 
 #[test]
 fn every_pair_of_features_is_met_and_nothing_is_violated() {
@@ -18,4 +20,7 @@ fn every_pair_of_features_is_met_and_nothing_is_violated() {
     let triples =
         met.rsplit_once("met, ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<usize>().ok());
     assert!(triples.is_some_and(|triples| triples >= TRIPLES), "{met}");
+    assert!(met.starts_with(&format!("{PAIRS} of {PAIRS} pairs")), "{met}");
+    let slots = output.lines().find_map(|line| line.strip_suffix(" slots recorded")?.parse::<u64>().ok());
+    assert!(slots.is_some_and(|slots| slots >= SLOTS), "{output}");
 }

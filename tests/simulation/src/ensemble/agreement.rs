@@ -124,6 +124,7 @@ impl Ensemble {
             }
             let outputs = one.apply(entry);
             self.look_at_records(server);
+            self.count_again(server);
             let one = &mut self.servers[server];
             if let Some((id, kind)) = by {
                 let answer = outputs.iter().find_map(|output| match output {

@@ -9,6 +9,7 @@
 //! servers close their connections when their leader changes, and a new leader gives every session its whole time.
 
 mod agreement;
+mod census;
 mod elections;
 mod mishaps;
 mod records;
@@ -22,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zklock_embedded::{Settings, Time};
 
+use self::census::Census;
 use self::records::Records;
 use self::server::{Change, Entry, Server, operators};
 use self::sessions::Sessions;
@@ -141,6 +143,8 @@ pub struct Ensemble {
     trap: Option<Trap>,
     /// The records of slots, if somebody looks at them.
     records: Option<Records>,
+    /// The numbers of nodes, if somebody counts them.
+    census: Option<Census>,
     /// The request at which a connection becomes deaf, and until when.
     fateful: Option<(Fateful, u64)>,
 }
@@ -181,6 +185,7 @@ impl Ensemble {
             expired: Vec::new(),
             trap: None,
             records: None,
+            census: None,
             fateful: None,
         };
         let time = time();
@@ -195,6 +200,9 @@ impl Ensemble {
         }
         if setting.private.is_some() {
             let semaphores = SEMAPHORES.iter().map(|place| place.path);
+            // It may read what a client keeps to those that know the password.
+            let may_read = operators(&frame::authentication()).map(Change::Operator);
+            ensemble.decided.extend(may_read.map(|what| Entry { what, time }));
             let paths = ["/locks"].into_iter().chain(semaphores).chain(DIRECTORIES).chain(RECORDS);
             let made = paths.filter_map(|path| operators(&frame::create(path, frame::PERSISTENT)));
             ensemble.decided.extend(made.map(|what| Entry { what: Change::Operator(what), time }));

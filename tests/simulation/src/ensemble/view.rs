@@ -2,7 +2,6 @@
 
 use super::server::Server;
 use super::{Ensemble, frame, time};
-use crate::locks::PRIVATE;
 
 impl Ensemble {
     /// The server that has carried out most answers a question.
@@ -21,8 +20,7 @@ impl Ensemble {
         let names = self.children(path).unwrap_or_default();
         let labelled = names.into_iter().map(|name| {
             let data = frame::content(&self.told(&frame::data(&format!("{path}/{name}"))));
-            let label = data.map_or_else(|| Some(PRIVATE.to_owned()), |data| label(&data));
-            (name, label)
+            (name, data.and_then(|data| label(&data)))
         });
         labelled.collect()
     }

@@ -1,6 +1,6 @@
 //! What contenders are about to ask of each other, or have asked for certain.
 
-use super::judge::Oracle;
+use super::judge::{Mode, Oracle};
 use crate::clock;
 
 impl Oracle {
@@ -25,6 +25,12 @@ impl Oracle {
     pub fn certain_nodes(&self) -> Vec<(String, u64)> {
         let certain = self.holds.iter().filter(|hold| self.is_certain(hold));
         certain.map(|hold| (hold.node.clone(), hold.since)).collect()
+    }
+
+    /// The node of a certain hold of this kind.
+    pub(super) fn certain_in(&self, kind: impl Fn(&'static str, Mode) -> bool) -> Option<String> {
+        let mut holds = self.holds.iter().filter(|hold| kind(hold.place, hold.mode));
+        holds.find(|hold| self.is_certain(hold)).map(|hold| hold.node.clone())
     }
 
     /// Whether the hold through a node is certain.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::waiters::Joined;
 use crate::clock;
 
 /// An attempt to acquire, and what became of it.
@@ -22,6 +23,9 @@ pub struct Attempt {
     pub(super) began: u64,
     pub(super) granted: Option<u64>,
     pub(super) ended: Option<u64>,
+    /// The clients through which it asks, and the queues that it joins.
+    pub(super) clients: Vec<usize>,
+    pub(super) joined: Vec<Joined>,
 }
 
 impl Attempt {
@@ -37,7 +41,19 @@ impl Attempt {
             began: clock::now(),
             granted: None,
             ended: None,
+            clients: Vec::new(),
+            joined: Vec::new(),
         }
+    }
+
+    /// The same, through these clients, in these queues.
+    pub fn through(self, clients: Vec<usize>, joined: Vec<Joined>) -> Self {
+        Self { clients, joined, ..self }
+    }
+
+    /// The same, which may be served before it knows: nobody overtakes it for certain.
+    pub fn served_unseen(self) -> Self {
+        Self { excused: true, ..self }
     }
 }
 
@@ -52,6 +68,38 @@ impl Attempts {
         let others = self.0.iter().filter(|(other, attempt)| *other != label && is_there(attempt));
         let waited_until = |attempt: &Attempt| attempt.granted.or(attempt.ended).unwrap_or(u64::MAX);
         others.map(|(_, attempt)| waited_until(attempt)).max()
+    }
+
+    /// How many other attempts of the same clients contend for a lock, and may have no node since then.
+    pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
+        let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
+        let is_over = |at: Option<u64>| at.is_some_and(|at| at < since);
+        let own = self.0.iter().filter(|(other, attempt)| {
+            *other != label
+                && attempt.joined.iter().any(|joined| joined.path() == path)
+                && attempt.clients.iter().any(|client| clients.contains(client))
+                && !is_over(attempt.granted)
+                && !is_over(attempt.ended)
+        });
+        own.count()
+    }
+
+    /// The attempts that wait in a queue, and have asked for it long before then.
+    pub(super) fn long_waiting(&self, queue: &str, then: u64, entry: u64) -> Vec<String> {
+        let waiting = self.0.iter().filter(|(label, attempt)| {
+            attempt.queue == Some(queue)
+                && !attempt.tries
+                && attempt.began + entry < then
+                && self.is_waiting(label)
+        });
+        waiting.map(|(label, _)| label.clone()).collect()
+    }
+
+    /// Whether an attempt waits in the place that it has had.
+    pub(super) fn is_waiting(&self, label: &str) -> bool {
+        let waits =
+            |attempt: &Attempt| !attempt.excused && attempt.granted.is_none() && attempt.ended.is_none();
+        self.0.get(label).is_some_and(waits)
     }
 
     /// Whoever waits may have lost its place.

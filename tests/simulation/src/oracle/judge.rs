@@ -18,6 +18,7 @@ use super::reference::Unchecked;
 use super::requests::Requests;
 use super::scopes::Scopes;
 use super::slots::Slots;
+use super::waiters::Counts;
 use crate::clock;
 use crate::features::Covered;
 use crate::gate::Stopped;
@@ -43,7 +44,7 @@ pub enum Mode {
 pub(super) struct Hold {
     pub(super) contender: usize,
     pub(super) place: &'static str,
-    mode: Mode,
+    pub(super) mode: Mode,
     pub(super) lease: Arc<Lease>,
     /// The full path of its node.
     pub(super) node: String,
@@ -128,6 +129,8 @@ pub struct Oracle {
     pub prompt: Prompt,
     pub scopes: Scopes,
     pub slots: Slots,
+    /// How many nodes there were, if attempts limit how many may wait.
+    pub counts: Counts,
     /// How many clients there are, and which are stopped.
     pub(super) clients: usize,
     pub(super) stopped: Stopped,
@@ -176,6 +179,7 @@ impl Oracle {
             prompt: Prompt::new(setting),
             scopes: Scopes::default(),
             slots: Slots::default(),
+            counts: Counts::default(),
             clients: setting.clients,
             stopped,
             number_known: false,

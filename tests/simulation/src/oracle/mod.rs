@@ -12,8 +12,11 @@ mod requests;
 mod scopes;
 mod slots;
 mod turns;
+mod waiters;
 
 pub use self::attempts::Attempt as Asked;
 pub use self::judge::{Granted, Mode, Oracle};
 pub use self::recorder::Recorder;
 pub use self::scopes::Scope;
+pub use self::slots::Slots;
+pub use self::waiters::Joined;

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use zklock::internal::{Acquired, AcquiredStack, Exit, Exited, Frame, Released, Site};
-use zklock::{Owner, Timeout};
+use zklock::Timeout;
+use zklock::internal::{Acquired, AcquiredStack, Exit, Exited, Frame, OwnerId, Released, Site};
 
 use crate::chance::Chance;
 
@@ -35,7 +35,7 @@ enum Way {
 #[derive(Debug)]
 pub struct Scope {
     number: u64,
-    owner: Owner,
+    owner: OwnerId,
     way: Way,
     site: Site,
 }
@@ -76,7 +76,7 @@ pub struct Scopes {
     /// The addresses at which frames are.
     frames: BTreeSet<usize>,
     /// The frames of functions that have not returned, and whose they are.
-    running: Vec<(Owner, Frame)>,
+    running: Vec<(OwnerId, Frame)>,
     /// The scopes of owners that have ended.
     abandoned: BTreeSet<u64>,
 }
@@ -90,11 +90,11 @@ impl Default for Scopes {
 
 impl Scopes {
     /// An owner enters a scope in one of the ways.
-    pub fn enter(&mut self, owner: Owner, chance: &mut Chance) -> Scope {
+    pub fn enter(&mut self, owner: OwnerId, chance: &mut Chance) -> Scope {
         let way = chance.pick(&[Way::Statement, Way::Generator, Way::Calls, Way::Abandoned, Way::Once]);
         self.entered += 1;
         let number = self.entered;
-        let owner = if way == Way::Abandoned { Owner::new() } else { owner };
+        let owner = if way == Way::Abandoned { OwnerId::new() } else { owner };
         let code = if matches!(way, Way::Statement | Way::Generator) { STATEMENT } else { ENTER };
         let site = Site {
             frame: Frame { address: self.free(), code },
@@ -118,7 +118,7 @@ impl Scopes {
     pub fn leave(&mut self, scope: &Scope, chance: &mut Chance) -> Option<String> {
         let Scope { number, owner, way, site } = *scope;
         let called = Site { frame: Frame { address: self.free(), code: EXIT }, ..site };
-        let other = Owner::new();
+        let other = OwnerId::new();
         let exit = match way {
             Way::Statement => Exit { owner, site, only: false },
             Way::Generator => Exit { owner: chance.pick(&[owner, other]), site, only: false },
@@ -148,7 +148,7 @@ impl Scopes {
         }
         let frame = Frame { address: self.free(), code: EXIT };
         let site = Site { frame, moves: chance.percent(50), through: 0 };
-        let left = self.exit(&Exit { owner: Owner::new(), site, only: false });
+        let left = self.exit(&Exit { owner: OwnerId::new(), site, only: false });
         matches!(left, Exited::Scope(..)).then(|| format!("an owner without a scope leaves: {left:?}"))
     }
 

@@ -41,6 +41,13 @@ impl Slots {
         self.places[place].tokens.get(&slot).copied()
     }
 
+    /// The slot that was recorded last under a token, if it is later than another one.
+    pub fn last_of(&self, place: usize, token: i64, after: Option<u64>) -> Option<u64> {
+        let mut slots = self.places[place].tokens.iter().rev();
+        let (slot, _) = slots.find(|(_, holder)| **holder == token)?;
+        Some(*slot).filter(|slot| after.is_none_or(|after| *slot > after))
+    }
+
     /// A slot has to be recorded in the end.
     pub fn is_tried(&mut self, place: usize, slot: u64) {
         self.tried.insert((place, slot));
@@ -78,6 +85,43 @@ impl Oracle {
         if before.is_some_and(|before| before >= slot) {
             self.violation(format!(
                 "contender {contender} runs slot {slot} of {path}, which was recorded before"
+            ));
+        }
+    }
+
+    /// A body of a slot begins that is to be recorded before, under the lease with this token.
+    pub fn expect_recorded_first(&mut self, contender: usize, place: usize, slot: u64, token: i64) {
+        if self.slots.token(place, slot) != Some(token) {
+            self.violation(format!("contender {contender} runs slot {slot}, which is not recorded yet"));
+        }
+    }
+
+    /// A body has succeeded: its slot is recorded under the token of its lease.
+    pub fn expect_recorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
+        let recorded = self.slots.token(place, slot);
+        if token.is_none() || recorded != token {
+            self.violation(format!(
+                "contender {contender}: slot {slot} has run under token {token:?}, and is recorded under {recorded:?}"
+            ));
+        }
+    }
+
+    /// A body is skipped: its slot is recorded, and it has not begun under any token.
+    pub fn expect_skipped(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
+        let recorded = self.slots.token(place, slot);
+        if recorded.is_none() || token.is_some() {
+            self.violation(format!(
+                "contender {contender}: slot {slot} is skipped, and is recorded under {recorded:?}"
+            ));
+        }
+    }
+
+    /// A body has failed, of whose slot no record comes late: its slot is not recorded under the token of its lease.
+    pub fn expect_unrecorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
+        let recorded = self.slots.token(place, slot);
+        if recorded.is_some() && recorded == token {
+            self.violation(format!(
+                "contender {contender}: slot {slot} is recorded, although its body has failed"
             ));
         }
     }

@@ -4,7 +4,6 @@ use super::attempts::Attempt;
 use super::judge::Oracle;
 use crate::clock;
 use crate::frame::STRANGER;
-use crate::locks::PRIVATE;
 
 impl Oracle {
     /// Somebody asks for a lock, and queues there.
@@ -72,9 +71,6 @@ impl Oracle {
         let now = clock::now();
         let soon = 2 * self.calm.soon();
         for (node, label) in nodes {
-            if label.as_deref() == Some(PRIVATE) {
-                continue;
-            }
             let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
             let Some(attempt) = attempt else {
                 // A request to give up takes the label's place.

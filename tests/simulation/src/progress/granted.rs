@@ -132,7 +132,7 @@ impl Case {
             drop(read_hold);
             return end;
         }
-        let taken = simulation::of_client(BLOCKER, blocking.take(stage)).await;
+        let taken = simulation::of_client(BLOCKER, blocking.clone().take(stage)).await;
         let leases = taken.map_err(|error| error.to_string())?;
         let nodes: Vec<_> = leases.iter().map(Lease::node).collect();
         let before = stage.names(self.kind.directory()).len();

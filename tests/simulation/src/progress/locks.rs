@@ -39,7 +39,7 @@ pub const KINDS: [Kind; 7] = [
 ];
 
 /// The request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     pub kind: Kind,
     /// Whether it is asked for by the one that blocks, or the one that waits.
@@ -85,7 +85,7 @@ impl Request {
     }
 
     fn asked(self, stage: &Stage) -> Result<Taking, Error> {
-        let Self { owner, timeout, .. } = self;
+        let (owner, timeout) = (self.owner.clone(), self.timeout);
         let lock = match self.kind {
             Kind::Mutex | Kind::Kazoo => self.mutex(stage, LOCK)?,
             Kind::WriteBehindRead => self.half(stage, !self.blocks)?,
@@ -95,7 +95,7 @@ impl Request {
                 let locks = [self.mutex(stage, FIRST)?, self.mutex(stage, LOCK)?].map(AnyLock::from);
                 let several = MultiLock::new(locks)?;
                 return Ok(Box::pin(async move {
-                    Ok(several.acquire_as(owner, timeout).await?.into_iter().collect())
+                    Ok(several.acquire_as(&owner, timeout).await?.into_iter().collect())
                 }));
             }
             Kind::Permit => {
@@ -109,13 +109,13 @@ impl Request {
                 return Ok(Box::pin(async move { Ok(vec![election.campaign_with(timeout).await?.into()]) }));
             }
         };
-        Ok(Box::pin(async move { Ok(vec![lock.acquire_as(owner, timeout).await?]) }))
+        Ok(Box::pin(async move { Ok(vec![lock.acquire_as(&owner, timeout).await?]) }))
     }
 
     /// The same request for the read half, by the same owner.
     pub fn downgrade(self, stage: &Stage) -> Taking {
         match self.half(stage, false) {
-            Ok(lock) => Box::pin(async move { Ok(vec![lock.acquire_as(self.owner, self.timeout).await?]) }),
+            Ok(lock) => Box::pin(async move { Ok(vec![lock.acquire_as(&self.owner, self.timeout).await?]) }),
             Err(error) => Box::pin(async move { Err(error) }),
         }
     }

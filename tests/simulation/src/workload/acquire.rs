@@ -10,7 +10,7 @@ use zklock::{
 };
 
 use super::want::{Member, WaitStyle, Want};
-use super::{Attempt, Contender, Moment, milliseconds};
+use super::{Attempt, Contender, Moment, milliseconds, waiters};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::features::Feature;
 use crate::locks::{CROWDED, ELECTION, MOST, MUTEXES, Place, READ_WRITE, SEMAPHORES, SHARED};
@@ -24,12 +24,14 @@ impl Contender {
         let Attempt { label, want, style, .. } = attempt;
         let wait_limit = style.wait_limit();
         let kinds = [style.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
-        self.oracle.borrow_mut().asks(label, Asked::new([queue(attempt), turn(want)], kinds));
+        let asked = Asked::new([queue(attempt), turn(want)], kinds);
+        let (clients, joined) = self.joins(attempt);
+        self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         // A number that others change may be all that was in the way.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
-        let acquired = self.ask(attempt, wait_limit);
+        let acquired = waiters::admitted(&self.oracle, attempt, Box::pin(self.ask(attempt, wait_limit)));
         let acquired = match *style {
             WaitStyle::GiveUp(time) => match timeout(Duration::from_millis(time), acquired).await {
                 Ok(acquired) => acquired,
@@ -57,6 +59,7 @@ impl Contender {
         }
         match acquired {
             Ok(granted) => {
+                attempt.admits();
                 self.tell(&granted);
                 self.expect_all(&granted, attempt);
                 // Of what is granted through several clients only the last was granted now.
@@ -66,21 +69,33 @@ impl Contender {
                 Some(granted)
             }
             Err(error) => {
-                self.failed(want, *style, &error);
-                // Whoever waits for one lock goes on while there is no connection, or for a first one for so long.
-                let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
-                let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
-                if one && early && error.kind() == ErrorKind::ConnectionFailed {
-                    self.violation(&format!("{want:?} {style:?} fails after {} ms: {error}", began.took()));
-                }
+                self.is_refused(attempt, began, &error);
                 None
             }
         }
     }
 
+    /// An attempt fails.
+    pub(super) fn is_refused(&self, attempt: &Attempt, began: Moment, error: &Error) {
+        let Attempt { want, style, .. } = attempt;
+        self.failed(attempt, want, *style, error);
+        if error.kind() == ErrorKind::LockTimeout {
+            attempt.admits();
+        }
+        if waiters::is_full(error) {
+            self.judge_full(attempt, began);
+        }
+        // Whoever waits for one lock goes on while there is no connection, or for a first one for so long.
+        let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
+        let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
+        if one && early && error.kind() == ErrorKind::ConnectionFailed {
+            self.violation(&format!("{want:?} {style:?} fails after {} ms: {error}", began.took()));
+        }
+    }
+
     /// How long a try may take: the connect time-out, whatever happens. While it is calm, it waits for nothing but a
     /// semaphore's turn.
-    fn longest_try(&self, want: &Want, began: Moment) -> u64 {
+    pub(super) fn longest_try(&self, want: &Want, began: Moment) -> u64 {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
         let most = milliseconds(CONNECT_TIMEOUT);
@@ -93,7 +108,7 @@ impl Contender {
     }
 
     /// All that was asked for is there, and is held at the instant at which it is returned.
-    fn expect_all(&self, granted: &[Granted], Attempt { want, limit, .. }: &Attempt) {
+    pub(super) fn expect_all(&self, granted: &[Granted], Attempt { want, limit, .. }: &Attempt) {
         let asked = match want {
             Want::Several(members) => members.len(),
             Want::Permits(_, count) => *count as usize,
@@ -111,10 +126,11 @@ impl Contender {
         }
     }
 
-    pub(super) fn failed(&self, want: &Want, style: WaitStyle, error: &Error) {
+    pub(super) fn failed(&self, attempt: &Attempt, want: &Want, style: WaitStyle, error: &Error) {
         let mut oracle = self.oracle.borrow_mut();
         oracle.history.note(&format!("contender {} is refused: {}", self.number, error.code()));
         let expected = match error.kind() {
+            ErrorKind::LockTimeout if waiters::is_full(error) => attempt.waiters.is_some() && !style.is_try(),
             ErrorKind::LockTimeout => matches!(style, WaitStyle::Within(_) | WaitStyle::Try),
             // A try needs an answer, and others need to have had a session once. And another contender may close the
             // client at any time.
@@ -130,6 +146,7 @@ impl Contender {
         let options = LockOptions::default().label(attempt.label.clone());
         let options = if attempt.aims(Feature::KazooNames) { options.naming(Naming::Kazoo) } else { options };
         let options = options.grace(attempt.grace);
+        let options = attempt.waiters.into_iter().fold(options, LockOptions::max_waiters);
         match attempt.limit {
             Some(limit) => options.max_hold(limit),
             None => options,
@@ -180,7 +197,7 @@ impl Contender {
                     Want::Read => (READ_WRITE, Mode::Shared, self.half(attempt, false, false)?),
                     _ => (READ_WRITE, Mode::Exclusive, self.half(attempt, true, false)?),
                 };
-                one(place, mode, lock.acquire_as(attempt.owner, wait_limit).await?)
+                one(place, mode, lock.acquire_as(&attempt.owner, wait_limit).await?)
             }
         })
     }
@@ -200,7 +217,7 @@ impl Contender {
                 Member::Permit => self.semaphore(attempt, &SEMAPHORES[0], other)?.into(),
             });
         }
-        let leases = MultiLock::new(locks)?.acquire_as(attempt.owner, wait_limit).await?;
+        let leases = MultiLock::new(locks)?.acquire_as(&attempt.owner, wait_limit).await?;
         // In one order, whatever the order in which they were named.
         let mut sorted = members.to_vec();
         sorted.sort_by_key(|(member, _)| member.path());
@@ -222,6 +239,12 @@ impl Contender {
     pub(super) fn mutex(&self, attempt: &Attempt, which: usize, other: bool) -> Result<Lock, Error> {
         let path = self.clients.below(self.number_of(other), MUTEXES[which]);
         Mutex::with_options(attempt.client(other), path, Self::options(attempt)).map(Lock::from)
+    }
+
+    /// The mutex, which has slots as well.
+    pub(super) fn slotted_mutex(&self, attempt: &Attempt, which: usize) -> Result<Mutex, Error> {
+        let path = self.clients.below(self.of, MUTEXES[which]);
+        Mutex::with_options(attempt.client(false), path, Self::options(attempt))
     }
 
     pub(super) fn half(&self, attempt: &Attempt, write: bool, other: bool) -> Result<Lock, Error> {

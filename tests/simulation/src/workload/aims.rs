@@ -70,6 +70,17 @@ impl Contender {
         (want, style, limit)
     }
 
+    /// How many others may wait at most, if it aims at such a limit.
+    pub(super) fn limit_of_waiters(&mut self, aims: &Features, want: &Want) -> Option<u32> {
+        let limits = aims.contains(&Feature::LimitsWaiters) && *want != Want::Lead;
+        limits.then(|| self.chance.pick(&[0, 1, 2, 4]))
+    }
+
+    /// Whether it holds in the body of a slot, or runs that while it holds.
+    pub(super) fn runs_once(&mut self, attempt: &Attempt) -> bool {
+        attempt.aims(Feature::RunsOnce) && self.chance.percent(75)
+    }
+
     /// Notes the features that follow from what it asks for.
     pub(super) fn meets_what_it_asks_for(&self, attempt: &Attempt) {
         attempt.meets(match attempt.want {

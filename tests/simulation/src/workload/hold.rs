@@ -6,6 +6,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use zklock::{ClientState, ErrorKind, Lease, LeaseState, LossReason, Timeout};
 
 use super::listen::Each;
+use super::waiters::is_full;
 use super::want::{WaitStyle, Want};
 use super::{Attempt, Contender, Moment, milliseconds};
 use crate::clients::CONNECT_TIMEOUT;
@@ -31,6 +32,9 @@ impl Contender {
         }
         if matches!(attempt.want, Want::Permits(CROWDED, _)) {
             self.list_place(SEMAPHORES[CROWDED].permits).await;
+        }
+        if attempt.aims(Feature::RunsOnce) {
+            self.run_once_again(&granted[0], attempt).await;
         }
         if matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write)
             && (self.chance.percent(20) || attempt.aims(Feature::EntersAgain))
@@ -81,7 +85,7 @@ impl Contender {
     }
 
     /// Whoever holds a lock has it again at once.
-    async fn enter_again(&mut self, granted: &mut Vec<Granted>, attempt: &Attempt) {
+    pub(super) async fn enter_again(&mut self, granted: &mut Vec<Granted>, attempt: &Attempt) {
         let first = granted[0].clone();
         let lock = match attempt.want {
             Want::Mutex(which) => self.mutex(attempt, which, false),
@@ -95,7 +99,7 @@ impl Contender {
             return;
         }
         let began = self.now();
-        match lock.acquire_as(attempt.owner, wait_limit).await {
+        match lock.acquire_as(&attempt.owner, wait_limit).await {
             Ok(lease) => {
                 let again = self.granted(self.of, first.place, first.mode, lease, (first.limit, first.grace));
                 if began.took() > 0 || again.node != first.node {
@@ -114,7 +118,7 @@ impl Contender {
     async fn upgrade(&mut self, attempt: &Attempt) {
         let Ok(lock) = self.half(attempt, true, false) else { return };
         let (began, wait_limit) = (self.now(), Duration::from_millis(self.setting.timeout));
-        let Ok(reading) = self.half(attempt, false, false).and_then(|lock| lock.owned_by(attempt.owner))
+        let Ok(reading) = self.half(attempt, false, false).and_then(|lock| lock.owned_by(&attempt.owner))
         else {
             return;
         };
@@ -122,7 +126,7 @@ impl Contender {
             return;
         }
         attempt.meets(Feature::Upgrades);
-        match lock.acquire_as(attempt.owner, wait_limit).await {
+        match lock.acquire_as(&attempt.owner, wait_limit).await {
             Err(error) if error.kind() == ErrorKind::UpgradeRefused && began.took() == 0 => {}
             Err(error) if error.kind() == ErrorKind::ClientClosed => {}
             other => {
@@ -169,7 +173,7 @@ impl Contender {
         let lock = self.half(attempt, false, false).ok()?;
         self.oracle.borrow_mut().prompt.asks(self.number, true);
         let began = self.now();
-        let acquired = lock.acquire_as(attempt.owner, style.wait_limit()).await;
+        let acquired = lock.acquire_as(&attempt.owner, style.wait_limit()).await;
         let most = match style {
             WaitStyle::Within(time) => Some(time),
             WaitStyle::Try => Some(milliseconds(CONNECT_TIMEOUT)),
@@ -192,9 +196,9 @@ impl Contender {
                 Some(granted)
             }
             Err(error) => {
-                self.failed(&Want::Downgrade, style, &error);
+                self.failed(attempt, &Want::Downgrade, style, &error);
                 // As long as it writes nobody can be in the way.
-                let taken = style.is_try() && error.kind() == ErrorKind::LockTimeout;
+                let taken = (style.is_try() || is_full(&error)) && error.kind() == ErrorKind::LockTimeout;
                 if taken && self.oracle.borrow().node_is_certain(&writing.node) {
                     self.violation(&format!("a writer that tries to read is refused: {error}"));
                 }
@@ -204,7 +208,13 @@ impl Contender {
     }
 
     /// Holds for this long, or until something is lost or asked for; tells whether something is lost.
-    async fn stay(&mut self, granted: &[Granted], attempt: &Attempt, since: Moment, time: u64) -> bool {
+    pub(super) async fn stay(
+        &mut self,
+        granted: &[Granted],
+        attempt: &Attempt,
+        since: Moment,
+        time: u64,
+    ) -> bool {
         let listens = self.chance.percent(60);
         let gives_up = self.chance.percent(50);
         let leases = || granted.iter().map(|one| &*one.lease);
@@ -253,7 +263,7 @@ impl Contender {
     }
 
     /// The reason for a loss is the true one, as far as that can be told.
-    fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
+    pub(super) fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
         let closed = attempt.through.iter().any(|client| client.state() == ClientState::Closed);
         let oracle = self.oracle.borrow();
         let calm = oracle.calm.reigns_since(clock::now());
@@ -275,7 +285,7 @@ impl Contender {
     }
 
     /// The end of a hold whose time is limited is told when its time is over.
-    fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
+    pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
         // Whoever did something else meanwhile hears of it later.
         let limit = limit.map(|limit| limit.max(from - since.at));

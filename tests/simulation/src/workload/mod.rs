@@ -6,12 +6,14 @@ mod election;
 mod guest;
 mod hold;
 mod listen;
+mod once;
 mod operator;
 mod release;
 mod scopes;
 mod session;
 mod slots;
 mod visitor;
+mod waiters;
 mod want;
 
 use std::cell::RefCell;
@@ -69,6 +71,8 @@ struct Attempt {
     limit: Option<Duration>,
     /// How long before the end of its term it is lost.
     grace: Duration,
+    /// How many may wait at most when it joins them, if that is limited.
+    waiters: Option<u32>,
     /// The features at which it aims, and those that it has met.
     aims: Features,
     met: RefCell<Features>,
@@ -193,17 +197,20 @@ impl Contender {
         let longest = Duration::from_millis(self.setting.timeout) / 6;
         let graceful = aims.contains(&Feature::HasGrace) && want != Want::Lead;
         let grace = if graceful { longest } else { Duration::ZERO };
-        let attempt =
-            Attempt { label, want, style, owner, limit, grace, aims, met: RefCell::default(), through };
+        let waiters = self.limit_of_waiters(&aims, &want);
+        let met = RefCell::default();
+        let attempt = Attempt { label, want, style, owner, limit, grace, waiters, aims, met, through };
         self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
             // Others feel it.
             self.oracle.borrow_mut().calm.fault(true);
         }
-        if let Some(granted) = self.acquire(&attempt).await {
+        if self.runs_once(&attempt) {
+            self.run_once(&attempt).await;
+        } else if let Some(granted) = self.acquire(&attempt).await {
             self.now_does(&format!("holds {:?}", attempt.want));
-            let scopes = self.enter_scopes(attempt.owner);
+            let scopes = self.enter_scopes(attempt.owner.id());
             self.oracle.borrow_mut().sharing += 1;
             self.hold(granted, &attempt).await;
             self.is_met_by_others(&attempt);

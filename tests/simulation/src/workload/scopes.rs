@@ -1,13 +1,13 @@
 //! The scopes in which a contender holds.
 
-use zklock::Owner;
+use zklock::internal::OwnerId;
 
 use super::Contender;
 use crate::oracle::Scope;
 
 impl Contender {
     /// Enters one scope of the object that all share, or several, and now and then leaves one that it has not entered.
-    pub(super) fn enter_scopes(&mut self, owner: Owner) -> Vec<Scope> {
+    pub(super) fn enter_scopes(&mut self, owner: OwnerId) -> Vec<Scope> {
         let count = 1 + self.scopes.index(3);
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());
         let entered = (0..count).map(|_| oracle.scopes.enter(owner, scopes)).collect();

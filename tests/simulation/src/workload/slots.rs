@@ -10,15 +10,15 @@ use zklock::{Error, ErrorKind, Lease, LockOptions, Mutex, Owner, Record, Slot, T
 
 use super::Contender;
 use crate::chance::Chance;
-use crate::clock;
+use crate::clock::{self, WallClock};
 use crate::locks::MUTEXES;
-use crate::oracle::{Asked, Granted, Mode};
+use crate::oracle::{Asked, Granted, Mode, Slots};
 
 /// How often a contender tries in the end to have a slot recorded.
 const LAST_TRIES: usize = 5;
 
 /// The failure of a body, or of the library.
-enum Failure {
+pub(super) enum Failure {
     Planned,
     Error(Error),
 }
@@ -37,6 +37,57 @@ struct Slotted {
     place: usize,
     /// Whether the future of an earlier body was dropped, so that its record may come late.
     dropped: bool,
+}
+
+/// How the slots of a mutex are numbered.
+#[derive(Clone, Copy)]
+struct Numbering {
+    /// The time for which each is the present one, in milliseconds.
+    length: u64,
+    /// The contender's wall clock, if slots are periods that the library numbers.
+    periods: Option<WallClock>,
+}
+
+impl Numbering {
+    fn time(self) -> u64 {
+        self.periods.map_or_else(clock::now, WallClock::now)
+    }
+
+    /// The number of the present slot.
+    fn now(self) -> u64 {
+        self.time() / self.length
+    }
+
+    /// For how long it is the present one.
+    fn rest(self) -> u64 {
+        self.length - self.time() % self.length
+    }
+
+    /// As the library wants to know it.
+    fn slot(self, number: u64) -> Slot {
+        match self.periods {
+            None => Slot::key(number.to_string()).expect("a good key"),
+            Some(_) => Slot::per(Duration::from_millis(self.length)).expect("a good period"),
+        }
+    }
+
+    /// The slot that was run, as it is recorded under this token. A period is that in which the lock was acquired: this
+    /// one, or a later one. `before`: the last slot that was recorded before.
+    fn recorded(
+        self,
+        number: u64,
+        slots: &Slots,
+        place: usize,
+        (token, before): (Option<i64>, Option<u64>),
+    ) -> u64 {
+        let recorded = match token {
+            _ if self.periods.is_none() => None,
+            Some(token) => slots.last_of(place, token, before),
+            // A period is skipped if it is recorded, or a later one is.
+            None => slots.last(place).filter(|last| *last >= number),
+        };
+        recorded.unwrap_or(number)
+    }
 }
 
 /// The manner in which a slot is run.
@@ -64,8 +115,7 @@ enum Outcome {
 impl Contender {
     /// Runs bodies once per slot until the simulation's contenders are to stop; then, in calm, until a slot is recorded.
     pub async fn run_slots(mut self, end: u64) {
-        let length =
-            Chance::of(self.seed, "slots", 0).number(self.setting.timeout / 4..=self.setting.timeout);
+        let numberings = self.numberings();
         loop {
             self.pause().await;
             if clock::now() >= self.setting.duration {
@@ -77,21 +127,39 @@ impl Contender {
                 7..9 => self.list().await,
                 9 => self.close().await,
                 10 | 11 => self.wait_for_session().await,
-                _ => self.attempt_slots(length).await,
+                _ => self.attempt_slots(numberings).await,
             }
         }
         // A connection may have been deaf since an earlier fault, and be found out only now.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
-        self.run_last_slot(length).await;
+        self.run_last_slot(numberings).await;
         self.now_does("is done");
     }
 
+    /// How slots are numbered, on each mutex. In every second seed those of the second one are periods, and the clocks of
+    /// contenders differ by up to a period.
+    fn numberings(&self) -> [Numbering; MUTEXES.len()] {
+        let length =
+            Chance::of(self.seed, "slots", 0).number(self.setting.timeout / 4..=self.setting.timeout);
+        let keys = Numbering { length, periods: None };
+        let mut chance = Chance::of(self.seed, "periods", 0);
+        if !chance.percent(50) {
+            return [keys; MUTEXES.len()];
+        }
+        let length = chance.number(1000..=2000);
+        let mut own = Chance::of(self.seed, "wall clock", self.number);
+        let ahead = Duration::from_millis(own.number(0..=length));
+        let faster = own.pick(&[0, 1, 2]);
+        [keys, Numbering { length, periods: Some(WallClock { ahead, faster }) }]
+    }
+
     /// One slot; or several in a row, while it holds the lock.
-    async fn attempt_slots(&mut self, length: u64) {
+    async fn attempt_slots(&mut self, numberings: [Numbering; MUTEXES.len()]) {
         let enters = self.chance.percent(45);
         let (label, mut slotted) = self.slotted();
+        let numbering = numberings[slotted.place];
         if enters {
             self.now_does(&format!("wants {} for several slots", MUTEXES[slotted.place]));
             let wait = Duration::from_millis(self.setting.timeout);
@@ -99,20 +167,19 @@ impl Contender {
                 let rounds = self.chance.index(4) + 1;
                 for round in 0..rounds {
                     if round > 0 && self.chance.percent(80) {
-                        let rest = length - clock::now() % length;
-                        let pause = rest + self.chance.skewed(0..=length / 2);
+                        let pause = numbering.rest() + self.chance.skewed(0..=numbering.length / 2);
                         timeout(Duration::from_millis(pause), outer.lease.lost()).await.ok();
                     }
                     if outer.lease.check().is_err() {
                         break;
                     }
                     let held = Some(outer.lease.fencing_token());
-                    self.attempt_slot(&mut slotted, length, held).await;
+                    self.attempt_slot(&mut slotted, numbering, held).await;
                 }
                 self.release(vec![outer]).await;
             }
         } else {
-            self.attempt_slot(&mut slotted, length, None).await;
+            self.attempt_slot(&mut slotted, numbering, None).await;
         }
         self.oracle.borrow_mut().is_through(&label);
     }
@@ -132,7 +199,7 @@ impl Contender {
 
     /// Takes the lock, to run slots while it holds it.
     async fn enter(&self, slotted: &Slotted, wait: Timeout) -> Option<Granted> {
-        match slotted.lock.acquire_as(slotted.owner, wait).await {
+        match slotted.lock.acquire_as(&slotted.owner, wait).await {
             Ok(lease) => {
                 let outer = self.granted(
                     self.of,
@@ -164,9 +231,9 @@ impl Contender {
     }
 
     /// Runs the present slot in some manner.
-    async fn attempt_slot(&mut self, slotted: &mut Slotted, length: u64, held: Option<i64>) {
-        let rest = Timeout::For(Duration::from_millis(length - clock::now() % length));
-        let most = if self.chance.percent(80) { length / 2 } else { 2 * self.setting.timeout };
+    async fn attempt_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, held: Option<i64>) {
+        let rest = Timeout::For(Duration::from_millis(numbering.rest()));
+        let most = if self.chance.percent(80) { numbering.length / 2 } else { 2 * self.setting.timeout };
         // A slot that is recorded first has to be the present one when the lock is acquired.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
@@ -178,16 +245,16 @@ impl Contender {
             fails: self.chance.percent(20),
             gives_up: self.chance.percent(15).then(|| self.chance.skewed(0..=self.setting.timeout)),
         };
-        self.run_slot(slotted, length, manner).await;
+        self.run_slot(slotted, numbering, manner).await;
     }
 
     /// Runs the present slot, and compares the outcome with the servers' record.
-    async fn run_slot(&mut self, slotted: &mut Slotted, length: u64, manner: Manner) -> Outcome {
+    async fn run_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, manner: Manner) -> Outcome {
         let Manner { held, wait, record, time, fails, gives_up } = manner;
-        let (place, slot) = (slotted.place, clock::now() / length);
+        let (place, slot) = (slotted.place, numbering.now());
         let before = self.oracle.borrow().slots.last(place);
         self.now_does(&format!("wants slot {slot} of {}, {wait:?}, {record:?}", MUTEXES[place]));
-        let key = Slot::key(slot.to_string()).expect("a good key");
+        let wanted = numbering.slot(slot);
         let (number, of) = (self.number, self.of);
         let (oracle, clients) = (Rc::clone(&self.oracle), self.clients.clone());
         let (leases, succeeded) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new(false)));
@@ -206,14 +273,22 @@ impl Contender {
                 grace: Duration::ZERO,
             };
             // A wait may end late, when others have recorded later slots: keys are compared with the last one only.
-            let is_late = held != Some(token) && clock::now() / length != slot;
+            // The library numbers a period at the grant, and compares it with the last one that is recorded.
+            let periods = numbering.periods.is_some();
+            let is_late = !periods && held != Some(token) && numbering.now() != slot;
             {
                 let mut oracle = oracle.borrow_mut();
                 oracle.granted(&granted);
-                oracle.body_begins(number, place, slot, before.filter(|_| !is_late));
-                if record == Record::Start && oracle.slots.token(place, slot) != Some(token) {
-                    let wrong = format!("contender {number} runs slot {slot}, which is not recorded yet");
-                    oracle.violation(wrong);
+                // A slot that is recorded first is compared with the record before it.
+                let known = match record {
+                    Record::AfterBody if periods => oracle.slots.last(place),
+                    _ => before.filter(|_| !periods && !is_late),
+                };
+                let present = if periods { numbering.now() } else { slot };
+                oracle.body_begins(number, place, present, known);
+                let slot = numbering.recorded(slot, &oracle.slots, place, (Some(token), before));
+                if record == Record::Start {
+                    oracle.expect_recorded_first(number, place, slot, token);
                 }
             }
             if fails || is_late {
@@ -224,7 +299,14 @@ impl Contender {
             done.set(true);
             Ok(())
         };
-        let running = slotted.lock.once_as(slotted.owner, &key, wait, record, body);
+        let running = slotted.lock.once_as(&slotted.owner, &wanted, wait, record, body);
+        let clock = numbering.periods;
+        let running = async move {
+            match clock {
+                Some(clock) => clock.seen_by(running).await,
+                None => running.await,
+            }
+        };
         let outcome = match gives_up {
             Some(time) => timeout(Duration::from_millis(time), running).await.ok(),
             None => Some(running.await),
@@ -233,31 +315,25 @@ impl Contender {
         for lease in &leases {
             self.oracle.borrow_mut().ends(lease, "is through with");
         }
-        let recorded = self.oracle.borrow().slots.token(place, slot);
         let token = leases.first().map(|lease| lease.fencing_token());
+        let slot = numbering.recorded(slot, &self.oracle.borrow().slots, place, (token, before));
         match outcome {
             None => {
                 slotted.dropped = true;
                 Outcome::Dropped
             }
             Some(Ok(Some(()))) => {
-                if !succeeded.get() || token.is_none() || recorded != token {
-                    self.violation(&format!(
-                        "slot {slot} has run under token {token:?}, and is recorded under {recorded:?}"
-                    ));
-                }
+                let token = token.filter(|_| succeeded.get());
+                self.oracle.borrow_mut().expect_recorded(number, place, slot, token);
                 Outcome::Ran
             }
             Some(Ok(None)) => {
-                if recorded.is_none() || token.is_some() {
-                    self.violation(&format!("slot {slot} is skipped, and is recorded under {recorded:?}"));
-                }
+                self.oracle.borrow_mut().expect_skipped(number, place, slot, token);
                 Outcome::Skipped
             }
             Some(Err(Failure::Planned)) => {
-                let by_itself = recorded.is_some() && recorded == token && !slotted.dropped;
-                if by_itself && record == Record::AfterBody {
-                    self.violation(&format!("slot {slot} is recorded, although its body has failed"));
+                if record == Record::AfterBody && !slotted.dropped {
+                    self.oracle.borrow_mut().expect_unrecorded(number, place, slot, token);
                 }
                 Outcome::Failed(None)
             }
@@ -269,23 +345,25 @@ impl Contender {
     }
 
     /// In calm, a slot that is tried is recorded.
-    async fn run_last_slot(&mut self, length: u64) {
+    async fn run_last_slot(&mut self, numberings: [Numbering; MUTEXES.len()]) {
         for _ in 0..LAST_TRIES {
             let (label, mut slotted) = self.slotted();
             self.now_does("wants a lock for its last slot");
             let mut outcome = Outcome::Dropped;
             if let Some(outer) = self.enter(&slotted, Timeout::Forever).await {
-                let slot = clock::now() / length;
+                let numbering = numberings[slotted.place];
+                let slot = numbering.now();
                 let manner = Manner {
                     held: Some(outer.lease.fencing_token()),
                     wait: Timeout::Forever,
                     record: Record::AfterBody,
-                    time: self.chance.skewed(0..=length / 4),
+                    time: self.chance.skewed(0..=numbering.length / 4),
                     fails: false,
                     gives_up: None,
                 };
-                outcome = self.run_slot(&mut slotted, length, manner).await;
-                if matches!(outcome, Outcome::Ran | Outcome::Skipped) {
+                outcome = self.run_slot(&mut slotted, numbering, manner).await;
+                let keys = numbering.periods.is_none();
+                if keys && matches!(outcome, Outcome::Ran | Outcome::Skipped) {
                     self.oracle.borrow_mut().slots.is_tried(slotted.place, slot);
                 }
                 self.release(vec![outer]).await;

@@ -148,7 +148,7 @@ impl Visitor {
 
     pub(super) async fn acquire(&self, client: &Client, path: &str) -> Result<Lease, Error> {
         let wait_limit = Timeout::For(Duration::from_millis(self.setting.timeout));
-        Self::lock(client, path)?.acquire_as(Owner::new(), wait_limit).await
+        Self::lock(client, path)?.acquire_as(&Owner::new(), wait_limit).await
     }
 
     /// Holds a lock that nobody else wants, and lets something happen to it. Returns the lease, and what it says, if it is
