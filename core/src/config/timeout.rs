@@ -21,7 +21,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// use zklock::{Mutex, Owner, Timeout};
 ///
 /// let lock = Mutex::new(client, "/locks/report")?;
-/// let lease = lock.acquire_as(Owner::new(), Timeout::For(Duration::from_secs(5))).await?;
+/// let lease = lock.acquire_as(&Owner::new(), Timeout::For(Duration::from_secs(5))).await?;
 /// # Ok(())
 /// # }
 /// ```

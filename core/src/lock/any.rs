@@ -32,7 +32,7 @@ use crate::queue::contender::Contender;
 ///     Semaphore::new(client, "/locks/upstream", 5)?.into(),
 /// ];
 /// for lock in &locks {
-///     let lease = lock.acquire_as(Owner::new(), Timeout::Forever).await?;
+///     let lease = lock.acquire_as(&Owner::new(), Timeout::Forever).await?;
 ///     println!("{} through {}", lock.path(), lease.node());
 /// }
 /// # Ok(())
