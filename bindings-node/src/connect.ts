@@ -15,7 +15,7 @@ import {
 } from './validate';
 
 /**
- * How to connect. What is not given comes from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
+ * How to connect. Settings left out come from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
  * `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`; files in PEM, which are
  * read again whenever a connection is made) and `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds). An empty variable
  * counts as unset.

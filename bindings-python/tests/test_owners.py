@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def in_thread(function: Callable[[], T], **options: Any) -> T:
-    """What a function returns or raises in a thread of its own."""
+    """The result or the error of a function in a thread of its own."""
     thread = options.pop("kind", threading.Thread)(target=lambda: outcome.append(function()), **options)
     outcome: list[T] = []
     thread.start()
@@ -39,7 +39,7 @@ def told(lock: zklock.Lock) -> zklock.OwnerInfo:
 
 
 def told_of_a_hold(lock: zklock.Lock) -> zklock.OwnerInfo:
-    """What others are told of the calling thread while it holds a lock."""
+    """The owner that others are told of while the calling thread holds a lock."""
     with lock:
         return told(lock)
 
@@ -174,7 +174,7 @@ def test_a_client_that_does_not_identify_itself_tells_others_nothing(
         with pytest.raises(zklock.LockTimeout) as caught, lock.hold(timeout=0.1):
             pass
         assert "owner" not in str(caught.value)
-        # What it tells its own program is no secret.
+        # Its own program may know.
         assert client.health().holds[0].owner.name == "MainThread"
 
 
@@ -292,7 +292,7 @@ def test_a_thread_of_another_library_has_a_number_and_no_name(client: zklock.Cli
 
 
 def run_in_loop(hosts: str, body: Callable[[aio.Client], Coroutine[Any, Any, T]]) -> T:
-    """What a task named `first` returns, with a client of its own."""
+    """The result of a task named `first`, with a client of its own."""
 
     async def main() -> T:
         async with aio.Client(hosts) as client:

@@ -11,7 +11,7 @@ from harness.server import Standalone
 
 
 class Owner(TypedDict):
-    """What a node says of the owner that made it."""
+    """The owner that made a node, as the node names it."""
 
     number: int
     name: str | None

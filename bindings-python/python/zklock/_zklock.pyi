@@ -169,7 +169,7 @@ class Client:
     once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
     the connections. Credentials that go to another machine without it are worth a warning in the log.
 
-    What is not given comes from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
+    Settings left out come from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
     `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
     `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; without it 10 s). Credentials of any kind
     replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.

@@ -19,7 +19,7 @@ pub(crate) fn of_task(reference: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>
     if_any(reference.py(), task(reference))
 }
 
-/// What a function of Python returns.
+/// The name that a function of Python returns.
 pub(crate) fn given_by(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
     if_any(function.py(), function.call0().map(Some))
 }

@@ -116,7 +116,7 @@ fn elapsed() -> Option<Duration> {
     }
 }
 
-/// What the wall clock shows. Somebody sets it every second, by up to an hour: nothing may depend on it, but for slots that
+/// The wall clock's time. Somebody sets it every second, by up to an hour: nothing may depend on it, but for slots that
 /// are periods, whose contenders have clocks of their own.
 fn wall(elapsed: Duration) -> Duration {
     if let Some(own) = OWN.get() {

@@ -85,7 +85,7 @@ impl Contender {
         if waiters::is_full(error) {
             self.judge_full(attempt, began);
         }
-        // Whoever waits for one lock goes on while there is no connection, or for a first one for so long.
+        // An attempt at one lock goes on waiting while there is no connection, or for a first one for so long.
         let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
         let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
         if one && early && error.kind() == ErrorKind::ConnectionFailed {

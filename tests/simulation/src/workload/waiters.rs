@@ -1,4 +1,4 @@
-//! What an attempt joins, and the judge of one that limits how many may wait.
+//! The queue that an attempt joins, and the judge of one that limits how many may wait.
 
 use std::cell::RefCell;
 use std::future::Future;
