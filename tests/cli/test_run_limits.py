@@ -127,6 +127,19 @@ def test_s833_a_queue_that_is_full(
     observer.assert_free(queue)
 
 
+def test_s833_a_path_like_the_message(server: Standalone, observer: Observer, path: str) -> None:
+    path = f"{path} (max_waiters) and more"
+    with Command(server.hosts, "run", path, "--", "cat") as holder:
+        observer.wait_queue(path, 1)
+        refused = run(server.hosts, "run", "--max-waiters", "0", path, "--", "echo", "never")
+        full = f'"{path}" is full: it is taken, and nobody may wait for it'
+        told = f"zklock: {full} (--max-waiters); `zklock ls` shows who they are\n"
+        assert (refused.status, refused.err) == (75, told)
+        assert holder.process.stdin is not None
+        holder.process.stdin.close()
+        assert holder.wait().status == 0
+
+
 def test_s833_a_lock_that_is_free(server: Standalone, path: str) -> None:
     ended = run(server.hosts, "run", "--max-waiters", "0", path, "--", "echo", "done")
     assert (ended.status, ended.out) == (0, "done\n")

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::internal::first_contender;
-use zklock::{
-    AnyLock, Client, Contender, ErrorKind, Mutex, ReadWriteLock, Semaphore, Timeout, TimeoutReason,
-};
+use zklock::internal::{FullQueue, first_contender, full_queue};
+use zklock::{AnyLock, Client, Contender, ErrorKind, Mutex, ReadWriteLock, Semaphore, Timeout};
 
 use crate::failure::{CONFLICT, Failure};
 use crate::queue::{self, Place, Role, age};
@@ -59,7 +57,7 @@ pub(crate) async fn acquire(
 async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Failure {
     let timed_out = error.kind() == ErrorKind::LockTimeout;
     let blockers = error.blockers().to_vec();
-    let full = error.timeout_reason() == Some(TimeoutReason::Full);
+    let full = full_queue(&error).map(in_options);
     // The arguments of the lock are options of the command.
     let failure = Failure::from(match error.argument() {
         Some("grace") => error.with_argument("--grace"),
@@ -71,7 +69,7 @@ async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Fa
     match options.conflict_exit_code {
         // No failure, and cron would send what is said of it by mail.
         0 => Failure { code: 0, message: None },
-        code if full => Failure { code, message: failure.message.map(|message| in_options(&message)) },
+        code if full.is_some() => Failure { code, message: full },
         code => {
             let by = taken_by(client, options, blockers).await;
             Failure { code, message: by.or(failure.message) }
@@ -80,9 +78,8 @@ async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Fa
 }
 
 /// The report of a queue that is full names the option, and the command that shows the queue.
-fn in_options(message: &str) -> String {
-    let (full, _) = message.split_once(" (max_waiters)").unwrap_or((message, ""));
-    format!("{full} (--max-waiters); `zklock ls` shows who they are")
+fn in_options(queue: &FullQueue) -> String {
+    format!("{queue} (--max-waiters); `zklock ls` shows who they are")
 }
 
 /// How long it may take to find out who has a lock.

@@ -97,7 +97,7 @@ pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
     let (error, message) = match (refusal, kind) {
         (Refusal::Busy, Kind::Permit(_)) => return taken(too_few_permits(path)),
         (Refusal::Busy, _) => return taken(format!("{path:?} is taken; `contenders()` tells by whom")),
-        (Refusal::Full(waiting), _) => return full(path, waiting),
+        (Refusal::Full(waiting), _) => return Error::full(path, waiting),
         (Refusal::SequenceExhausted, _) => (
             ErrorKind::SequenceExhausted,
             format!(
@@ -122,17 +122,6 @@ pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
         }
     };
     Error::new(error, message)
-}
-
-/// As many wait for the lock as its options permit.
-pub(crate) fn full(path: &str, waiting: usize) -> Error {
-    let waiting = match waiting {
-        0 => "it is taken, and nobody may wait for it".to_owned(),
-        1 => "1 contender waits for it, and no more may".to_owned(),
-        waiting => format!("{waiting} contenders wait for it, and no more may"),
-    };
-    let message = format!("{path:?} is full: {waiting} (max_waiters); `contenders()` tells who they are");
-    Error::timed_out(TimeoutReason::Full, message)
 }
 
 fn too_few_permits(path: &str) -> String {

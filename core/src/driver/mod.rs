@@ -21,5 +21,5 @@ mod queries;
 pub(crate) mod status;
 mod timers;
 
-pub(crate) use self::errors::{full, unreachable};
+pub(crate) use self::errors::unreachable;
 pub(crate) use self::event_loop::drive;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use self::blockers::Blockers;
 use self::server_report::{ServerReport, Servers};
-use self::timeout_reason::TimeoutReason;
+use self::timeout_reason::{FullQueue, TimeoutReason};
 use crate::error::loss_reason::LossReason;
 use crate::queue::contender::Contender;
 
@@ -145,6 +145,7 @@ struct TimedOut {
     reason: TimeoutReason,
     servers: Option<Servers>,
     blockers: Option<Arc<Blockers>>,
+    full: Option<Arc<FullQueue>>,
 }
 
 /// The operation of a transaction that cannot be carried out: see [`Error::failed_operation`].
@@ -209,8 +210,27 @@ impl Error {
 
     /// The error of an attempt whose time is up.
     pub(crate) fn timed_out(reason: TimeoutReason, message: impl Into<Cow<'static, str>>) -> Self {
-        let details = Details::TimedOut(TimedOut { reason, servers: None, blockers: None });
+        let details = Details::TimedOut(TimedOut { reason, servers: None, blockers: None, full: None });
         Self { details, ..Self::new(ErrorKind::LockTimeout, message) }
+    }
+
+    /// The error of an attempt that is refused because as many wait as may.
+    pub(crate) fn full(path: &str, waiting: usize) -> Self {
+        let queue = FullQueue::new(path, waiting);
+        let message = format!("{queue} (max_waiters); `contenders()` tells who they are");
+        let mut error = Self::timed_out(TimeoutReason::Full, message);
+        if let Details::TimedOut(timed_out) = &mut error.details {
+            timed_out.full = Some(Arc::new(queue));
+        }
+        error
+    }
+
+    /// The queue in which as many wait as may, if that is why.
+    pub(crate) fn full_queue(&self) -> Option<&FullQueue> {
+        match &self.details {
+            Details::TimedOut(timed_out) => timed_out.full.as_deref(),
+            _ => None,
+        }
     }
 
     /// Whether it says of an attempt only that there was no answer, or none that told anything.
@@ -437,6 +457,24 @@ mod tests {
         let unknown = error.with_timeout_reason(TimeoutReason::Unknown);
         assert_eq!(unknown.timeout_reason().map(TimeoutReason::as_str), Some("unknown"));
         assert_eq!(Error::client_closed().with_timeout_reason(TimeoutReason::Taken).timeout_reason(), None);
+    }
+
+    #[test]
+    fn a_queue_that_is_full_is_told_without_the_name_of_the_option() {
+        let shown = |waiting| {
+            let error = Error::full("/l\n", waiting).with_argument("a");
+            assert_eq!(error.timeout_reason(), Some(TimeoutReason::Full));
+            let queue = error.full_queue().map(ToString::to_string).unwrap();
+            assert_eq!(
+                error.to_string(),
+                format!("a: {queue} (max_waiters); `contenders()` tells who they are")
+            );
+            queue
+        };
+        assert_eq!(shown(0), r#""/l\n" is full: it is taken, and nobody may wait for it"#);
+        assert_eq!(shown(1), r#""/l\n" is full: 1 contender waits for it, and no more may"#);
+        assert_eq!(shown(2), r#""/l\n" is full: 2 contenders wait for it, and no more may"#);
+        assert!(Error::timed_out(TimeoutReason::Taken, "taken").full_queue().is_none());
     }
 
     #[test]

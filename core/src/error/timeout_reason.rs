@@ -55,3 +55,28 @@ impl fmt::Display for TimeoutReason {
         f.write_str(self.as_str())
     }
 }
+
+/// A queue in which as many wait as the options of a lock permit. Shown without the name of the option, and without advice:
+/// both differ from caller to caller.
+#[derive(Clone, Debug)]
+pub struct FullQueue {
+    path: String,
+    waiting: usize,
+}
+
+impl FullQueue {
+    pub(crate) fn new(path: &str, waiting: usize) -> Self {
+        Self { path: path.to_owned(), waiting }
+    }
+}
+
+impl fmt::Display for FullQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is full: ", self.path)?;
+        match self.waiting {
+            0 => f.write_str("it is taken, and nobody may wait for it"),
+            1 => f.write_str("1 contender waits for it, and no more may"),
+            waiting => write!(f, "{waiting} contenders wait for it, and no more may"),
+        }
+    }
+}

@@ -47,6 +47,7 @@ pub use crate::client::signals::close_on_signals_after;
 pub use crate::config::environment::{Secured, SetByProgram, VARIABLES, parse_duration};
 pub use crate::driver::mailbox::replies::{Listing, NodeContent};
 pub use crate::error::escape::Escaped;
+pub use crate::error::timeout_reason::FullQueue;
 use crate::error::{Error, ErrorKind};
 pub use crate::lease::owner::OwnerId;
 pub use crate::lock::election::run::Rounds;
@@ -63,4 +64,10 @@ pub fn error(kind: ErrorKind, message: impl Into<String>) -> Error {
 #[must_use]
 pub fn bad_argument(argument: &str, problem: impl std::fmt::Display) -> Error {
     Error::bad_argument(argument, problem)
+}
+
+/// The queue in which as many wait as may, of an error for that reason: for callers that name the option themselves.
+#[must_use]
+pub fn full_queue(error: &Error) -> Option<&FullQueue> {
+    error.full_queue()
 }

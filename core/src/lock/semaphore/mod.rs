@@ -13,7 +13,6 @@ use crate::client::Client;
 use crate::client::source::ClientSource;
 use crate::config::lock_path::{LockPath, check_path};
 use crate::config::timeout::{Deadline, Timeout};
-use crate::driver::full;
 use crate::error::timeout_reason::TimeoutReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
@@ -397,7 +396,7 @@ impl Semaphore {
         let ((taken, permits), turns) = tokio::try_join!(self.taken(deadline), turns)?;
         let waits = taken + turns + count as usize > permits as usize;
         if waits && turns >= waiters as usize {
-            return Err(full(self.path(), turns));
+            return Err(Error::full(self.path(), turns));
         }
         Ok(())
     }
