@@ -14,6 +14,7 @@ use crate::lease::owner::{Owner, OwnerId};
 use crate::lock::any::AnyLock;
 use crate::lock::busy_is_none;
 use crate::runtime;
+use crate::runtime::backoff::Backoff;
 
 /// After this long a waiter for a lock that may have two names looks again whether it waits for itself.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
@@ -128,8 +129,9 @@ impl MultiLock {
     }
 
     /// Acquires all for `owner`, within one deadline; the leases are in the order in which they were taken. A lock that
-    /// is lost while another is waited for is acquired again, after all the others have been released; so locks that may
-    /// be held only for a shorter time than it takes to acquire the others are never acquired together.
+    /// is lost while another is waited for is acquired again, after all the others have been released: at once the first
+    /// time, then after pauses that grow to a second or so. Locks that may be held only for a shorter time than it takes
+    /// to acquire the others are not acquired together.
     ///
     /// Cancel safe as [`acquire`](Self::acquire).
     ///
@@ -174,6 +176,7 @@ impl MultiLock {
         let deadline = Deadline::after(timeout);
         let explain = |error, lock: &AnyLock| lock.explain(error, began, timeout);
         let callers: Vec<_> = owners.iter().map(|owner| (owner.id(), caller.unwrap_or(owner))).collect();
+        let mut backoff: Option<Backoff> = None;
         loop {
             let leases = self.acquire_once(&callers, deadline, explain).await?;
             if let Some(leases) = leases.filter(Leases::is_held) {
@@ -183,6 +186,11 @@ impl MultiLock {
             if deadline.is_try() {
                 let message = "one of several locks was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
+            }
+            // A limit of a member that is shorter than the wait for another ends every attempt.
+            match &mut backoff {
+                Some(backoff) => pause(backoff.pause(), deadline).await?,
+                first => *first = Some(Backoff::default()),
             }
         }
     }
@@ -263,6 +271,14 @@ impl MultiLock {
             }
         }
         Ok(())
+    }
+}
+
+/// Waits for `time`, but no longer than the deadline.
+async fn pause(time: Duration, deadline: Deadline) -> Result<()> {
+    tokio::select! {
+        slept = runtime::sleep(time) => slept,
+        passed = deadline.passed() => passed,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Several locks as one.
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 use zklock::{
@@ -54,6 +54,51 @@ fn a_try_of_locks_that_cannot_be_held_together_ends() {
         server.latency(Duration::from_millis(50)).await;
         let tried = timeout(Duration::from_secs(20), both.try_acquire()).await.expect("an end");
         assert!(tried.expect("an answer").is_none());
+    });
+}
+
+#[test]
+fn members_with_a_limit_shorter_than_the_wait_are_asked_for_less_and_less_often() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let blocker = hold(&other, "/b").await;
+        let briefly = LockOptions::default().max_hold(Duration::from_millis(20));
+        let first = Mutex::with_options(&one, "/a", briefly).expect("a lock");
+        let second = mutex(&one, "/b");
+        let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
+        let began = Instant::now();
+        let mut taking = pin!(both.acquire());
+        // The first attempt, the second at once, and six that follow a pause each.
+        while one.stats().losses < 8 {
+            assert!(timeout(Duration::from_millis(5), taking.as_mut()).await.is_err());
+        }
+        // Half of 50, 100, 200, 400, 800 and 1000 ms: jitter takes no more away.
+        assert!(began.elapsed() >= Duration::from_millis(1275), "{:?}", began.elapsed());
+        let reasons = one.stats().losses_by_reason;
+        assert_eq!(reasons.get(&LossReason::HeldTooLong), Some(&8), "{reasons:?}");
+        blocker.release().await.expect("the end of the hold");
+        let leases = taking.await.expect("both, once the second is free");
+        assert_eq!(leases.len(), 2);
+    });
+}
+
+#[test]
+fn a_pause_between_two_attempts_ends_with_the_time_of_the_caller() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let _blocker = hold(&other, "/b").await;
+        let briefly = LockOptions::default().max_hold(Duration::from_millis(20));
+        let first = Mutex::with_options(&one, "/a", briefly).expect("a lock");
+        let second = mutex(&one, "/b");
+        let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
+        let refused = both.acquire_within(Duration::from_millis(300)).await.expect_err("the second is taken");
+        assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+        // The nodes of the last attempt go.
+        while !first.contenders().await.expect("an answer").is_empty() {
+            tokio::task::yield_now().await;
+        }
     });
 }
 
