@@ -160,6 +160,75 @@ def test_a_dump_names_tasks_and_their_lines(hosts: str, path: str) -> None:
     asyncio.run(body())
 
 
+NO_NAMES: dict[str, Callable[[], Any]] = {
+    "raises": lambda: 1 // 0,
+    "no text": lambda: 5,
+    "empty": lambda: "",
+}
+
+
+@pytest.mark.parametrize("case", NO_NAMES)
+def test_a_task_without_a_usable_name_hides_no_other_from_a_dump(hosts: str, path: str, case: str) -> None:
+    class Odd(asyncio.Task[Any]):
+        def get_name(self) -> Any:
+            return NO_NAMES[case]()
+
+    async def take(lock: aio.Lock, entered: asyncio.Event) -> None:
+        async with lock:
+            entered.set()
+            await asyncio.get_running_loop().create_future()
+
+    async def body() -> None:
+        async with aio.Client(hosts) as client:
+            odd, even = asyncio.Event(), asyncio.Event()
+            first: asyncio.Task[Any] = Odd(take(aio.Mutex(client, path), odd))
+            await odd.wait()
+            second = asyncio.create_task(take(aio.Mutex(client, path + "-b"), even), name="even")
+            await even.wait()
+            text = zklock.dump()
+            for task in (first, second):
+                task.cancel()
+            await asyncio.wait((first, second))
+        line = take.__code__.co_firstlineno + 3
+        here = f" at {__file__}:{line} in take)"
+        assert line_of(text, f"holds {path} ").endswith(f" (task without a name{here}"), text
+        assert line_of(text, f"holds {path}-b ").endswith(f" (task even{here}"), text
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("case", NO_NAMES)
+def test_a_thread_without_a_usable_name_hides_no_other_from_a_dump(
+    client: zklock.Client, path: str, case: str
+) -> None:
+    class Odd(threading.Thread):
+        @property
+        def name(self) -> Any:
+            return NO_NAMES[case]() if broken else "odd"
+
+        @name.setter
+        def name(self, name: str) -> None: ...
+
+    def take() -> None:
+        with zklock.Mutex(client, path):
+            taken.set()
+            done.wait(60)
+
+    broken = False
+    taken, done = threading.Event(), threading.Event()
+    thread = Odd(target=take)
+    with zklock.Mutex(client, path + "-b"):
+        thread.start()
+        assert taken.wait(60)
+        broken = True
+        text = zklock.dump()
+        broken = False
+        done.set()
+        thread.join(60)
+    assert f" (thread {thread.ident} at " in line_of(text, f"holds {path} "), text
+    assert " (thread MainThread at " in line_of(text, f"holds {path}-b "), text
+
+
 def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
     done = scripts.run(
         """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -23,14 +24,17 @@ _INNER = {
     "zklock",
 }
 
+_UNNAMED = "without a name"
+
 
 def threads() -> dict[int, str]:
     """Describe each thread that runs Python code, by its identifier."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    return {
-        ident: _described("thread", names.get(ident, str(ident)), frame)
-        for ident, frame in sys._current_frames().items()
-    }
+    known = {thread.ident: thread for thread in threading.enumerate()}
+
+    def name(ident: int) -> str:
+        return _given(lambda: known[ident].name) or str(ident)
+
+    return {ident: _described("thread", name(ident), frame) for ident, frame in sys._current_frames().items()}
 
 
 def tasks() -> Iterator[tuple[_zklock.Owner, str]]:
@@ -38,7 +42,7 @@ def tasks() -> Iterator[tuple[_zklock.Owner, str]]:
     from zklock.aio._tasks import _owners
 
     for task, owner in list(_owners.items()):
-        yield owner, _described("task", task.get_name(), _frame_of(task.get_coro()))
+        yield owner, _described("task", _given(task.get_name) or _UNNAMED, _frame_of(task.get_coro()))
 
 
 def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
@@ -46,8 +50,17 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
     from zklock._gevent import greenlets
 
     for greenlet in list(greenlets):
-        name = getattr(greenlet, "name", None) or repr(greenlet)
-        yield greenlet._zklock_owner, _described("greenlet", name, greenlet.gr_frame)
+        name = _given(partial(getattr, greenlet, "name")) or _given(partial(repr, greenlet))
+        yield greenlet._zklock_owner, _described("greenlet", name or _UNNAMED, greenlet.gr_frame)
+
+
+def _given(give: Callable[[], object]) -> str | None:
+    """A name from code of the program, if it gives one: its failure must not hide the other callers."""
+    try:
+        name = give()
+    except Exception:
+        return None
+    return name if isinstance(name, str) and name else None
 
 
 def _described(kind: str, name: str, frame: FrameType | None) -> str:
