@@ -48,12 +48,17 @@ class Worker(Process):
         tls: Mapping[str, str] | None = None,
         label: str | None = None,
         identify: bool | None = None,
+        environment: bool | None = None,
         retries: int | None = None,
     ) -> int:
-        """Connect a client; returns its session id. ``retries`` is for Curator, which else tries for ever."""
+        """Connect a client; returns its session id. ``retries`` is for Curator, which else tries for ever.
+
+        With ``environment``, variables set what is not given, in Rust too.
+        """
         options: Line = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
         options |= {"auth": auth, "acl": acl, "sasl": sasl, "tls": tls, "retries": retries}
         options |= {"parent_acl": parent_acl, "label": label, "identify": identify, "max_frame": max_frame}
+        options["environment"] = environment
         given = {name: value for name, value in options.items() if value is not None}
         self.sessions[client] = int(self.call("connect", client=client, hosts=hosts, **given)["session"])
         return self.sessions[client]
@@ -72,7 +77,7 @@ class Worker(Process):
         """Create a lock object, on a client or (with ``hosts``) on a shared one that its first use creates.
 
         The other options depend on its kind: ``permits``, ``shared_count``, ``label``, ``max_hold``,
-        ``max_waiters``.
+        ``max_waiters``, and with ``hosts`` those of the client.
         """
         self._paths[lock] = path
         self._kinds[lock] = kind

@@ -136,6 +136,34 @@ class AioWorker:
         self._locks[command["lock"]] = self._make(command)
         answer(command, "ready")
 
+    async def do_client(self, command: Command) -> None:
+        client = self._clients[command["client"]] = self._locks[command["lock"]].client
+        answer(command, "value", value=str(client.session_id))
+
+    async def do_once(self, command: Command) -> None:
+        lock = self._make(command)
+        low, high = command["hold_ms"]
+        asked, count = now(), 0
+
+        async def body(lease: Any) -> str:
+            nonlocal count
+            count += 1
+            granted, fields = now(), facts(lease)
+            await asyncio.sleep(random.uniform(low, high) / 1000)
+            names = {"lease": str(command["id"]), "owner": command["owner"]}
+            answer(command, "held", t=granted, t_wait=asked, t_end=now(), **names, **fields)
+            return "ran"
+
+        async def with_lease() -> str:
+            return await body(lock.lease)
+
+        if "period" in command:
+            ran = await lock.once_per(command["period"])(with_lease)()
+        else:
+            ran = await lock.once(command["key"], body)
+        assert (ran == "ran") == (count == 1)
+        answer(command, "done", count=count)
+
     def _granted_all(self, command: Command, leases: Any, granted: int) -> None:
         name = command["lease"]
         self._leases[name] = leases

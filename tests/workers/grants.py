@@ -12,7 +12,7 @@ from workers.line import Command, emit
 
 
 def connect_options(command: Command) -> dict[str, Any]:
-    """What a command to connect contains besides names."""
+    """The options of a client in a command to connect, or in those of a lock."""
     names = ("session_timeout", "connect_timeout", "acl", "parent_acl", "label", "identify", "max_frame")
     options = {name: command[name] for name in names if name in command}
     if "auth" in command:
@@ -30,16 +30,23 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
     if kind == "multi":
         return api.MultiLock([locks[name] for name in command["members"]])
     path = command["path"]
+    shared = _shared_options(command)
     if kind == "semaphore":
         counted = _given(command, "permits", "shared_count", "label", "max_hold", "max_waiters")
-        return api.Semaphore(client, path, **counted)
+        return api.Semaphore(client, path, **counted, **shared)
     if kind == "election":
         chosen = {"id": command["candidate"]} if "candidate" in command else {}
-        return api.Election(client, path, **chosen)
-    options = _given(command, "label", "naming", "max_hold", "max_waiters")
+        return api.Election(client, path, **chosen, **shared)
+    options = _given(command, "label", "naming", "max_hold", "max_waiters") | shared
     if kind == "mutex":
         return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
     return getattr(api.ReadWriteLock(client, path, **options), f"{kind}_lock")
+
+
+def _shared_options(command: Command) -> dict[str, Any]:
+    """The options of the client of a lock on hosts, if there are any."""
+    given = connect_options(command.get("options", {}))
+    return {"options": zklock.ClientOptions(**given)} if given else {}
 
 
 def _given(command: Command, *names: str) -> dict[str, Any]:

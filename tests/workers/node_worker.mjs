@@ -44,17 +44,37 @@ function milliseconds(value) {
 }
 
 /** A client that connects at its first use, as a lock with hosts does elsewhere. */
-function atFirstUse(hosts) {
-  const client = clients.get(hosts) ?? new Client(hosts)
-  clients.set(hosts, client)
+function atFirstUse(hosts, options = {}) {
+  const name = JSON.stringify([hosts, options])
+  const client = clients.get(name) ?? new Client(hosts, clientOptions(options))
+  clients.set(name, client)
   return client
+}
+
+/** The options of a client in a command to connect, or in those of a lock. */
+function clientOptions(command) {
+  const options = {}
+  if ('session_timeout' in command) options.sessionTimeout = milliseconds(command.session_timeout)
+  if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
+  if ('max_frame' in command) options.maxFrame = command.max_frame
+  if ('auth' in command) options.auth = command.auth.map(([scheme, credential]) => ({ scheme, credential }))
+  if ('acl' in command) options.acl = command.acl
+  if ('parent_acl' in command) options.parentAcl = command.parent_acl
+  if ('label' in command) options.label = command.label
+  if ('identify' in command) options.identify = command.identify
+  if ('sasl' in command) options.sasl = { user: command.sasl[0], password: command.sasl[1] }
+  if ('tls' in command) {
+    const files = Object.entries(command.tls).map(([name, path]) => [name, readFileSync(path)])
+    options.tls = Object.fromEntries(files)
+  }
+  return options
 }
 
 function make(command) {
   const { path, kind = 'mutex', reentrant = true, label, naming } = command
   const maxHold = milliseconds(command.max_hold)
   const maxWaiters = command.max_waiters
-  const client = 'hosts' in command ? atFirstUse(command.hosts) : clients.get(command.client)
+  const client = 'hosts' in command ? atFirstUse(command.hosts, command.options) : clients.get(command.client)
   const makers = {
     mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold, maxWaiters }),
     read: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters }).readLock,
@@ -192,21 +212,7 @@ async function acquire(command, options, otherwise) {
 
 const commands = {
   async connect(command) {
-    const options = {}
-    if ('session_timeout' in command) options.sessionTimeout = milliseconds(command.session_timeout)
-    if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
-    if ('max_frame' in command) options.maxFrame = command.max_frame
-    if ('auth' in command) options.auth = command.auth.map(([scheme, credential]) => ({ scheme, credential }))
-    if ('acl' in command) options.acl = command.acl
-    if ('parent_acl' in command) options.parentAcl = command.parent_acl
-    if ('label' in command) options.label = command.label
-    if ('identify' in command) options.identify = command.identify
-    if ('sasl' in command) options.sasl = { user: command.sasl[0], password: command.sasl[1] }
-    if ('tls' in command) {
-      const files = Object.entries(command.tls).map(([name, path]) => [name, readFileSync(path)])
-      options.tls = Object.fromEntries(files)
-    }
-    const client = await Client.connect(command.hosts, options)
+    const client = await Client.connect(command.hosts, clientOptions(command))
     clients.set(command.client, client)
     client.on('state', (state) => emit('state', { client: command.client, state }))
     answer(command, 'connected', { session: client.sessionId.toString() })
@@ -215,6 +221,12 @@ const commands = {
   async lock(command) {
     locks.set(command.lock, make(command))
     answer(command, 'ready')
+  },
+
+  async client(command) {
+    const { client } = locks.get(command.lock).object
+    clients.set(command.client, client)
+    answer(command, 'value', { value: client.sessionId.toString() })
   },
 
   async acquire(command) {
@@ -373,6 +385,27 @@ const commands = {
     }
     const counts = await Promise.all(Array.from({ length: command.owners }, (_, number) => contender(number)))
     answer(command, 'done', { count: counts.reduce((sum, count) => sum + count, 0) })
+  },
+
+  async once(command) {
+    const { object } = make(command)
+    const [low, high] = command.hold_ms
+    const asked = now()
+    let count = 0
+    const body = async (lease) => {
+      count += 1
+      const t = now()
+      await sleep(low + Math.random() * (high - low))
+      const names = { lease: String(command.id), owner: command.owner }
+      answer(command, 'held', { t, t_wait: asked, t_end: now(), ...names, ...facts(lease) })
+      return 'ran'
+    }
+    const ran =
+      'period' in command
+        ? await object.oncePer(milliseconds(command.period), body)
+        : await object.once(command.key, body)
+    if ((ran === 'ran') !== (count === 1)) throw new Error(`${ran} of a body that ran ${count} times`)
+    answer(command, 'done', { count })
   },
 
   async leads(command) {

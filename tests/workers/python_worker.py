@@ -57,6 +57,30 @@ class PythonWorker(ThreadedWorker):
         self._locks[command["lock"]] = self.make(command)
         answer(command, "ready")
 
+    def do_client(self, command: Command) -> None:
+        client = self._clients[command["client"]] = self._locks[command["lock"]].client
+        answer(command, "value", value=str(client.session_id))
+
+    def do_once(self, command: Command) -> None:
+        lock = self.make(command)
+        asked, count = now(), 0
+
+        def body(lease: Any) -> str:
+            nonlocal count
+            count += 1
+            granted, fields = now(), facts(lease)
+            self.pass_time(command)
+            names = {"lease": str(command["id"]), "owner": command["owner"]}
+            answer(command, "held", t=granted, t_wait=asked, t_end=now(), **names, **fields)
+            return "ran"
+
+        if "period" in command:
+            ran = lock.once_per(command["period"])(lambda: body(lock.lease))()
+        else:
+            ran = lock.once(command["key"], body)
+        assert (ran == "ran") == (count == 1)
+        answer(command, "done", count=count)
+
     def _granted_all(self, command: Command, leases: Any, granted: int) -> None:
         name = command["lease"]
         self._leases[name] = leases

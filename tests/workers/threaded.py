@@ -142,15 +142,20 @@ class ThreadedWorker(ABC):
         answer(command, "done", count=len(counts))
 
     def _hold(self, command: Command, lock: Any, number: int, turn: int) -> None:
-        low, high = command["hold_ms"]
         asked = now()
         with self.scope(lock) as seen:
             granted = now()
             fields = seen()
-            time.sleep(random.uniform(low, high) / 1000)
+            self.pass_time(command)
             ended = now()
         names = {"lease": f"{command['id']}-{number}-{turn}", "owner": f"{command['id']}-{number}"}
         answer(command, "held", t=granted, t_wait=asked, t_end=ended, **names, **fields)
+
+    @staticmethod
+    def pass_time(command: Command) -> None:
+        """Hold for as long as the command says."""
+        low, high = command["hold_ms"]
+        time.sleep(random.uniform(low, high) / 1000)
 
     def cancel(self, command: Command) -> None:
         """Cancel a pending acquire. In Python a thread cannot be cancelled."""

@@ -1,14 +1,39 @@
 //! What the suite's commands describe, in the library's own types.
 
 use std::path::Path;
+use std::time::Duration;
 
+use zklock::internal::{Language, Spelling};
 use zklock::{Acl, ClientOptions, Error, Tls, Transaction};
 
 use crate::answers::Failure;
-use crate::command::{self, Identity, Operation};
+use crate::command::{self, Identity, Operation, Options};
+
+pub(crate) const RUST: Language =
+    Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
+
+/// The options of a client on these hosts.
+pub(crate) fn options(hosts: Option<&str>, given: Options) -> Result<ClientOptions, Failure> {
+    let Options { session_timeout, connect_timeout, max_frame, tls, environment, identity } = given;
+    let new = if environment { ClientOptions::from_env } else { ClientOptions::new };
+    let mut options = identified(new(hosts)?, identity)?;
+    if let Some(bytes) = max_frame {
+        options = options.max_frame(bytes)?;
+    }
+    if let Some(files) = tls {
+        options = options.tls(encryption(&files)?);
+    }
+    if let Some(time) = session_timeout {
+        options = options.session_timeout(RUST.duration("session_timeout", time)?)?;
+    }
+    if let Some(time) = connect_timeout {
+        options = options.connect_timeout(RUST.duration("connect_timeout", time)?)?;
+    }
+    Ok(options)
+}
 
 /// The options, with who the client is.
-pub(crate) fn identified(mut options: ClientOptions, identity: Identity) -> Result<ClientOptions, Error> {
+fn identified(mut options: ClientOptions, identity: Identity) -> Result<ClientOptions, Error> {
     for (scheme, credential) in identity.auth {
         options = options.auth(&scheme, credential)?;
     }
@@ -26,7 +51,7 @@ pub(crate) fn identified(mut options: ClientOptions, identity: Identity) -> Resu
 }
 
 /// How to encrypt, from files.
-pub(crate) fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
+fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
     let read = |file: &Path| std::fs::read_to_string(file);
     let tls = Tls::new(&read(&files.ca)?)?;
     match (&files.cert, &files.key) {

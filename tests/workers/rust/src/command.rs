@@ -11,14 +11,14 @@ pub(crate) enum Command {
     Connect {
         client: String,
         hosts: Option<String>,
-        session_timeout: Option<f64>,
-        connect_timeout: Option<f64>,
-        max_frame: Option<u32>,
-        tls: Option<Tls>,
         #[serde(flatten)]
-        identity: Identity,
+        options: Options,
     },
     Lock(LockObject),
+    Client {
+        lock: String,
+        client: String,
+    },
     Acquire {
         lock: String,
         lease: String,
@@ -94,6 +94,7 @@ pub(crate) enum Command {
         owner: String,
     },
     Contend(Contend),
+    Once(Once),
     Cycles {
         lock: String,
         owner: String,
@@ -135,8 +136,22 @@ pub(crate) enum Command {
     Exit,
 }
 
+/// The options of a client.
+#[derive(Default, Deserialize)]
+pub(crate) struct Options {
+    pub(crate) session_timeout: Option<f64>,
+    pub(crate) connect_timeout: Option<f64>,
+    pub(crate) max_frame: Option<u32>,
+    pub(crate) tls: Option<Tls>,
+    /// Whether variables of the environment set the rest.
+    #[serde(default)]
+    pub(crate) environment: bool,
+    #[serde(flatten)]
+    pub(crate) identity: Identity,
+}
+
 /// Who it is, and who may do what with its nodes.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(crate) struct Identity {
     /// Pairs of scheme and credential.
     #[serde(default)]
@@ -186,6 +201,9 @@ pub(crate) struct OneLock {
     pub(crate) path: String,
     pub(crate) client: Option<String>,
     pub(crate) hosts: Option<String>,
+    /// Of the client, with `hosts`.
+    #[serde(default)]
+    pub(crate) options: Options,
     #[serde(default)]
     pub(crate) kind: Kind,
     pub(crate) reentrant: Option<bool>,
@@ -250,4 +268,23 @@ pub(crate) struct Contend {
 pub(crate) enum Objects {
     Each,
     Shared,
+}
+
+/// A body that runs once per slot.
+#[derive(Deserialize)]
+pub(crate) struct Once {
+    pub(crate) client: String,
+    pub(crate) path: String,
+    pub(crate) owner: String,
+    #[serde(flatten)]
+    pub(crate) slot: SlotOf,
+    pub(crate) hold_ms: [f64; 2],
+}
+
+/// Which slot it is: one by its name, or the current period of so many seconds.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SlotOf {
+    Key(String),
+    Period(f64),
 }

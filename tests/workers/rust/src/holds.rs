@@ -3,12 +3,15 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zklock::{Error, Lease, Owner, Timeout};
+use zklock::{Client, Error, Lease, Mutex, Owner, Record, Slot, Timeout};
 
 use crate::answers::Failure;
+use crate::arguments::RUST;
+use crate::command::{Once, SlotOf};
 use crate::lockable::Lockable;
 use crate::{now, write};
 
@@ -36,14 +39,12 @@ pub(crate) async fn hold_often(
     rounds: usize,
     hold_ms: [f64; 2],
 ) -> Result<usize, Failure> {
-    let [low, high] = hold_ms;
     for round in 0..rounds {
         let t_wait = now();
         let leases = lock.acquire(&Owner::new(), Timeout::Forever, None).await?;
         let t = now();
         let Some(lease) = leases.first() else { continue };
-        let time = low + (high - low) * fastrand::f64();
-        tokio::time::sleep(Duration::from_secs_f64(time / 1000.0)).await;
+        pass_time(hold_ms).await;
         let t_end = now();
         lease.release().await?;
         write(json!({
@@ -52,4 +53,39 @@ pub(crate) async fn hold_often(
         }));
     }
     Ok(rounds)
+}
+
+/// Runs a body once per slot, and reports its hold. Returns how often it ran.
+pub(crate) async fn hold_once(
+    id: &Value,
+    client: &Client,
+    owner: &Owner,
+    once: Once,
+) -> Result<usize, Failure> {
+    let lock = Mutex::new(client, &once.path)?;
+    let t_wait = now();
+    let body = |lease: Arc<Lease>| async move {
+        let t = now();
+        pass_time(once.hold_ms).await;
+        let t_end = now();
+        write(json!({
+            "id": id, "event": "held", "lease": id.to_string(), "owner": once.owner, "node": lease.node(),
+            "token": lease.fencing_token().to_string(), "t_wait": t_wait, "t": t, "t_end": t_end,
+        }));
+        Ok::<_, Error>(())
+    };
+    let ran = match once.slot {
+        SlotOf::Key(key) => {
+            let slot = Slot::key(key)?;
+            lock.once_as(owner, &slot, Timeout::Forever, Record::default(), body).await?
+        }
+        SlotOf::Period(time) => lock.once_per(RUST.duration("period", time)?, body).await?,
+    };
+    Ok(ran.iter().len())
+}
+
+/// A while, in milliseconds between these.
+async fn pass_time([low, high]: [f64; 2]) {
+    let time = low + (high - low) * fastrand::f64();
+    tokio::time::sleep(Duration::from_secs_f64(time / 1000.0)).await;
 }

@@ -11,20 +11,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
-use zklock::internal::{Language, Spelling};
 use zklock::{
-    Client, ClientOptions, ClientSource, Election, ErrorKind, Lease, MultiLock, NodeData, Owner, Timeout,
+    AnyLock, Client, ClientOptions, ClientSource, Election, ErrorKind, Lease, MultiLock, NodeData, Owner,
+    Timeout,
 };
 
 use crate::answers::{Answer, Failure, answer, health, stats, tell, tell_loss, unknown};
-use crate::arguments::{encryption, identified, with};
-use crate::command::{Command, Contend, LockObject, Objects, OneLock};
-use crate::holds::{hold_often, release};
+use crate::arguments::{RUST, options, with};
+use crate::command::{Command, Contend, LockObject, Objects, Once, OneLock, Options};
+use crate::holds::{hold_often, hold_once, release};
 use crate::lockable::{Lockable, Manner, candidate, describe, permits};
 use crate::process::{exchange, threads};
 use crate::{log, now, write};
-
-const RUST: Language = Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
 type Job = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -48,7 +46,8 @@ impl World {
             | Command::Tell { owner, .. }
             | Command::Enter { owner, .. }
             | Command::Leave { owner, .. }
-            | Command::Cycles { owner, .. } => Some(owner.clone()),
+            | Command::Cycles { owner, .. }
+            | Command::Once(Once { owner, .. }) => Some(owner.clone()),
             Command::Release { owner, .. } => owner.clone(),
             _ => None,
         };
@@ -96,24 +95,10 @@ impl World {
     #[expect(clippy::too_many_lines, reason = "a few for each command")]
     async fn run(self: &Rc<Self>, id: &Value, command: Command) -> Answer {
         match command {
-            Command::Connect {
-                client,
-                hosts,
-                session_timeout,
-                connect_timeout,
-                max_frame,
-                tls,
-                identity,
-            } => {
-                let mut options = identified(ClientOptions::new(hosts.as_deref())?, identity)?;
-                if let Some(bytes) = max_frame {
-                    options = options.max_frame(bytes)?;
-                }
-                if let Some(files) = tls {
-                    options = options.tls(encryption(&files)?);
-                }
-                self.connect(client, options, session_timeout, connect_timeout).await
+            Command::Connect { client, hosts, options: given } => {
+                self.connect(client, options(hosts.as_deref(), given)?).await
             }
+            Command::Client { lock, client } => self.client_of(&lock, client),
             Command::Lock(LockObject::Several { lock, members }) => {
                 let made = self.several(&members)?;
                 self.locks.borrow_mut().insert(lock, Rc::new(made));
@@ -124,7 +109,8 @@ impl World {
                 let max_hold = object.max_hold.map(|time| RUST.duration("max_hold", time)).transpose()?;
                 let max_waiters = object.max_waiters;
                 let manner = Manner { reentrant, label, naming, candidate, max_hold, max_waiters };
-                let source = self.source(object.client.as_deref(), object.hosts.as_deref())?;
+                let source =
+                    self.source(object.client.as_deref(), object.hosts.as_deref(), object.options)?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
                 let made = Lockable::new(source, &object.path, object.kind, permits, manner)?;
                 self.locks.borrow_mut().insert(object.lock, Rc::new(made));
@@ -270,6 +256,11 @@ impl World {
                 });
                 Ok(json!({"event": "listening"}))
             }
+            Command::Once(once) => {
+                let client = self.client(&once.client)?;
+                let owner = self.owner(&once.owner).0;
+                Ok(json!({"event": "done", "count": hold_once(id, &client, &owner, once).await?}))
+            }
             Command::Stats { client } => {
                 Ok(json!({"event": "value", "value": stats(&self.client(&client)?.stats())}))
             }
@@ -287,19 +278,7 @@ impl World {
         }
     }
 
-    async fn connect(
-        &self,
-        name: String,
-        mut options: ClientOptions,
-        session_timeout: Option<f64>,
-        connect_timeout: Option<f64>,
-    ) -> Answer {
-        if let Some(timeout) = session_timeout {
-            options = options.session_timeout(RUST.duration("session_timeout", timeout)?)?;
-        }
-        if let Some(timeout) = connect_timeout {
-            options = options.connect_timeout(RUST.duration("connect_timeout", timeout)?)?;
-        }
+    async fn connect(&self, name: String, options: ClientOptions) -> Answer {
         let client = Client::new(options);
         client.ready().await?;
         let session = client.session_id().to_string();
@@ -313,6 +292,18 @@ impl World {
         Ok(json!({"event": "connected", "session": session}))
     }
 
+    /// Gives a name to the client of a lock.
+    fn client_of(&self, lock: &str, name: String) -> Answer {
+        let client = match self.lock(lock)?.one() {
+            Some(AnyLock::Lock(lock)) => lock.client()?,
+            Some(AnyLock::Semaphore(semaphore)) => semaphore.client()?,
+            _ => return Ok(json!({"event": "unsupported"})),
+        };
+        let session = client.session_id().to_string();
+        self.clients.borrow_mut().insert(name, client);
+        Ok(json!({"event": "value", "value": session}))
+    }
+
     /// Ends what is a scope in other languages. Here a lease that turns out to be lost says so itself.
     async fn leave(&self, scope: &str) -> Answer {
         let leases = self.leases.borrow_mut().remove(scope).ok_or_else(|| unknown("scope", scope))?;
@@ -324,10 +315,15 @@ impl World {
         Ok(json!({"event": "left", "t0": t0, "remaining": remaining.as_secs_f64()}))
     }
 
-    fn source(&self, client: Option<&str>, hosts: Option<&str>) -> Result<ClientSource, Failure> {
+    fn source(
+        &self,
+        client: Option<&str>,
+        hosts: Option<&str>,
+        given: Options,
+    ) -> Result<ClientSource, Failure> {
         match client {
             Some(client) => Ok(ClientSource::from(&self.client(client)?)),
-            None => Ok(ClientSource::Shared(ClientOptions::new(hosts)?)),
+            None => Ok(ClientSource::Shared(options(hosts, given)?)),
         }
     }
 
@@ -375,7 +371,7 @@ impl World {
     }
 
     async fn contend(self: &Rc<Self>, id: &Value, contend: Contend) -> Answer {
-        let source = self.source(contend.client.as_deref(), contend.hosts.as_deref())?;
+        let source = self.source(contend.client.as_deref(), contend.hosts.as_deref(), Options::default())?;
         let make = || {
             Lockable::new(
                 source.clone(),
