@@ -17,6 +17,7 @@ from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.security import PASSWORD, USER, Secured, secured_server
 from harness.steps import Start, eventually, line_up
+from harness.worker import Worker
 
 LOGIN = (USER, PASSWORD)
 PATIENCE = 2.0
@@ -49,6 +50,49 @@ def test_s130_encrypted(surface: str, secured: Secured, bystander: Observer, pat
     plain.release()
     assert_clean(encrypted.holds() + plain.holds(), at_least=2)
     bystander.assert_free(path)
+
+
+def variables(files: dict[str, str]) -> dict[str, str]:
+    """These files as the environment names them."""
+    return {f"ZKLOCK_TLS_{name.upper()}": file for name, file in files.items()}
+
+
+def test_s845_encrypted_by_the_environment(
+    surface: str, secured: Secured, bystander: Observer, path: str
+) -> None:
+    with Worker(surface, env=variables(secured.tls)) as worker:
+        # The port takes only connections that are encrypted, from clients with a certificate that it trusts.
+        session = worker.connect(secured.hosts, environment=True)
+        worker.lock(path)
+        assert int(worker.hold()["session"]) == session
+        assert [bystander.owner(f"{path}/{node}") for node in bystander.queue(path)] == [session]
+        # So does the client of a lock on hosts.
+        worker.lock(f"{path}-b", lock="on hosts", hosts=secured.hosts, options={"environment": True})
+        line = worker.hold("b", lock="on hosts", owner="b")
+        assert int(line["session"]) != session
+        assert bystander.owner(line["node"]) == int(line["session"])
+        # What the program gives wins.
+        asked = {"hosts": secured.hosts, "environment": True, "connect_timeout": PATIENCE}
+        error = worker.send("connect", client="d", tls=secured.stranger, **asked).error()
+        assert error.code == "CONNECTION_FAILED"
+        assert "certificate" in str(error)
+        worker.release()
+        worker.release("b", owner="b")
+
+
+@pytest.mark.parametrize("left_out", ["key", "cert and key", "all"])
+def test_s845_without_one_of_the_variables(
+    surface: str, secured: Secured, left_out: str, bystander: Observer
+) -> None:
+    given = {
+        "key": {name: secured.tls[name] for name in ("ca", "cert")},
+        "cert and key": {"ca": secured.tls["ca"]},
+        "all": {},
+    }[left_out]
+    with Worker(surface, env=variables(given)) as worker:
+        asked = {"hosts": secured.hosts, "environment": True, "connect_timeout": PATIENCE}
+        error = worker.send("connect", client="c", **asked).error()
+    assert error.code == ("BAD_ARGUMENT" if left_out == "key" else "CONNECTION_FAILED")
 
 
 def test_s131_encrypted_over_a_reconnection(surface: str, secured: Secured, path: str, start: Start) -> None:

@@ -6,7 +6,8 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from harness.slots import SlotRunner
 from harness.soak import Part, soak
 from harness.steps import Start, eventually
 from harness.traffic import Trap
+from harness.worker import Worker
 
 PROCESSES = 3
 SLOTS = 200
@@ -246,6 +248,42 @@ def test_s831_peers_beside_a_record(
             runner.wait(MOST)
     bodies = first.holds() + second.holds()
     assert_clean(theirs + bodies, at_least=BESIDE_PEERS)
+    began, ended = min(hold.granted for hold in theirs), max(hold.until for hold in theirs)
+    among_them = [hold for hold in bodies if began < hold.granted < ended]
+    assert len(among_them) >= 10, "bodies ran between the holds of peers"
+    assert Records(observer, path).last() == BESIDE_PEERS
+    assert observer.children(path) == []
+
+
+def run_slots(workers: Sequence[Worker], path: str, slots: int) -> None:
+    """Let all of them ask for one slot after the other. Each slot is run by one of them."""
+    for slot in range(1, slots + 1):
+        job = {"client": "c", "path": path, "owner": "job", "key": str(slot), "hold_ms": [0, 5]}
+        asked = [worker.send("once", **job) for worker in workers]
+        ran = [pending.expect("done", MOST)["count"] for pending in asked]
+        assert sum(ran) == 1, f"slot {slot}: {ran}"
+
+
+@pytest.mark.parametrize("peers", [["curator", "go"], ["kazoo", "go"]])
+def test_s831_peers_beside_bodies_of_a_language(
+    surface: str, peers: list[str], server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    # Persistent: kazoo ensures only once that its parent exists.
+    observer.create(path)
+    runners = [start(surface) for _ in range(2)]
+    contenders = [start(name) for name in (surface, *peers)]
+    for worker in (*runners, *contenders):
+        worker.connect(server.hosts)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_slots, runners, path, BESIDE_PEERS)
+        eventually(lambda: observer.exists(f"{path}.once"), "there is a record")
+        theirs = soak([Part(worker) for worker in contenders], path, CONTENDED)
+        while not running.done():
+            theirs = soak([Part(worker) for worker in contenders], path, 0)
+        running.result()
+    bodies = [hold for runner in runners for hold in runner.holds()]
+    assert_clean(theirs + bodies, at_least=BESIDE_PEERS)
+    assert len(bodies) == BESIDE_PEERS
     began, ended = min(hold.granted for hold in theirs), max(hold.until for hold in theirs)
     among_them = [hold for hold in bodies if began < hold.granted < ended]
     assert len(among_them) >= 10, "bodies ran between the holds of peers"
