@@ -203,7 +203,7 @@ pub(crate) struct OneLock {
     pub(crate) hosts: Option<String>,
     /// Of the client, with `hosts`.
     #[serde(default)]
-    pub(crate) options: Options,
+    pub(crate) options: Box<Options>,
     #[serde(default)]
     pub(crate) kind: Kind,
     pub(crate) reentrant: Option<bool>,

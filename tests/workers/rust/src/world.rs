@@ -110,7 +110,7 @@ impl World {
                 let max_waiters = object.max_waiters;
                 let manner = Manner { reentrant, label, naming, candidate, max_hold, max_waiters };
                 let source =
-                    self.source(object.client.as_deref(), object.hosts.as_deref(), object.options)?;
+                    self.source(object.client.as_deref(), object.hosts.as_deref(), *object.options)?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
                 let made = Lockable::new(source, &object.path, object.kind, permits, manner)?;
                 self.locks.borrow_mut().insert(object.lock, Rc::new(made));
