@@ -276,10 +276,16 @@ def test_s831_peers_beside_bodies_of_a_language(
         worker.connect(server.hosts)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_slots, runners, path, BESIDE_PEERS)
-        eventually(lambda: observer.exists(f"{path}.once"), "there is a record")
-        theirs = soak([Part(worker) for worker in contenders], path, CONTENDED)
-        while not running.done():
-            theirs = soak([Part(worker) for worker in contenders], path, 0)
+        try:
+            eventually(lambda: observer.exists(f"{path}.once"), "there is a record")
+            theirs = soak([Part(worker) for worker in contenders], path, CONTENDED)
+            while not running.done():
+                theirs = soak([Part(worker) for worker in contenders], path, 0)
+        except BaseException:
+            # A peer that fails leaves its node, and the slots would wait behind it.
+            for runner in runners:
+                runner.kill()
+            raise
         running.result()
     bodies = [hold for runner in runners for hold in runner.holds()]
     assert_clean(theirs + bodies, at_least=BESIDE_PEERS)
