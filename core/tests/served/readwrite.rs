@@ -40,6 +40,34 @@ fn readers_hold_together_a_writer_waits_for_them_and_a_later_reader_for_it() {
 }
 
 #[test]
+fn an_owner_that_asks_for_both_halves_at_once_waits_for_neither() {
+    run(async {
+        let server = server().await;
+        let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let blocker = ReadWriteLock::new(&other, "/rw").expect("a path").write_lock;
+        let blocker = blocker.acquire().await.expect("the lock");
+        let (lock, owner) = (ReadWriteLock::new(&one, "/rw").expect("a path"), Owner::new());
+        let both = async {
+            tokio::join!(
+                lock.write_lock.acquire_as(&owner, Timeout::Forever),
+                lock.read_lock.acquire_as(&owner, Timeout::Forever)
+            )
+        };
+        let mut both = std::pin::pin!(both);
+        while lock.write_lock.contenders().await.expect("an answer").len() < 3 {
+            assert!(timeout(Duration::from_millis(10), both.as_mut()).await.is_err());
+        }
+        blocker.release().await.expect("the end of the hold");
+        let granted =
+            timeout(Duration::from_secs(30), both).await.expect("the reader waits for its own writer");
+        let (writer, reader) = (granted.0.expect("the write lock"), granted.1.expect("the read lock"));
+        assert_eq!(reader.fencing_token(), writer.fencing_token());
+        writer.release().await.expect("the end of writing");
+        reader.check().expect("it reads on");
+    });
+}
+
+#[test]
 fn a_writer_that_goes_down_to_reading_keeps_its_token_and_lets_no_writer_in_between() {
     run(async {
         let server = server().await;
