@@ -24,4 +24,5 @@ pub use self::event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
 pub use self::machine::{ContenderAhead, Known, NEAR, Queue};
 pub use self::node_name::{Kind, Naming, NodeName, is_kazoos};
 pub(crate) use self::small_map::{SmallMap, SmallSet};
+pub(crate) use self::wait_graph::OwnerKey;
 pub use self::wait_graph::{Cycle, CycleOwner, CyclePlace, LockQueue, WaitGraph, confirmed};

@@ -8,6 +8,7 @@ use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::{AcquireRequest, HoldTable};
+use crate::lease::owner::OwnerId;
 use crate::lease::report::HoldReport;
 use crate::queue::{NodeName, SmallMap};
 
@@ -20,6 +21,8 @@ pub(in crate::driver) struct Holder {
     data: Arc<[u8]>,
     /// The label of its lock.
     label: Option<Arc<str>>,
+    /// The owner, or the flow of control that asked for a hold without re-entry.
+    caller: OwnerId,
 }
 
 impl Holder {
@@ -54,7 +57,10 @@ impl Holders {
         let limit = claim
             .max_hold
             .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(directory, node.clone())));
-        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
+        self.0.insert(
+            node.clone(),
+            Holder { holds: Arc::downgrade(holds), limit, data, label, caller: claim.caller.id() },
+        );
     }
 
     pub(in crate::driver) fn remove(&mut self, node: &NodeName) -> Option<Holder> {
@@ -91,6 +97,13 @@ impl Holders {
             report.label = holder.label.as_deref().map(str::to_owned);
             Some(report)
         })
+    }
+
+    /// The holds with the owners that asked for them.
+    pub(in crate::driver) fn by_caller(
+        &self,
+    ) -> impl Iterator<Item = (OwnerId, &NodeName, &Weak<HoldTable>)> {
+        self.0.iter().map(|(node, holder)| (holder.caller, node, &holder.holds))
     }
 
     /// Tells the hold through a node to give up the lock. Returns whether there is one.

@@ -51,7 +51,8 @@ impl Directory {
         };
         let too_few = self.queue.awaits_permits();
         let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(join), servers);
-        error.blocked_by(self.blockers(holds, self.queue.in_the_way(join), connection))
+        let blockers = self.blockers(holds, self.queue.in_the_way(join), connection);
+        error.blocked_by(blockers.with_deadlock(self.deadlock(join)))
     }
 
     /// The blockers, as far as they are known.
