@@ -468,7 +468,7 @@ async function perform(command) {
 
 /** What an error has for programs. */
 function details(error) {
-  const { servers = [], blockers = [], reason } = error ?? {}
+  const { servers = [], blockers = [], deadlock, reason } = error ?? {}
   const found = { ...(typeof reason === 'string' && { reason }) }
   if (servers.length > 0) {
     found.servers = servers.map(({ server, problem }) => [server, problem])
@@ -478,6 +478,9 @@ function details(error) {
     found.blockers = blockers.map(({ position, node, sessionId, about }) => {
       return { position, node, session: String(sessionId), pid: about?.pid ?? null, label: about?.label ?? null }
     })
+  }
+  if (deadlock !== undefined) {
+    found.deadlock = { held: deadlock.held, waited: deadlock.waited, node: deadlock.other.node }
   }
   return found
 }
