@@ -215,6 +215,38 @@ scenario('the error of a second contender names the owner that holds', async (t)
   await lease.release();
 });
 
+scenario('two scopes that wait for each other are told so', async (t) => {
+  const [client, other] = [await connected(t), await connected(t)];
+  const [first, second] = mutexes(client);
+  const [their, wanted] = [second, first].map(({ path }) => new Mutex(other, path));
+  let begun;
+  const theirs = new Promise((resolve) => (begun = resolve));
+  let waiting;
+  await first.using(async () => {
+    waiting = their.using({ owner: 'worker-2' }, async () => {
+      begun();
+      await wanted.using(async () => {});
+    });
+    await theirs;
+    await until(async () => (await first.contenders()).length === 2);
+    await assert.rejects(second.using({ timeout: 4000 }, async () => {}), (error) => {
+      assert.ok(error instanceof LockTimeoutError);
+      const { held, waited, other: contender } = error.deadlock;
+      assert.deepEqual([held, waited], [first.path, second.path]);
+      assert.equal(contender.about.owner.name, 'worker-2');
+      assert.deepEqual(contender, error.blockers[0]);
+      assert.ok(Object.isFrozen(error.deadlock));
+      assert.ok(error.message.endsWith(`(worker-2) of this process holds ${waited} and waits for ${held}`));
+      return true;
+    });
+    await assert.rejects(second.using({ timeout: 50 }, async () => {}), LockTimeoutError);
+  });
+  await waiting;
+  const lease = await first.acquire();
+  await assert.rejects(wanted.acquire({ timeout: 200 }), ({ deadlock }) => deadlock === undefined);
+  await lease.release();
+});
+
 scenario('a client that does not identify itself tells no owner', async (t) => {
   const client = await connected(t, { identify: false });
   const [mutex] = mutexes(client, 1);

@@ -75,7 +75,9 @@ def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, 
         plant(observer, cycle, members)
         # Others wait behind them, and are in no deadlock.
         chosen[0].lock(f"{cycle}/0", lock="behind")
-        chosen[0].send("enter", lock="behind", scope=f"behind-{number}", owner=f"behind-{number}", timeout=LONG)
+        chosen[0].send(
+            "enter", lock="behind", scope=f"behind-{number}", owner=f"behind-{number}", timeout=LONG
+        )
         observer.wait_queue(f"{cycle}/0", 3)
         status, findings = deadlocks(server.hosts, cycle)
         assert status == 1

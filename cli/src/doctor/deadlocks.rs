@@ -155,7 +155,7 @@ async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
             Child::Directory => inner.push(format!("{parent}/{name}")),
         }
     }
-    let mut found = Visit { semaphore, inner, ..Visit::default() };
+    let mut found = Visit { inner, semaphore, ..Visit::default() };
     // The root is no lock.
     if path != "/" && (contenders + ambiguous > 1 || ambiguous > 0) {
         let queue = read_queue(client, &path).await?;

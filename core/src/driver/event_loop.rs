@@ -149,9 +149,7 @@ impl Driver {
                     }
                 }
                 Input::Deadlock { directory, join, held, found } => {
-                    if let Some(directory) = self.directories.get_mut(directory) {
-                        directory.deadlock_found(join, held, found);
-                    }
+                    self.searches.found((directory, join), held, found);
                 }
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
@@ -370,10 +368,10 @@ impl Driver {
                     }
                 }
                 Alarm::Deadline(id, join) => {
-                    self.forget_resolved_deadlock(id, join);
+                    let deadlock = self.deadlock_of(id, join);
                     let servers = (!self.connection.is_connected()).then(|| self.connection.servers());
                     self.give_up(id, join, |directory, connection| {
-                        directory.timeout_error(join, connection, servers)
+                        directory.timeout_error(join, connection, servers, deadlock)
                     });
                 }
                 Alarm::Unreachable(id, join) => {
@@ -481,6 +479,7 @@ impl Driver {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
             self.heartbeat.note(id, vital);
         }
+        self.end_vain_searches();
         let deaf = self.heartbeat.keep_term(&mut self.connection, &self.directories, &mut self.timers);
         self.connection.reap();
         if deaf {

@@ -133,13 +133,12 @@ impl<'a> WaitGraph<'a> {
         let (mut owners, mut writers) = (Vec::with_capacity(queue.contenders.len()), Vec::new());
         for (position, contender) in queue.contenders.iter().enumerate() {
             let new = self.places.len();
-            let owner = match contender.about.as_ref().and_then(OwnerKey::of) {
-                Some(key) => *numbers.entry(key).or_insert(new),
+            let owner = if let Some(key) = contender.about.as_ref().and_then(OwnerKey::of) {
+                *numbers.entry(key).or_insert(new)
+            } else {
                 // It has a place in the queue all the same: others wait for it, and it waits for others.
-                None => {
-                    self.unattributed += 1;
-                    new
-                }
+                self.unattributed += 1;
+                new
             };
             if owner == new {
                 self.places.push(Vec::new());
@@ -203,14 +202,15 @@ impl<'a> WaitGraph<'a> {
     }
 
     /// The vertex to which a waiting contender has an edge: the helper for all that blocks it.
-    fn helper(&self, (queue, position): Place) -> Option<usize> {
+    fn helper(&self, (queue, position): Place) -> usize {
         let (all, of_writers) = self.bases[queue];
         let (base, before) = if self.reads((queue, position)) {
             (of_writers, self.writers_before((queue, position)))
         } else {
             (all, position)
         };
-        Some(self.places.len() + base + before.checked_sub(1)?)
+        // One that waits has another before it.
+        self.places.len() + base + before.saturating_sub(1)
     }
 
     fn reads(&self, (queue, position): Place) -> bool {
@@ -222,15 +222,15 @@ impl<'a> WaitGraph<'a> {
         self.writers[queue].partition_point(|writer| *writer < position)
     }
 
-    /// The successor of a vertex with this number, and whether there may be more. Owners come first, then helpers.
-    fn successor(&self, vertex: usize, number: usize) -> Option<Option<usize>> {
+    /// The successor of a vertex with this number. Owners come first, then helpers.
+    fn successor(&self, vertex: usize, number: usize) -> Option<usize> {
         if let Some(waits) = self.waits.get(vertex) {
             return waits.get(number).map(|place| self.helper(*place));
         }
         let helper = &self.helpers[vertex - self.places.len()];
         match number {
-            0 => Some(Some(helper.owner)),
-            1 if helper.continues => Some(Some(vertex - 1)),
+            0 => Some(helper.owner),
+            1 if helper.continues => Some(vertex - 1),
             _ => None,
         }
     }
@@ -258,35 +258,34 @@ impl<'a> WaitGraph<'a> {
                     open.push(vertex);
                     is_open.insert(vertex);
                 }
-                match self.successor(vertex, number) {
-                    Some(next) => {
-                        way.push((vertex, number + 1));
-                        let Some(next) = next.filter(|next| !outside(*next)) else { continue };
-                        if !order.contains_key(&next) {
-                            way.push((next, 0));
-                        } else if is_open.contains(&next) {
-                            let reached = order[&next].min(low[&vertex]);
-                            low.insert(vertex, reached);
-                        }
+                if let Some(next) = self.successor(vertex, number) {
+                    way.push((vertex, number + 1));
+                    if outside(next) {
+                        continue;
                     }
-                    None => {
-                        if let Some((before, _)) = way.last() {
-                            let reached = low[before].min(low[&vertex]);
-                            low.insert(*before, reached);
-                        }
-                        if low[&vertex] == order[&vertex] {
-                            let begin = open.iter().rposition(|other| *other == vertex).unwrap_or_default();
-                            let closed = open.split_off(begin);
-                            for closed in &closed {
-                                is_open.remove(closed);
-                            }
-                            let mut component: Vec<_> =
-                                closed.into_iter().filter(|vertex| *vertex < self.places.len()).collect();
-                            component.sort_unstable();
-                            if component.len() > 1 {
-                                found.push(component);
-                            }
-                        }
+                    if !order.contains_key(&next) {
+                        way.push((next, 0));
+                    } else if is_open.contains(&next) {
+                        let reached = order[&next].min(low[&vertex]);
+                        low.insert(vertex, reached);
+                    }
+                    continue;
+                }
+                if let Some((before, _)) = way.last() {
+                    let reached = low[before].min(low[&vertex]);
+                    low.insert(*before, reached);
+                }
+                if low[&vertex] == order[&vertex] {
+                    let begin = open.iter().rposition(|other| *other == vertex).unwrap_or_default();
+                    let closed = open.split_off(begin);
+                    for vertex in &closed {
+                        is_open.remove(vertex);
+                    }
+                    let mut component: Vec<_> =
+                        closed.into_iter().filter(|vertex| *vertex < self.places.len()).collect();
+                    component.sort_unstable();
+                    if component.len() > 1 {
+                        found.push(component);
                     }
                 }
             }

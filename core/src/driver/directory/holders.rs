@@ -8,7 +8,6 @@ use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::{AcquireRequest, HoldTable};
-use crate::lease::owner::OwnerId;
 use crate::lease::report::HoldReport;
 use crate::queue::{NodeName, SmallMap};
 
@@ -21,8 +20,6 @@ pub(in crate::driver) struct Holder {
     data: Arc<[u8]>,
     /// The label of its lock.
     label: Option<Arc<str>>,
-    /// The owner, or the flow of control that asked for a hold without re-entry.
-    caller: OwnerId,
 }
 
 impl Holder {
@@ -57,10 +54,7 @@ impl Holders {
         let limit = claim
             .max_hold
             .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(directory, node.clone())));
-        self.0.insert(
-            node.clone(),
-            Holder { holds: Arc::downgrade(holds), limit, data, label, caller: claim.caller.id() },
-        );
+        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
     }
 
     pub(in crate::driver) fn remove(&mut self, node: &NodeName) -> Option<Holder> {
@@ -99,11 +93,9 @@ impl Holders {
         })
     }
 
-    /// The holds with the owners that asked for them.
-    pub(in crate::driver) fn by_caller(
-        &self,
-    ) -> impl Iterator<Item = (OwnerId, &NodeName, &Weak<HoldTable>)> {
-        self.0.iter().map(|(node, holder)| (holder.caller, node, &holder.holds))
+    /// The nodes, each with the table of its hold.
+    pub(in crate::driver) fn tables(&self) -> impl Iterator<Item = (&NodeName, Arc<HoldTable>)> {
+        self.0.iter().filter_map(|(node, holder)| Some((node, holder.holds.upgrade()?)))
     }
 
     /// Tells the hold through a node to give up the lock. Returns whether there is one.

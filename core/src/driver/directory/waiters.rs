@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::driver::directory::deadlock::DeadlockSearch;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::AlarmKey;
 use crate::lease::owner::OwnerId;
@@ -22,20 +21,11 @@ pub(in crate::driver) struct Waiter {
     rests: RestartBackoff,
     /// Whether an answer since it asked showed another contender in its way.
     blocked: bool,
-    /// The search for a deadlock, which ends with the wait.
-    search: Option<Box<DeadlockSearch>>,
 }
 
 impl Waiter {
     pub(in crate::driver) fn new(attempt: AcquireAttempt, alarms: Vec<AlarmKey>) -> Self {
-        Self {
-            attempt,
-            alarms,
-            created: None,
-            rests: RestartBackoff::default(),
-            blocked: false,
-            search: None,
-        }
+        Self { attempt, alarms, created: None, rests: RestartBackoff::default(), blocked: false }
     }
 }
 
@@ -86,22 +76,6 @@ impl Waiters {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.alarms.push(alarm);
         }
-    }
-
-    /// A search for a deadlock begins.
-    pub(in crate::driver) fn begin_search(&mut self, join: JoinId, search: DeadlockSearch) {
-        if let Some(waiter) = self.all.get_mut(&join) {
-            waiter.search = Some(Box::new(search));
-        }
-    }
-
-    /// The search for a deadlock of a waiter.
-    pub(in crate::driver) fn search(&self, join: JoinId) -> Option<&DeadlockSearch> {
-        self.all.get(&join)?.search.as_deref()
-    }
-
-    pub(in crate::driver) fn search_mut(&mut self, join: JoinId) -> Option<&mut DeadlockSearch> {
-        self.all.get_mut(&join)?.search.as_deref_mut()
     }
 
     pub(in crate::driver) fn attempts(&self) -> impl Iterator<Item = &AcquireAttempt> {
