@@ -50,10 +50,10 @@ def plant(observer: Observer, path: str, members: list[Member]) -> None:
     for member, held in zip(members, paths, strict=True):
         member.worker.lock(held, lock=held)
         member.worker.enter(held, lock=held, owner=member.owner)
-    for member, wanted in zip(members, [*paths[1:], paths[0]], strict=True):
+    for member, held, wanted in zip(members, paths, [*paths[1:], paths[0]], strict=True):
         member.worker.lock(wanted, lock=wanted)
-        scope = f"{wanted}-wanted"
-        member.worker.send("enter", lock=wanted, scope=scope, owner=member.owner, timeout=LONG)
+        scope, owner = f"{wanted}-wanted", member.owner
+        member.worker.send("enter", lock=wanted, scope=scope, owner=owner, timeout=LONG, within=held)
     for each in paths:
         observer.wait_queue(each, 2)
 

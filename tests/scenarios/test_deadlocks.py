@@ -24,12 +24,12 @@ def test_s852_a_deadlock_of_two_in_the_error(
     one.enter("held", lock="a", owner="x")
     theirs = other.enter("held", lock="b", owner="y")
     # No one waits for the first yet.
-    alone = one.fail_to_enter(AMPLE / 5, "wanted", lock="b", owner="x")
+    alone = one.fail_to_enter(AMPLE / 5, "wanted", lock="b", owner="x", within="held")
     assert alone.reason == "taken"
     assert alone.deadlock is None
-    waiting = other.send("enter", lock="a", scope="wanted", owner="y", timeout=LONG)
+    waiting = other.send("enter", lock="a", scope="wanted", owner="y", timeout=LONG, within="held")
     observer.wait_queue(f"{path}/a", 2)
-    error = one.fail_to_enter(AMPLE, "wanted", lock="b", owner="x")
+    error = one.fail_to_enter(AMPLE, "wanted", lock="b", owner="x", within="held")
     assert (error.code, error.reason) == ("LOCK_TIMEOUT", "taken")
     assert error.deadlock == {"held": f"{path}/a", "waited": f"{path}/b", "node": theirs["node"]}
     told = f"; deadlock: you hold {path}/a and wait for {path}/b; worker-2 on "
@@ -49,9 +49,11 @@ def test_s852_owners_of_one_client(
         worker.lock(f"{path}/{name}", lock=name)
     worker.enter("one-held", lock="a", owner="x")
     theirs = worker.enter("other-held", lock="b", owner="y")
-    waiting = worker.send("enter", lock="a", scope="other-wanted", owner="y", timeout=LONG)
+    waiting = worker.send(
+        "enter", lock="a", scope="other-wanted", owner="y", timeout=LONG, within="other-held"
+    )
     observer.wait_queue(f"{path}/a", 2)
-    error = worker.fail_to_enter(AMPLE, "one-wanted", lock="b", owner="x")
+    error = worker.fail_to_enter(AMPLE, "one-wanted", lock="b", owner="x", within="one-held")
     assert error.deadlock == {"held": f"{path}/a", "waited": f"{path}/b", "node": theirs["node"]}
     assert f" of this process holds {path}/b and waits for {path}/a" in error.message
     worker.leave("one-held", owner="x").expect("left")
