@@ -40,8 +40,8 @@ def test_two_threads_that_wait_for_each_other(
     def wait() -> None:
         with zklock.Mutex(other, second):
             ready.set()
-            zklock.Mutex(other, first).acquire()
-            zklock.Mutex(other, first).release()
+            with zklock.Mutex(other, first):
+                pass
 
     thread = threading.Thread(target=wait, name="worker-2")
     with zklock.Mutex(client, first):
