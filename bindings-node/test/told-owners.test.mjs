@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 
 import { Election, LockTimeoutError, MultiLock, Mutex, ReadWriteLock, Semaphore, dump } from 'zklock';
 
-import { connected, freshPath, scenario, sleep, until } from './support.mjs';
+import { connected, freshPath, scenario, sleep, until, untilContenders } from './support.mjs';
 
 /** The owners of the contenders for a lock. */
 const owners = async (lock) => (await lock.contenders()).map(({ about }) => about?.owner);
@@ -228,7 +228,7 @@ scenario('two scopes that wait for each other are told so', async (t) => {
       await wanted.using(async () => {});
     });
     await theirs;
-    await until(async () => (await first.contenders()).length === 2);
+    await untilContenders(first.path, 2);
     await assert.rejects(second.using({ timeout: 4000 }, async () => {}), (error) => {
       assert.ok(error instanceof LockTimeoutError);
       const { held, waited, other: contender } = error.deadlock;
