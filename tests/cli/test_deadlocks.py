@@ -112,7 +112,7 @@ def test_s850_what_cannot_be_told(server: Standalone, observer: Observer, path: 
     told = run(server.hosts, "doctor", "--deadlocks", path)
     assert told.status == 0
     assert f"no deadlock at or below {path}: 4 directories with 2 contended locks, 2 waiting" in told.out
-    assert "4 contenders are told by no owner" in told.out
+    assert "4 contenders name no owner" in told.out
     assert "1 semaphore was left out" in told.out
     nowhere = run(server.hosts, "doctor", "--deadlocks", f"{path}-typo")
     assert nowhere.status == 0

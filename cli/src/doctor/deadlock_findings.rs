@@ -28,17 +28,17 @@ pub(crate) fn findings(path: &str, search: &Search, missing: Option<String>) -> 
     }
     if let some @ 1.. = counts.unattributed {
         let what = format!(
-            "{} told by no owner, as of Curator, of kazoo and with identify=False: of a deadlock through {} only a part \
-             is seen",
-            number(some, "contender is", "contenders are"),
-            if some == 1 { "it" } else { "them" },
+            "{} no owner (Curator, kazoo, identify=False): deadlocks through them are found only in part",
+            number(some, "contender names", "contenders name"),
         );
-        findings.push(Finding::note(&what, "see `zklock ls --verbose` for who they are"));
+        findings.push(Finding::note(&what, "see `zklock ls` for who they are"));
     }
     if let some @ 1.. = counts.semaphores {
         let what = format!("{} left out", number(some, "semaphore was", "semaphores were"));
-        findings
-            .push(Finding::note(&what, "a permit is free when any of its holders leaves: see `zklock ls`"));
+        findings.push(Finding::note(
+            &what,
+            "a permit is free as soon as any holder releases one; see `zklock ls` for who they are",
+        ));
     }
     if let some @ 1.. = counts.refused {
         let what = format!("{} not be read", number(some, "directory may", "directories may"));
@@ -85,7 +85,7 @@ fn line(owner: &CycleOwner) -> String {
         format!("{} for {}", Escaped(&place.path), since(&place.contender))
     });
     if blocking == waiting {
-        return format!("{who} waits for {}, in front of the one before", at(waiting));
+        return format!("{who} waits for {}, and the owner before it waits behind it", at(waiting));
     }
     let does = if blocking.holds { "holds" } else { "is queued for" };
     format!("{who} {does} {} and waits for {}", at(blocking), at(waiting))
@@ -185,7 +185,9 @@ pub(crate) mod tests {
         assert!(!found.iter().any(Finding::is_a_problem));
         let text: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert!(text[0].contains("no deadlock at or below /l: 1 directory with 1 contended lock, 2 waiting"));
-        assert!(text[1].contains("1 contender is") && text[2].contains("2 semaphores were left out"));
+        assert!(
+            text[1].contains("1 contender names no owner") && text[2].contains("2 semaphores were left out")
+        );
         assert!(text[3].contains("3 directories may not be read"));
     }
 }
