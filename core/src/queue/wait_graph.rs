@@ -96,6 +96,8 @@ pub struct WaitGraph<'a> {
     queues: &'a [LockQueue],
     /// The owners of the contenders, by queue.
     owners: Vec<Vec<usize>>,
+    /// Whether the contenders hold, by queue.
+    holding: Vec<Vec<bool>>,
     /// The positions of the writers, by queue.
     writers: Vec<Vec<usize>>,
     /// All contenders, by owner.
@@ -115,6 +117,7 @@ impl<'a> WaitGraph<'a> {
         let mut graph = Self {
             queues,
             owners: Vec::with_capacity(queues.len()),
+            holding: Vec::with_capacity(queues.len()),
             writers: Vec::with_capacity(queues.len()),
             places: Vec::new(),
             waits: Vec::new(),
@@ -131,6 +134,7 @@ impl<'a> WaitGraph<'a> {
 
     fn add(&mut self, at: usize, queue: &'a LockQueue, numbers: &mut HashMap<OwnerKey<'a>, usize>) {
         let (mut owners, mut writers) = (Vec::with_capacity(queue.contenders.len()), Vec::new());
+        let mut holding = Vec::with_capacity(queue.contenders.len());
         for (position, contender) in queue.contenders.iter().enumerate() {
             let new = self.places.len();
             let owner = if let Some(key) = contender.about.as_ref().and_then(OwnerKey::of) {
@@ -145,7 +149,9 @@ impl<'a> WaitGraph<'a> {
                 self.waits.push(Vec::new());
             }
             self.places[owner].push((at, position));
-            let holds = if contender.reader { writers.is_empty() } else { position == 0 };
+            // A writer that holds may read too, in its place (rule 4): its reader waits for no writer in between.
+            let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
+            let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
             // A persistent node keeps others out for good, and waits for nobody.
             if !holds && contender.session_id != 0 {
                 self.waits[owner].push((at, position));
@@ -154,6 +160,7 @@ impl<'a> WaitGraph<'a> {
                 writers.push(position);
             }
             owners.push(owner);
+            holding.push(holds);
         }
         let all = self.helpers.len();
         let chain = |owner: usize, first: bool| Helper { owner, continues: !first };
@@ -163,6 +170,7 @@ impl<'a> WaitGraph<'a> {
         self.helpers.extend(numbered.map(|(number, place)| chain(owners[*place], number == 0)));
         self.bases.push((all, of_writers));
         self.owners.push(owners);
+        self.holding.push(holding);
         self.writers.push(writers);
     }
 
@@ -367,11 +375,7 @@ impl<'a> WaitGraph<'a> {
 
     fn place(&self, (queue, position): Place) -> CyclePlace {
         let LockQueue { path, contenders } = &self.queues[queue];
-        let holds = if self.reads((queue, position)) {
-            self.writers_before((queue, position)) == 0
-        } else {
-            position == 0
-        };
+        let holds = self.holding[queue][position];
         CyclePlace { path: path.clone(), holds, contender: contenders[position].clone() }
     }
 }

@@ -113,6 +113,16 @@ fn an_owner_does_not_wait_for_itself() {
 }
 
 #[test]
+fn a_writer_that_reads_too_waits_for_nobody() {
+    // Its reader stands behind a writer that waits for it, and holds all the same.
+    assert!(cycles(&[queue("/a", &[1, 2, -1])]).is_empty());
+    let elsewhere = [queue("/a", &[1, 2, -1]), queue("/b", &[2, 1])];
+    assert_eq!(cycles(&elsewhere), [told(&[(1, "/b"), (2, "/a")])]);
+    // Another's reader waits.
+    assert_eq!(cycles(&[queue("/a", &[3, 2, -1]), queue("/b", &[1, 3])]).len(), 1);
+}
+
+#[test]
 fn a_contender_without_an_owner_is_told_and_belongs_to_no_other() {
     let queues = [queue("/a", &[0, 1]), queue("/b", &[1, 0])];
     assert!(cycles(&queues).is_empty(), "two nodes may be of two programs");
