@@ -32,9 +32,25 @@ impl From<&zklock::ServerReport> for NativeServerReport {
 pub struct NativeDetails {
     pub servers: Vec<NativeServerReport>,
     pub blockers: Vec<NativeContender>,
+    pub deadlock: Option<NativeDeadlock>,
     pub reason: Option<&'static str>,
     /// The place of an operation that failed in its transaction, and its path.
     pub operation: Option<(u32, String)>,
+}
+
+/// Two owners that waited for each other.
+#[napi(object, object_from_js = false)]
+pub struct NativeDeadlock {
+    pub held: String,
+    pub waited: String,
+    pub other: NativeContender,
+}
+
+impl From<zklock::Deadlock> for NativeDeadlock {
+    fn from(deadlock: zklock::Deadlock) -> Self {
+        let zklock::Deadlock { held, waited, other, .. } = deadlock;
+        Self { held, waited, other: other.into() }
+    }
 }
 
 impl From<&zklock::Error> for NativeDetails {
@@ -42,6 +58,7 @@ impl From<&zklock::Error> for NativeDetails {
         Self {
             servers: error.servers().iter().map(Into::into).collect(),
             blockers: NativeContender::all(error.blockers().to_vec()),
+            deadlock: error.deadlock().cloned().map(Into::into),
             reason: (error.loss_reason().map(zklock::LossReason::as_str))
                 .or(error.timeout_reason().map(zklock::TimeoutReason::as_str)),
             operation: error

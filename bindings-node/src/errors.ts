@@ -85,6 +85,16 @@ export interface ServerReport {
  */
 export type TimeoutReason = 'taken' | 'unreachable' | 'unknown' | 'full';
 
+/** Two owners that waited for each other. Does not change. */
+export interface Deadlock {
+  /** The path of the lock that the caller held, and for which the other owner waited. */
+  readonly held: string;
+  /** The path of the lock for which the caller waited. */
+  readonly waited: string;
+  /** The other owner's contender in the queue of `waited`, in front of the caller's. */
+  readonly other: Contender;
+}
+
 /**
  * The lock was not acquired before the deadline. The contender has left the queue. The message says who is in the way.
  * A service answers by `reason`: 409 if the lock is taken, and 503 otherwise.
@@ -105,6 +115,13 @@ export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {
    * are few: the nearest two, and whoever of this client holds the lock or waits in front.
    */
   readonly blockers: readonly Contender[] = [];
+
+  /**
+   * The deadlock of two owners that was found shortly before the time was up; the message ends with it. It is searched
+   * for only if the caller's scope holds other locks through the same client. `undefined` proves nothing: `zklock doctor
+   * --deadlocks` finds all of them.
+   */
+  readonly deadlock: Deadlock | undefined = undefined;
 
   /** What happened at each server, if the client was not connected; else empty. */
   readonly servers: readonly ServerReport[] = [];
@@ -304,7 +321,7 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
   if (!isCode(code)) return new Error(`${message} (${code})`);
   const error = new kinds[code](message);
   if (details === undefined) return error;
-  const { servers, blockers, reason, operation } = details;
+  const { servers, blockers, deadlock, reason, operation } = details;
   if (servers.length > 0) {
     const reports = Object.freeze(servers.map((report) => Object.freeze(report)));
     Object.assign(error, { servers: reports });
@@ -312,6 +329,10 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
     Object.defineProperty(error, 'cause', { value: causeOf(servers), writable: true, configurable: true });
   }
   if (blockers.length > 0) Object.assign(error, { blockers: Object.freeze(blockers.map(contenderOf)) });
+  if (deadlock !== undefined) {
+    const { held, waited, other } = deadlock;
+    Object.assign(error, { deadlock: Object.freeze({ held, waited, other: contenderOf(other) }) });
+  }
   if (error instanceof LockLostError) withReason(error, reason as LossReason | undefined);
   if (error instanceof LockTimeoutError && reason !== undefined) Object.assign(error, { reason });
   if (operation !== undefined) {

@@ -33,6 +33,7 @@ export {
   TransactionFailedError,
   UpgradeRefusedError,
   ZkLockError,
+  type Deadlock,
   type ErrorCode,
   type ServerProblem,
   type TimeoutReason,

@@ -25,7 +25,7 @@ const CODES = {
 const DETAILS = {
   ConnectionFailedError: ['servers'],
   LockLostError: ['reason'],
-  LockTimeoutError: ['reason', 'blockers', 'servers'],
+  LockTimeoutError: ['reason', 'blockers', 'deadlock', 'servers'],
   TransactionFailedError: ['index', 'path'],
 };
 

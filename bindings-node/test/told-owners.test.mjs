@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 
 import { Election, LockTimeoutError, MultiLock, Mutex, ReadWriteLock, Semaphore, dump } from 'zklock';
 
-import { connected, freshPath, scenario, sleep, until } from './support.mjs';
+import { connected, freshPath, scenario, sleep, until, untilContenders } from './support.mjs';
 
 /** The owners of the contenders for a lock. */
 const owners = async (lock) => (await lock.contenders()).map(({ about }) => about?.owner);
@@ -212,6 +212,38 @@ scenario('the error of a second contender names the owner that holds', async (t)
     assert.deepEqual(error.blockers[0].about.owner, { number, name: 'worker-2', process: error.blockers[0].about.owner.process });
     return true;
   });
+  await lease.release();
+});
+
+scenario('two scopes that wait for each other are told so', async (t) => {
+  const [client, other] = [await connected(t), await connected(t)];
+  const [first, second] = mutexes(client);
+  const [their, wanted] = [second, first].map(({ path }) => new Mutex(other, path));
+  let begun;
+  const theirs = new Promise((resolve) => (begun = resolve));
+  let waiting;
+  await first.using(async () => {
+    waiting = their.using({ owner: 'worker-2' }, async () => {
+      begun();
+      await wanted.using(async () => {});
+    });
+    await theirs;
+    await untilContenders(first.path, 2);
+    await assert.rejects(second.using({ timeout: 4000 }, async () => {}), (error) => {
+      assert.ok(error instanceof LockTimeoutError);
+      const { held, waited, other: contender } = error.deadlock;
+      assert.deepEqual([held, waited], [first.path, second.path]);
+      assert.equal(contender.about.owner.name, 'worker-2');
+      assert.deepEqual(contender, error.blockers[0]);
+      assert.ok(Object.isFrozen(error.deadlock));
+      assert.ok(error.message.endsWith(`(worker-2) of this process holds ${waited} and waits for ${held}`));
+      return true;
+    });
+    await assert.rejects(second.using({ timeout: 50 }, async () => {}), LockTimeoutError);
+  });
+  await waiting;
+  const lease = await first.acquire();
+  await assert.rejects(wanted.acquire({ timeout: 200 }), ({ deadlock }) => deadlock === undefined);
   await lease.release();
 });
 

@@ -13,8 +13,8 @@ use crate::owner_info::OwnerInfo;
 /// >>> with lock:
 /// ...     lock.contenders()[0].language
 /// 'python'
-#[pyclass(frozen, get_all, eq, module = "zklock")]
-#[derive(PartialEq)]
+#[pyclass(frozen, get_all, eq, from_py_object, module = "zklock")]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Contender {
     /// Its place, from 0. The first holds; so do the readers or permits behind it that fit.
     position: usize,

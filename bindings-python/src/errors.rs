@@ -11,6 +11,7 @@ use zklock::ErrorKind;
 use zklock::internal::Forgotten;
 
 use crate::contender::Contender;
+use crate::deadlock::Deadlock;
 use crate::exit;
 use crate::modules::attribute;
 use crate::server_report::ServerReport;
@@ -64,6 +65,9 @@ fn exception(py: Python<'_>, error: &zklock::Error) -> PyResult<PyErr> {
     if !error.blockers().is_empty() {
         let blockers = error.blockers().iter().cloned().map(Contender::from).collect::<Vec<_>>();
         exception.setattr("_blockers", PyTuple::new(py, blockers)?)?;
+    }
+    if let Some(deadlock) = error.deadlock() {
+        exception.setattr("_deadlock", Deadlock::from(deadlock))?;
     }
     if let Some(failed) = error.failed_operation() {
         exception.setattr("_index", failed.index)?;

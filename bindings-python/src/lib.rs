@@ -15,6 +15,7 @@ mod callbacks;
 mod client;
 mod client_options;
 mod contender;
+mod deadlock;
 mod errors;
 mod exit;
 mod health;
@@ -73,6 +74,8 @@ mod _zklock {
     use crate::client_options::ClientOptions;
     #[pymodule_export]
     use crate::contender::Contender;
+    #[pymodule_export]
+    use crate::deadlock::Deadlock;
     #[pymodule_export]
     use crate::health::{Health, HoldReport, WaitReport, dump, dump_on};
     #[pymodule_export]

@@ -62,6 +62,7 @@ pub use config::acl::{Acl, Rule};
 pub use config::timeout::Timeout;
 pub use config::tls::Tls;
 pub use driver::status::{ClientState, States};
+pub use error::deadlock::Deadlock;
 pub use error::loss_reason::LossReason;
 pub use error::server_report::{ServerProblem, ServerReport};
 pub use error::timeout_reason::TimeoutReason;

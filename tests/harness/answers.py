@@ -27,6 +27,7 @@ class WorkerError(Exception):
         self.servers: list[list[str]] = line.get("servers", [])
         self.cause: str = line.get("cause", "")
         self.blockers: list[Line] = line.get("blockers", [])
+        self.deadlock: Line | None = line.get("deadlock")
         self.reason: str | None = line.get("reason")
         self.t: int = line["t"]
 

@@ -149,10 +149,12 @@ class Worker(Process):
         lock: str = "m",
         owner: str = "b",
         connect_timeout: float | None = None,
+        within: str | None = None,
     ) -> WorkerError:
-        """Try in vain to enter a scope that holds the lock, for so many seconds."""
-        bound = {} if connect_timeout is None else {"connect_timeout": connect_timeout}
-        return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout, **bound).error()
+        """Try in vain to enter a scope that holds the lock, for so many seconds; `within` another one."""
+        given = {"connect_timeout": connect_timeout, "within": within}
+        given = {name: value for name, value in given.items() if value is not None}
+        return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout, **given).error()
 
     def leave(self, scope: str = "s", *, owner: str = "a") -> Pending:
         """Leave it."""

@@ -8,6 +8,7 @@ import json
 import random
 import sys
 import threading
+from collections.abc import Coroutine
 from typing import Any
 
 from zklock import ClientClosed, LockTimeout, aio
@@ -34,6 +35,11 @@ from workers.line import Command, answer, emit, exchange, fail, now, ready, thre
 MAIN = "main"
 CONTROL = "control"
 
+Being = tuple[Coroutine[Any, Any, dict[str, Any]], "asyncio.Future[dict[str, Any]]"]
+"""A scope inside another one, and its end."""
+
+Inner = asyncio.Queue[Being | None]
+
 
 class AioWorker:
     """Hands each command to the task of its owner."""
@@ -42,8 +48,8 @@ class AioWorker:
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
-        # The task in each scope, and what has it leave.
-        self._scopes: dict[str, tuple[asyncio.Task[dict[str, Any]], asyncio.Event]] = {}
+        # The end of each scope, and the scopes to enter inside it; None has it leave.
+        self._scopes: dict[str, tuple[asyncio.Future[dict[str, Any]], Inner]] = {}
         self._queues: dict[str, asyncio.Queue[Command | None]] = {MAIN: asyncio.Queue()}
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -236,33 +242,42 @@ class AioWorker:
         answer(command, "released", t0=started)
 
     async def do_enter(self, command: Command) -> None:
-        # In a task of its own, because a loss cancels the task.
+        # In a task of its own, because a loss cancels the task; or in that of the scope around it.
         entered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        leave = asyncio.Event()
-        task = asyncio.create_task(self._be_in(command, entered, leave))
-        self._scopes[command["scope"]] = (task, leave)
+        inner: Inner = asyncio.Queue()
+        being = self._be_in(command, entered, inner)
+        task: asyncio.Future[dict[str, Any]]
+        if (around := command.get("within")) is None:
+            task = asyncio.create_task(being)
+        else:
+            task = asyncio.get_running_loop().create_future()
+            self._scopes[around][1].put_nowait((being, task))
+        self._scopes[command["scope"]] = (task, inner)
         await asyncio.wait((entered, task), return_when=asyncio.FIRST_COMPLETED)
         if not entered.done():
             # It was not acquired, and says why.
             await task
         answer(command, "entered", **first_facts(await entered))
 
-    async def _be_in(
-        self, command: Command, entered: asyncio.Future[Any], leave: asyncio.Event
-    ) -> dict[str, Any]:
+    async def _be_in(self, command: Command, entered: asyncio.Future[Any], inner: Inner) -> dict[str, Any]:
         options = {name: command[name] for name in ("timeout", "connect_timeout") if name in command}
         lock = self._locks[command["lock"]]
         scope = lock.lead(**options) if isinstance(lock, aio.Election) else lock.hold(**options)
         async with scope as held:
             entered.set_result(held)
-            await leave.wait()
+            while (scope_inside := await inner.get()) is not None:
+                being, left = scope_inside
+                try:
+                    left.set_result(await being)
+                except Exception as error:
+                    left.set_exception(error)
             remaining = longest(held)
             started = now()
         return {"t0": started, "remaining": remaining}
 
     async def do_leave(self, command: Command) -> None:
-        task, leave = self._scopes.pop(command["scope"])
-        leave.set()
+        task, inner = self._scopes.pop(command["scope"])
+        inner.put_nowait(None)
         answer(command, "left", **await task)
 
     async def do_unlock(self, command: Command) -> None:

@@ -68,6 +68,8 @@ def details(error: BaseException) -> Answer:
             }
             for blocker in blockers
         ]
+    if (deadlock := getattr(error, "deadlock", None)) is not None:
+        found["deadlock"] = {"held": deadlock.held, "waited": deadlock.waited, "node": deadlock.other.node}
     if (reason := getattr(error, "reason", None)) is not None:
         found["reason"] = reason
     return found

@@ -1,6 +1,7 @@
 // The worker on zklock's Node API. Owners are promise chains; an owner that holds acquires within its newest lease, as
 // in a scope of `using`. For a read/write lock that is a lease of either half, for several locks as one a lease of each.
 
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFileSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { connect } from 'node:net'
@@ -265,15 +266,18 @@ const commands = {
     const options = {}
     if ('timeout' in command) options.timeout = milliseconds(command.timeout)
     if ('connect_timeout' in command) options.connectTimeout = milliseconds(command.connect_timeout)
-    const left = object.using(options, async (held) => {
+    const scope = { leave, inside: undefined }
+    const inside = scopes.get(command.within)?.inside ?? ((begin) => begin())
+    const left = inside(() => object.using(options, async (held) => {
+      scope.inside = AsyncLocalStorage.snapshot()
       entered.resolve([held].flat())
       await leave.promise
       const remaining = Math.max(...[held].flat().map((lease) => lease.remaining)) / 1000
       return { t0: now(), remaining }
-    })
+    }))
     // A scope that fails before it is left is asked for its error then.
     left.catch(entered.reject)
-    scopes.set(command.scope, { leave, left })
+    scopes.set(command.scope, Object.assign(scope, { left }))
     const [first] = await entered.promise
     answer(command, 'entered', facts(first))
   },
@@ -501,7 +505,7 @@ async function perform(command) {
 
 /** What an error has for programs. */
 function details(error) {
-  const { servers = [], blockers = [], reason } = error ?? {}
+  const { servers = [], blockers = [], deadlock, reason } = error ?? {}
   const found = { ...(typeof reason === 'string' && { reason }) }
   if (servers.length > 0) {
     found.servers = servers.map(({ server, problem }) => [server, problem])
@@ -511,6 +515,9 @@ function details(error) {
     found.blockers = blockers.map(({ position, node, sessionId, about }) => {
       return { position, node, session: String(sessionId), pid: about?.pid ?? null, label: about?.label ?? null }
     })
+  }
+  if (deadlock !== undefined) {
+    found.deadlock = { held: deadlock.held, waited: deadlock.waited, node: deadlock.other.node }
   }
   return found
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from zklock._zklock import Contender, ServerReport, _LossReason, _TimeoutReason
+    from zklock._zklock import Contender, Deadlock, ServerReport, _LossReason, _TimeoutReason
 
 #: The builtin exception that fits a server's problem; `OSError` for all others.
 _BUILTIN: dict[str, type[OSError]] = {
@@ -86,6 +86,17 @@ class LockTimeout(Error, TimeoutError):
         front.
         """
         return self._blockers
+
+    _deadlock: Deadlock | None = None
+
+    @property
+    def deadlock(self) -> Deadlock | None:
+        """The deadlock of two owners that was found shortly before the time was up; the message ends with it.
+
+        It is searched for only if the caller holds other locks through the same client. None proves nothing:
+        `zklock doctor --deadlocks` finds all of them.
+        """
+        return self._deadlock
 
     _servers: tuple[ServerReport, ...] = ()
 

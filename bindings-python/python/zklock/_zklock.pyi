@@ -32,6 +32,7 @@ __all__ = [
     "Client",
     "ClientOptions",
     "Contender",
+    "Deadlock",
     "Election",
     "Health",
     "Histogram",
@@ -868,6 +869,36 @@ class OwnerInfo:
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class Deadlock:
+    """Two owners that waited for each other, as `LockTimeout.deadlock` tells it. Does not change.
+
+    >>> try:
+    ...     with taken.hold(timeout=0.5):
+    ...         print("held")
+    ... except zklock.LockTimeout as error:
+    ...     if error.deadlock:
+    ...         print(f"take {error.deadlock.held} and {error.deadlock.waited} in one order")
+    ...     else:
+    ...         print("taken")
+    taken
+    """
+
+    @property
+    def held(self) -> str:
+        """The path of the lock that the caller held, and for which the other owner waited."""
+
+    @property
+    def waited(self) -> str:
+        """The path of the lock for which the caller waited."""
+
+    @property
+    def other(self) -> Contender:
+        """The other owner's contender in the queue of `waited`, in front of the caller's."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
 
 @disjoint_base
 class Acquirable(Generic[_T]):

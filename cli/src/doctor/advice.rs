@@ -15,11 +15,16 @@ pub(crate) struct Finding {
     mark: &'static str,
     what: String,
     next: Option<String>,
+    /// Of a deadlock, its owners: a line for each, and the same for programs.
+    owners: Option<(Vec<String>, Vec<Value>)>,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:6}  {}", self.mark, self.what)?;
+        for line in self.owners.iter().flat_map(|(lines, _)| lines) {
+            write!(f, "\n        {line}")?;
+        }
         if let Some(next) = &self.next {
             write!(f, "\n        -> {next}")?;
         }
@@ -29,15 +34,20 @@ impl fmt::Display for Finding {
 
 impl Finding {
     pub(crate) fn good(what: String) -> Self {
-        Self { mark: "ok", what, next: None }
+        Self { mark: "ok", what, next: None, owners: None }
     }
 
     pub(crate) fn note(what: &str, next: &str) -> Self {
-        Self { mark: "note", what: what.to_owned(), next: Some(next.to_owned()) }
+        Self { mark: "note", what: what.to_owned(), next: Some(next.to_owned()), owners: None }
     }
 
     pub(crate) fn change(what: String, next: &str) -> Self {
-        Self { mark: "CHANGE", what, next: Some(next.to_owned()) }
+        Self { mark: "CHANGE", what, next: Some(next.to_owned()), owners: None }
+    }
+
+    /// The same with the owners in a deadlock, for people and for programs.
+    pub(crate) fn with_owners(self, lines: Vec<String>, owners: Vec<Value>) -> Self {
+        Self { owners: Some((lines, owners)), ..self }
     }
 
     pub(crate) fn is_a_problem(&self) -> bool {
@@ -46,7 +56,12 @@ impl Finding {
 
     /// The same for programs.
     pub(crate) fn to_json(&self) -> Value {
-        json!({ "verdict": self.mark.to_lowercase(), "finding": self.what, "next": self.next })
+        let mut finding =
+            json!({ "verdict": self.mark.to_lowercase(), "finding": self.what, "next": self.next });
+        if let Some((_, owners)) = &self.owners {
+            finding["owners"] = owners.as_slice().into();
+        }
+        finding
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod advice;
 mod clock;
+mod deadlock_findings;
+mod deadlocks;
 mod four_letter_words;
 
 use std::time::{Duration, Instant};
@@ -20,7 +22,7 @@ use crate::doctor::clock::Offset;
 use crate::doctor::four_letter_words::{Answer, addresses, ask};
 use crate::duration;
 use crate::failure::{Failure, USAGE};
-use crate::session::{client_options, runtime};
+use crate::session::{client_options, runtime, with_client};
 use crate::terminal_output::print;
 
 /// For a session beside the first one.
@@ -34,13 +36,19 @@ const READS: u32 = 5;
 /// Connects, and measures; asks each server for its version and settings. With a PATH it also takes and releases a lock
 /// there, which shows whether access control lists allow that, and whether the clocks agree. Exits with 1 if something
 /// should be changed, and with 69 or 77 if there is no session: then it says of each server why.
+///
+/// With --deadlocks it only looks for owners that wait for each other, and exits with 1 if it finds some. It reads the
+/// queues of the locks, and joins none.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  zklock doctor -z zk1,zk2,zk3\n  zklock doctor --session-timeout 4s /locks/doctor\n  zklock doctor --json | jq '.[] | select(.verdict == \"change\")'"
+    after_help = "Examples:\n  zklock doctor -z zk1,zk2,zk3\n  zklock doctor --session-timeout 4s /locks/doctor\n  zklock doctor --json | jq '.[] | select(.verdict == \"change\")'\n  zklock doctor --deadlocks /locks"
 )]
 pub(crate) struct Options {
     /// Take a lock here, and release it
     path: Option<String>,
+    /// Look for deadlocks among the locks at and below this path, and for nothing else
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "session_timeout"])]
+    deadlocks: Option<String>,
     /// The session time-out that your programs ask for [env: `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     session_timeout: Option<Duration>,
@@ -52,6 +60,13 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
+    if let Some(path) = &options.deadlocks {
+        let findings = with_client(&options.connection, async |client| {
+            let (search, missing) = deadlocks::search(client, path).await?;
+            Ok(deadlock_findings::findings(path, &search, missing))
+        })?;
+        return tell(&findings, options.json);
+    }
     let client_options = with_session_timeout(client_options(&options.connection)?, options.session_timeout)?;
     let mut findings = Vec::new();
     let runtime = runtime()?;
@@ -68,16 +83,21 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
     {
         return Err(Failure::new(USAGE, failure.message.clone().unwrap_or_default()));
     }
-    if options.json {
+    let problem = tell(&findings, options.json)?;
+    Ok(failure.map_or(problem, |failure| failure.code))
+}
+
+/// Prints findings. Returns the exit status.
+fn tell(findings: &[Finding], json: bool) -> Result<u8, Failure> {
+    if json {
         let all: Vec<_> = findings.iter().map(Finding::to_json).collect();
         print(format_args!("{:#}\n", serde_json::Value::from(all)))?;
     } else {
-        for finding in &findings {
+        for finding in findings {
             print(format_args!("{finding}\n"))?;
         }
     }
-    let problem = u8::from(findings.iter().any(Finding::is_a_problem));
-    Ok(failure.map_or(problem, |failure| failure.code))
+    Ok(u8::from(findings.iter().any(Finding::is_a_problem)))
 }
 
 /// Adds all that can be found. An error ends it, and is among the findings.

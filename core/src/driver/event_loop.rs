@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod bounds;
+mod deadlocks;
 mod drain;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use self::deadlocks::{DeadlockSearches, time_to_search};
 use self::drain::Drain;
 use super::connection::{Connection, ConnectionEvent};
 use super::directory::Directory;
@@ -101,6 +103,7 @@ struct Driver {
     was_connected: bool,
     /// Whether it was considered to warn of what others could read.
     warned: bool,
+    searches: DeadlockSearches,
 }
 
 impl Driver {
@@ -122,6 +125,7 @@ impl Driver {
             drain: None,
             was_connected: false,
             warned: false,
+            searches: DeadlockSearches::default(),
         }
     }
 
@@ -143,6 +147,9 @@ impl Driver {
                     if let Some(directory) = self.directories.get_mut(directory) {
                         directory.revoked(node, version, &mut self.connection);
                     }
+                }
+                Input::Deadlock { directory, join, held, found } => {
+                    self.searches.found((directory, join), held, found);
                 }
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
@@ -239,7 +246,10 @@ impl Driver {
         let mut alarms = Vec::new();
         let tries = attempt.intent.only_tries();
         if let Some(deadline) = attempt.deadline.end().filter(|_| !tries) {
-            alarms.push(self.timers.set(deadline, Alarm::Deadline(id, join)));
+            alarms.push(match time_to_search(&attempt, deadline) {
+                Some(at) => self.timers.set(at, Alarm::DeadlineNears(id, join)),
+                None => self.timers.set(deadline, Alarm::Deadline(id, join)),
+            });
         }
         if !self.was_connected || tries {
             let bound = attempt.deadline.end().filter(|_| tries);
@@ -348,12 +358,20 @@ impl Driver {
     }
 
     fn alarms(&mut self) {
+        let mut nearing = Vec::new();
         while let Some(alarm) = self.timers.due() {
             match alarm {
+                Alarm::DeadlineNears(id, join) => {
+                    if let Some(directory) = self.directories.get_mut(id) {
+                        directory.await_deadline(join, &mut self.timers);
+                        nearing.push((id, join));
+                    }
+                }
                 Alarm::Deadline(id, join) => {
+                    let deadlock = self.deadlock_of(id, join);
                     let servers = (!self.connection.is_connected()).then(|| self.connection.servers());
                     self.give_up(id, join, |directory, connection| {
-                        directory.timeout_error(join, connection, servers)
+                        directory.timeout_error(join, connection, servers, deadlock)
                     });
                 }
                 Alarm::Unreachable(id, join) => {
@@ -418,6 +436,7 @@ impl Driver {
                 }
             }
         }
+        self.search_deadlocks(nearing);
         // Once: when many give up together, none of them is to look through all of them.
         self.stop_unless_wanted();
     }
@@ -460,6 +479,7 @@ impl Driver {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
             self.heartbeat.note(id, vital);
         }
+        self.end_vain_searches();
         let deaf = self.heartbeat.keep_term(&mut self.connection, &self.directories, &mut self.timers);
         self.connection.reap();
         if deaf {

@@ -19,6 +19,8 @@ const LONG_HOLD: Duration = Duration::from_millis(200);
 pub(super) enum Alarm {
     /// The caller's time is up.
     Deadline(DirectoryId, JoinId),
+    /// The caller's time will soon be up: a deadlock may be the reason.
+    DeadlineNears(DirectoryId, JoinId),
     /// The client's time to reach a server is up, for this contender.
     Unreachable(DirectoryId, JoinId),
     /// The client's time to reach a server is up, for callers that wait for just that.

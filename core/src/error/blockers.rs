@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
+use crate::error::deadlock::Deadlock;
 use crate::error::escape;
 use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
@@ -34,13 +35,30 @@ pub(crate) struct Blockers {
     directory: String,
     /// What of that is the subdirectory of a semaphore.
     part: String,
+    /// The deadlock that was found.
+    deadlock: Option<Box<Deadlock>>,
     read: OnceLock<(Vec<Contender>, String)>,
 }
 
 impl Blockers {
     /// `part`: what of the directory is the subdirectory of a semaphore, as in `locks/`; or nothing.
     pub(crate) fn new(seen: Vec<Blocker>, directory: &str, part: &str) -> Self {
-        Self { seen, directory: directory.to_owned(), part: part.to_owned(), read: OnceLock::new() }
+        Self {
+            seen,
+            directory: directory.to_owned(),
+            part: part.to_owned(),
+            deadlock: None,
+            read: OnceLock::new(),
+        }
+    }
+
+    /// The same with a deadlock, which ends the text.
+    pub(crate) fn with_deadlock(self, deadlock: Option<Box<Deadlock>>) -> Self {
+        Self { deadlock, ..self }
+    }
+
+    pub(crate) fn deadlock(&self) -> Option<&Deadlock> {
+        self.deadlock.as_deref()
     }
 
     /// In the order of the queue.
@@ -72,6 +90,9 @@ impl Blockers {
             }
             if let more @ 1.. = self.seen.len().saturating_sub(TOLD) {
                 write!(text, "; and {more} more").ok();
+            }
+            if let Some(deadlock) = &self.deadlock {
+                write!(text, "; {deadlock}").ok();
             }
             (contenders, escape::message(text.into()).into_owned())
         })

@@ -1,6 +1,7 @@
 //! One error type; its kind has one stable code, the same string in every language.
 
 pub(crate) mod blockers;
+pub(crate) mod deadlock;
 pub(crate) mod escape;
 pub(crate) mod loss_reason;
 pub(crate) mod server_report;
@@ -13,6 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::blockers::Blockers;
+use self::deadlock::Deadlock;
 use self::server_report::{ServerReport, Servers};
 use self::timeout_reason::{FullQueue, TimeoutReason};
 use crate::error::loss_reason::LossReason;
@@ -113,7 +115,7 @@ impl fmt::Display for ErrorKind {
 /// ```
 ///
 /// Beside the message it has what a program may act upon: [`servers`](Self::servers), [`blockers`](Self::blockers),
-/// [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason),
+/// [`deadlock`](Self::deadlock), [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason),
 /// [`failed_operation`](Self::failed_operation). Its [`source`](StdError::source) is what happened at the servers, a
 /// [`ServerReport`] if there is only one, or what the system said.
 #[derive(Clone, Debug)]
@@ -366,6 +368,21 @@ impl Error {
         match &self.details {
             Details::TimedOut(TimedOut { blockers: Some(blockers), .. }) => blockers.contenders(),
             _ => &[],
+        }
+    }
+
+    /// Of a [`LockTimeout`](ErrorKind::LockTimeout) of an owner that holds other locks: the deadlock of two owners that was
+    /// found shortly before the time was up. The message ends with it.
+    ///
+    /// The client looks only for an attempt that has a time-out, and whose owner holds a mutex or half of a read/write lock
+    /// through the same client: in the last quarter of the time, or the last second if that is less. The look never makes
+    /// an attempt wait longer. `None` proves nothing: there may be cycles of more owners, which `zklock doctor --deadlocks`
+    /// finds, or there was no answer in time.
+    #[must_use]
+    pub fn deadlock(&self) -> Option<&Deadlock> {
+        match &self.details {
+            Details::TimedOut(TimedOut { blockers: Some(blockers), .. }) => blockers.deadlock(),
+            _ => None,
         }
     }
 

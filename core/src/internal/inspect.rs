@@ -14,7 +14,8 @@ use crate::driver::mailbox::replies::{First, Listing, NodeContent};
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::lock::Lock;
-use crate::queue::contender::{Contender, ContenderInfo};
+use crate::queue::NodeName;
+use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot};
 
 /// Lists the node at `path`, an absolute path below the client's chroot, or `/`; `None` if there is no node. One request.
 ///
@@ -117,4 +118,13 @@ pub fn term_left(lease: &Lease) -> Duration {
 #[must_use]
 pub fn about(data: &[u8]) -> Option<ContenderInfo> {
     ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
+}
+
+/// A contender at a node's full path, with the transaction that created it and its data: for tests that show queues.
+/// `None` if the node's name is not one of a contender.
+#[must_use]
+pub fn contender(position: usize, node: &str, czxid: i64, data: &[u8]) -> Option<Contender> {
+    let (directory, name) = node.rsplit_once('/')?;
+    let snapshot = NodeSnapshot { owner: 1, czxid, data: data.into(), data_length: data.len() };
+    Some(Contender::seen(position, &NodeName::parse(name)?, &snapshot).within(directory))
 }

@@ -36,7 +36,8 @@ pub use self::client_handle::{ClientHandle, shown_hosts};
 pub use self::credentials::{Identity, TlsParts};
 pub use self::forgotten::{Forgotten, collectable, collectable_all, on_forgotten, pin};
 pub use self::inspect::{
-    about, first_contender, four_letter_word, last_proof, list, look, resolve, term_left, why_unproven,
+    about, contender, first_contender, four_letter_word, last_proof, list, look, resolve, term_left,
+    why_unproven,
 };
 pub use self::operation::{Operation, begin};
 pub use self::scope::{BodyOutcome, ScopeError, ScopeExit, leave, scope_error};

@@ -262,6 +262,11 @@ impl HoldTable {
         self.all().of(owner, kind).is_some()
     }
 
+    /// The owner that asked for the hold through a node.
+    pub(crate) fn caller(&self, node: &NodeName) -> Option<OwnerId> {
+        self.all().by_node.get(node).map(|hold| hold.claim.caller.id())
+    }
+
     /// Tells the hold through a node whether it is disconnected from the server.
     pub(crate) fn suspend(&self, node: &NodeName, suspended: bool) {
         let (from, to) = if suspended {

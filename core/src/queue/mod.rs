@@ -17,9 +17,12 @@ mod machine;
 mod node_name;
 mod remote_view;
 mod small_map;
+pub(crate) mod wait_graph;
 
 pub use self::action::Action;
 pub use self::event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
 pub use self::machine::{ContenderAhead, Known, NEAR, Queue};
 pub use self::node_name::{Kind, Naming, NodeName, is_kazoos};
 pub(crate) use self::small_map::{SmallMap, SmallSet};
+pub(crate) use self::wait_graph::OwnerKey;
+pub use self::wait_graph::{Cycle, CycleOwner, CyclePlace, LockQueue, WaitGraph, confirmed};

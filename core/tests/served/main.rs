@@ -5,6 +5,7 @@ mod access;
 mod chroot;
 mod connecting;
 mod crowds;
+mod deadlock;
 mod draining;
 mod election;
 mod grace;

@@ -313,6 +313,11 @@ impl Connection {
         self.tasks.spawn(runtime::gated(RequestTask::new(task, epoch, sender, unanswered)))
     }
 
+    /// Where its tasks report to the driver.
+    pub(super) fn sender(&self) -> mpsc::UnboundedSender<Input> {
+        self.sender.clone()
+    }
+
     /// The access control list of the nodes that are created.
     pub(super) fn acl(&self) -> &[zk::Acl] {
         &self.lists.own

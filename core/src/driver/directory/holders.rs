@@ -93,6 +93,11 @@ impl Holders {
         })
     }
 
+    /// The nodes, each with the table of its hold.
+    pub(in crate::driver) fn tables(&self) -> impl Iterator<Item = (&NodeName, Arc<HoldTable>)> {
+        self.0.iter().filter_map(|(node, holder)| Some((node, holder.holds.upgrade()?)))
+    }
+
     /// Tells the hold through a node to give up the lock. Returns whether there is one.
     pub(in crate::driver) fn revoke(&self, node: &NodeName) -> bool {
         let holds = self.0.get(node).and_then(|holder| holder.holds.upgrade());

@@ -1,6 +1,7 @@
 //! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
 //! of them changes at least two of the three, so they are kept together, in one type.
 
+pub(super) mod deadlock;
 mod dispatch;
 mod grace;
 mod grant;

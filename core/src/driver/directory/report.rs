@@ -7,6 +7,7 @@ use crate::driver::connection::Connection;
 use crate::driver::errors::timed_out;
 use crate::error::Error;
 use crate::error::blockers::{Blocker, Blockers};
+use crate::error::deadlock::Deadlock;
 use crate::error::server_report::Servers;
 use crate::error::timeout_reason::TimeoutReason;
 use crate::lease::hold::HoldTable;
@@ -34,12 +35,14 @@ impl Directory {
         holds.extend(self.holders.reports());
     }
 
-    /// The error of a contender whose time is up. `servers`: what happened there, if the client is not connected.
+    /// The error of a contender whose time is up. `servers`: what happened there, if the client is not connected;
+    /// `deadlock`: the one that was found.
     pub(in crate::driver) fn timeout_error(
         &self,
         join: JoinId,
         connection: &Connection,
         servers: Option<Servers>,
+        deadlock: Option<Box<Deadlock>>,
     ) -> Error {
         let Some(attempt) = self.waiters.get(join) else { return Error::client_closed() };
         let holds = &attempt.holds;
@@ -51,7 +54,8 @@ impl Directory {
         };
         let too_few = self.queue.awaits_permits();
         let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(join), servers);
-        error.blocked_by(self.blockers(holds, self.queue.in_the_way(join), connection))
+        let blockers = self.blockers(holds, self.queue.in_the_way(join), connection);
+        error.blocked_by(blockers.with_deadlock(deadlock))
     }
 
     /// The blockers, as far as they are known.

@@ -71,6 +71,13 @@ impl Waiters {
         self.all.get(&join).map(|waiter| &waiter.attempt)
     }
 
+    /// Another alarm of a waiter.
+    pub(in crate::driver) fn add_alarm(&mut self, join: JoinId, alarm: AlarmKey) {
+        if let Some(waiter) = self.all.get_mut(&join) {
+            waiter.alarms.push(alarm);
+        }
+    }
+
     pub(in crate::driver) fn attempts(&self) -> impl Iterator<Item = &AcquireAttempt> {
         self.all.values().map(|waiter| &waiter.attempt)
     }

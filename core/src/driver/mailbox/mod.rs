@@ -15,6 +15,7 @@ use self::replies::{First, Listing, NodeContent};
 use crate::config::lock_path::LockPath;
 use crate::config::timeout::Deadline;
 use crate::driver::status::{ClientState, Status};
+use crate::error::deadlock::Deadlock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::lease::hold::{AcquireRequest, HoldTable, Notice, Report};
@@ -120,6 +121,14 @@ pub(crate) enum Input {
         node: NodeName,
         /// The version of the data that asks for it.
         version: i32,
+    },
+    /// A waiter's owner and another one wait for each other. `held`: the number of its hold among those that were looked
+    /// at.
+    Deadlock {
+        directory: DirectoryId,
+        join: JoinId,
+        held: usize,
+        found: Box<Deadlock>,
     },
 }
 

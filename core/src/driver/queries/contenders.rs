@@ -55,6 +55,21 @@ impl DirectoryClient {
         Ok(contenders)
     }
 
+    /// Those of the contenders at these places that still exist. Two round trips.
+    pub(in crate::driver) async fn contenders_at(
+        &self,
+        places: &[(usize, NodeName)],
+    ) -> Result<Vec<Contender>, zk::Error> {
+        let names: Vec<_> = places.iter().map(|(_, name)| name.clone()).collect();
+        let (names, _) = names.split_at(self.at_once(&names).min(names.len()));
+        let found = self.read_data(self.find(names).await?, &mut { MOST_DATA }).await?;
+        let mut places = places.iter();
+        // Both are in order.
+        let mut at = |name: &NodeName| places.find(|(_, other)| other == name).map(|(position, _)| *position);
+        let new = |(name, stat, data): ReadNode| Some(Contender::new(at(&name)?, &name, &stat, data));
+        Ok(found.into_iter().filter_map(new).collect())
+    }
+
     /// The first contender, and with `room` a watch that fires when there may be another: on its node, or where there is
     /// none on the directory's children, or where there is no directory on its creation. Three round trips.
     pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {

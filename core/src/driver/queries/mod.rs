@@ -1,6 +1,7 @@
 //! What handles ask the server, and no queue needs to know.
 
 mod contenders;
+pub(super) mod deadlock;
 
 use std::future::Future;
 use std::pin::{Pin, pin};

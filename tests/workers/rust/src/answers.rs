@@ -58,6 +58,10 @@ pub(crate) fn told(error: &Error) -> Value {
     if !error.blockers().is_empty() {
         line["blockers"] = error.blockers().iter().map(told).collect();
     }
+    if let Some(deadlock) = error.deadlock() {
+        let zklock::Deadlock { held, waited, other, .. } = deadlock;
+        line["deadlock"] = json!({ "held": held, "waited": waited, "node": other.node });
+    }
     let lost = error.loss_reason().map(zklock::LossReason::as_str);
     if let Some(reason) = lost.or(error.timeout_reason().map(zklock::TimeoutReason::as_str)) {
         line["reason"] = reason.into();

@@ -1,0 +1,56 @@
+//! `zklock.Deadlock`.
+
+use pyo3::prelude::*;
+use zklock::internal::Escaped;
+
+use crate::contender::Contender;
+
+/// Two owners that waited for each other, as `LockTimeout.deadlock` tells it. Does not change.
+///
+/// >>> try:
+/// ...     with taken.hold(timeout=0.5):
+/// ...         print("held")
+/// ... except zklock.LockTimeout as error:
+/// ...     if error.deadlock:
+/// ...         print(f"take {error.deadlock.held} and {error.deadlock.waited} in one order")
+/// ...     else:
+/// ...         print("taken")
+/// taken
+#[pyclass(frozen, get_all, eq, module = "zklock")]
+#[derive(PartialEq)]
+pub(crate) struct Deadlock {
+    /// The path of the lock that the caller held, and for which the other owner waited.
+    held: String,
+    /// The path of the lock for which the caller waited.
+    waited: String,
+    /// The other owner's contender in the queue of `waited`, in front of the caller's.
+    other: Contender,
+}
+
+impl From<&zklock::Deadlock> for Deadlock {
+    fn from(deadlock: &zklock::Deadlock) -> Self {
+        let zklock::Deadlock { held, waited, other, .. } = deadlock.clone();
+        Self { held, waited, other: other.into() }
+    }
+}
+
+/// Its parts, for pickles: errors cross from process to process.
+type Parts = (String, String, Contender);
+
+#[pymethods]
+impl Deadlock {
+    #[staticmethod]
+    fn _of(parts: Parts) -> Self {
+        let (held, waited, other) = parts;
+        Self { held, waited, other }
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Parts,))> {
+        let parts = (self.held.clone(), self.waited.clone(), self.other.clone());
+        Ok((py.get_type::<Self>().getattr("_of")?, (parts,)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<zklock.Deadlock held {}, waited {}>", Escaped(&self.held), Escaped(&self.waited))
+    }
+}

@@ -1,0 +1,236 @@
+//! `zklock doctor --deadlocks`: reads the queues of all locks below a path, and those on cycles a second time.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::Future;
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use zklock::internal::list;
+use zklock::queue::{Cycle, LockQueue, WaitGraph, confirmed};
+use zklock::{Client, ErrorKind, Mutex};
+
+use crate::contender::Child;
+use crate::failure::Failure;
+use crate::missing::missing;
+use crate::terminal_output::complain;
+
+/// Directories that are read at the same time.
+const AT_ONCE: usize = 16;
+
+/// How often the progress of a long walk is told.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// After so many rounds without certainty the cycles that are certain are reported.
+const ROUNDS: usize = 5;
+
+/// The result of a search.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// The deadlocks, each confirmed by a second pass.
+    pub(crate) cycles: Vec<Cycle>,
+    pub(crate) counts: Counts,
+}
+
+/// How much was read, and how much was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Nodes whose children were listed.
+    pub(crate) directories: usize,
+    /// Locks with two contenders or more: with one, nobody waits.
+    pub(crate) contended: usize,
+    pub(crate) waiting: usize,
+    /// Contenders of contended locks that do not tell their owner.
+    pub(crate) unattributed: usize,
+    pub(crate) semaphores: usize,
+    /// Directories that may not be read.
+    pub(crate) refused: usize,
+}
+
+/// Everything about one directory.
+#[derive(Debug, Default)]
+struct Visit {
+    queue: Option<LockQueue>,
+    inner: Vec<String>,
+    semaphore: bool,
+    refused: bool,
+}
+
+/// Searches at and below a path. The second value: why nothing was found there, if there is no such path.
+pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Option<String>), Failure> {
+    // What may not be read further down is no reason to show nothing.
+    if list(client, root).await?.is_none() {
+        return Ok((Search::default(), missing(client, root).await));
+    }
+    let (queues, mut counts) = walk(client, root).await?;
+    let graph = WaitGraph::new(&queues);
+    (counts.waiting, counts.unattributed) = (graph.waiting(), graph.unattributed());
+    let cycles = certain_cycles(queues, |paths| read_queues(client, paths)).await?;
+    Ok((Search { cycles, counts }, None))
+}
+
+/// The cycles in these queues that a later pass confirms. If it does not confirm all of them, the queues have changed, and
+/// may have hidden another cycle: then the new ones are searched as well.
+async fn certain_cycles<F>(
+    mut queues: Vec<LockQueue>,
+    mut read: impl FnMut(Vec<String>) -> F,
+) -> Result<Vec<Cycle>, Failure>
+where
+    F: Future<Output = Result<Vec<LockQueue>, Failure>>,
+{
+    let mut certain = Vec::new();
+    for _ in 0..ROUNDS {
+        let cycles = WaitGraph::new(&queues).cycles();
+        let all = cycles.len();
+        if all == 0 {
+            return Ok(cycles);
+        }
+        let paths: BTreeSet<_> = cycles.iter().flat_map(Cycle::places).map(|place| &place.path).collect();
+        let later = read(paths.into_iter().cloned().collect()).await?;
+        certain = confirmed(cycles, &later);
+        if certain.len() == all {
+            break;
+        }
+        for queue in later {
+            if let Some(old) = queues.iter_mut().find(|old| old.path == queue.path) {
+                *old = queue;
+            }
+        }
+    }
+    Ok(certain)
+}
+
+/// Reads the contended queues at and below a path, in the order of their paths.
+async fn walk(client: &Client, root: &str) -> Result<(Vec<LockQueue>, Counts), Failure> {
+    let (mut queues, mut counts) = (Vec::new(), Counts::default());
+    let mut pending = VecDeque::from([root.to_owned()]);
+    let mut visits = JoinSet::new();
+    let mut told = Instant::now();
+    loop {
+        while visits.len() < AT_ONCE
+            && let Some(path) = pending.pop_front()
+        {
+            let client = client.clone();
+            visits.spawn(async move { visit(&client, path).await });
+        }
+        let Some(visit) = visits.join_next().await else { break };
+        let visit = visit.map_err(|error| Failure::system("cannot read", &error))?;
+        let Visit { queue, inner, semaphore, refused } = visit?;
+        counts.directories += 1;
+        counts.contended += usize::from(queue.is_some());
+        counts.semaphores += usize::from(semaphore);
+        counts.refused += usize::from(refused);
+        queues.extend(queue);
+        pending.extend(inner);
+        if told.elapsed() >= PROGRESS && stderr().is_terminal() {
+            told = Instant::now();
+            let (read, left) = (counts.directories, pending.len() + visits.len());
+            complain(format_args!("{read} directories read, {left} known that are not"));
+        }
+    }
+    queues.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok((queues, counts))
+}
+
+/// Lists a directory, and reads its queue if two contend there. One request for all others.
+async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
+    let listing = match list(client, &path).await {
+        Err(error) if error.kind() == ErrorKind::AuthFailed => {
+            return Ok(Visit { refused: true, ..Visit::default() });
+        }
+        listing => listing?.unwrap_or_default(),
+    };
+    // `locks` alone is a name that people give to the directory of all their locks.
+    let semaphore = listing.names.iter().any(|name| name == "leases");
+    let parent = if path == "/" { "" } else { &path };
+    let (mut contenders, mut ambiguous) = (0, 0);
+    let mut inner = Vec::new();
+    for name in &listing.names {
+        match Child::of(name, &listing) {
+            Child::Contender(_) => contenders += 1,
+            Child::Ambiguous(_) => ambiguous += 1,
+            Child::Directory if semaphore && matches!(name.as_str(), "leases" | "locks") => {}
+            // ZooKeeper keeps its own nodes there.
+            Child::Directory if path == "/" && name == "zookeeper" => {}
+            Child::Directory => inner.push(format!("{parent}/{name}")),
+        }
+    }
+    let mut found = Visit { inner, semaphore, ..Visit::default() };
+    // The root is no lock.
+    if path != "/" && (contenders + ambiguous > 1 || ambiguous > 0) {
+        let queue = read_queue(client, &path).await?;
+        // A lock's directory may be named like a contender. It is no ephemeral node.
+        let persistent = queue.contenders.iter().filter(|contender| contender.session_id == 0);
+        found.inner.extend(persistent.map(|contender| contender.node.clone()));
+        let states_permits = queue
+            .contenders
+            .iter()
+            .any(|contender| contender.about.as_ref().is_some_and(|about| about.permits.is_some()));
+        found.semaphore |= states_permits;
+        let ephemeral = queue.contenders.iter().filter(|contender| contender.session_id != 0).count();
+        if ephemeral > 1 && !states_permits {
+            found.queue = Some(queue);
+        }
+    }
+    Ok(found)
+}
+
+async fn read_queue(client: &Client, path: &str) -> Result<LockQueue, Failure> {
+    let contenders = Mutex::new(client, path)?.contenders().await?;
+    Ok(LockQueue { path: path.to_owned(), contenders })
+}
+
+/// Reads these queues again.
+async fn read_queues(client: &Client, paths: Vec<String>) -> Result<Vec<LockQueue>, Failure> {
+    let (mut paths, mut reads) = (paths.into_iter(), JoinSet::new());
+    let mut queues = Vec::new();
+    loop {
+        while reads.len() < AT_ONCE
+            && let Some(path) = paths.next()
+        {
+            let client = client.clone();
+            reads.spawn(async move { read_queue(&client, &path).await });
+        }
+        let Some(read) = reads.join_next().await else { return Ok(queues) };
+        queues.push(read.map_err(|error| Failure::system("cannot read", &error))??);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+    use crate::doctor::deadlock_findings::tests::queue;
+
+    /// The cycles that are certain when these views follow the first one, and how many of the views were read.
+    fn certain(first: &[LockQueue], later: Vec<Vec<LockQueue>>) -> (usize, usize) {
+        let (mut views, all) = (later.into_iter(), first.to_vec());
+        let mut reads = 0;
+        let search = certain_cycles(all, |_| {
+            reads += 1;
+            ready(Ok(views.next().unwrap_or_default()))
+        });
+        let cycles = crate::session::runtime().and_then(|runtime| runtime.block_on(search));
+        (cycles.map_or(0, |cycles| cycles.len()), reads)
+    }
+
+    #[test]
+    fn a_cycle_of_two_moments_is_no_deadlock() {
+        let mixed = [queue("/a", &[1, 2]), queue("/b", &[2, 1])];
+        assert_eq!(certain(&mixed, vec![mixed.to_vec()]), (1, 1));
+        // Owner 2 had left /b before it came to /a.
+        let now = vec![queue("/a", &[1, 2]), queue("/b", &[1])];
+        assert_eq!(certain(&mixed, vec![now]), (0, 1));
+    }
+
+    #[test]
+    fn a_cycle_behind_one_that_has_gone_is_searched_as_well() {
+        // Owners 1 and 2 do not wait for each other any longer; 1, 2 and 3 do, and a shorter cycle hid that.
+        let mixed = [queue("/a", &[1, 2]), queue("/b", &[2, 1]), queue("/c", &[3, 2]), queue("/d", &[1, 3])];
+        let now = [queue("/a", &[1]), queue("/b", &[2, 1])];
+        let later = [queue("/b", &[2, 1]), queue("/c", &[3, 2]), queue("/d", &[1, 3])];
+        assert_eq!(certain(&mixed, vec![now.to_vec(), later.to_vec()]), (1, 2));
+        assert_eq!(certain(&mixed, vec![now.to_vec(), now.to_vec()]), (0, 5));
+    }
+}

@@ -1,0 +1,116 @@
+//! When a deadlock is searched for a waiter: shortly before its time is up, if its owner holds other locks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::Driver;
+use crate::driver::directory::deadlock::HeldLock;
+use crate::driver::mailbox::{AcquireAttempt, DirectoryId};
+use crate::error::deadlock::Deadlock;
+use crate::lease::owner::OwnerId;
+use crate::queue::{JoinId, Kind, NodeName};
+
+/// A search begins this long before the deadline at most. It takes six round trips, and two more for each further lock
+/// that the owner holds and others wait for.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// So many searches go on at the same time in a client. If more waiters run out of time together, the others do without.
+const AT_ONCE: usize = 32;
+
+/// When to search for a waiter: in the last quarter of its time. `None` for one that is not searched for.
+pub(super) fn time_to_search(attempt: &AcquireAttempt, deadline: Instant) -> Option<Instant> {
+    let is_lock = matches!(attempt.claim.kind, Kind::Exclusive | Kind::Read | Kind::Write);
+    if !is_lock || attempt.claim.is_part() {
+        return None;
+    }
+    let before = (deadline.saturating_duration_since(Instant::now()) / 4).min(LONGEST);
+    deadline.checked_sub(before).filter(|_| !before.is_zero())
+}
+
+/// The searches, by waiter.
+#[derive(Default)]
+pub(super) struct DeadlockSearches(BTreeMap<(DirectoryId, JoinId), DeadlockSearch>);
+
+/// The search for one waiter. It ends when this is dropped.
+struct DeadlockSearch {
+    task: AbortHandle,
+    /// The holds of the waiter's owner.
+    held: Vec<(DirectoryId, NodeName)>,
+    /// The deadlock that was found, and the number of the hold in it.
+    found: Option<(usize, Box<Deadlock>)>,
+}
+
+impl Drop for DeadlockSearch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl DeadlockSearches {
+    fn are_many(&self) -> bool {
+        self.0.values().filter(|search| !search.task.is_finished()).count() >= AT_ONCE
+    }
+
+    /// A search has found a deadlock.
+    pub(super) fn found(&mut self, of: (DirectoryId, JoinId), held: usize, found: Box<Deadlock>) {
+        if let Some(search) = self.0.get_mut(&of) {
+            search.found = Some((held, found));
+        }
+    }
+}
+
+impl Driver {
+    /// The time of these waiters will soon be up. One pass over all holds finds those of their owners.
+    pub(super) fn search_deadlocks(&mut self, nearing: Vec<(DirectoryId, JoinId)>) {
+        if nearing.is_empty() || !self.connection.is_connected() {
+            return;
+        }
+        let owner = |(id, join): &(DirectoryId, JoinId)| self.directories.get(*id)?.caller_in_queue(*join);
+        let mut held: HashMap<OwnerId, Vec<HeldLock>> =
+            nearing.iter().filter_map(owner).map(|owner| (owner, Vec::new())).collect();
+        if held.is_empty() {
+            return;
+        }
+        for directory in self.directories.iter() {
+            directory.add_held_by(&mut held);
+        }
+        for (id, join) in nearing {
+            self.search_deadlock(id, join, &held);
+        }
+    }
+
+    fn search_deadlock(&mut self, id: DirectoryId, join: JoinId, held: &HashMap<OwnerId, Vec<HeldLock>>) {
+        let Some(directory) = self.directories.get(id) else { return };
+        let held = directory.caller_in_queue(join).and_then(|owner| held.get(&owner));
+        // Without re-entry an owner may hold the lock for which it waits.
+        let held: Vec<HeldLock> =
+            held.into_iter().flatten().filter(|held| held.directory != id).cloned().collect();
+        if held.is_empty() || self.searches.are_many() {
+            return;
+        }
+        let sender = self.connection.sender();
+        let Some(search) = directory.deadlock_search(join, &held, &self.connection, sender) else { return };
+        let task = self.connection.spawn(search.run());
+        let held = held.into_iter().map(|held| (held.directory, held.node)).collect();
+        self.searches.0.insert((id, join), DeadlockSearch { task, held, found: None });
+    }
+
+    /// The deadlock that was found for a waiter whose time is up, if its owner still has the hold in it.
+    pub(super) fn deadlock_of(&mut self, id: DirectoryId, join: JoinId) -> Option<Box<Deadlock>> {
+        let mut search = self.searches.0.remove(&(id, join))?;
+        let (number, found) = search.found.take()?;
+        let (directory, node) = search.held.get(number)?;
+        self.directories.get(*directory)?.holds_through(node).then_some(found)
+    }
+
+    /// Ends the searches for waiters that wait no longer.
+    pub(super) fn end_vain_searches(&mut self) {
+        let waits = |id: DirectoryId, join| {
+            self.directories.get(id).is_some_and(|directory| directory.is_waiting(join))
+        };
+        self.searches.0.retain(|(id, join), _| waits(*id, *join));
+    }
+}

@@ -1,0 +1,95 @@
+//! Two owners that wait for each other, as an attempt that ran out of time tells it.
+
+use std::fmt;
+
+use crate::error::escape::Escaped;
+use crate::queue::contender::{Contender, ContenderInfo, OwnerInfo, host_name};
+
+/// Two owners that wait for each other: see [`Error::deadlock`](crate::Error::deadlock). Shown as the sentence that ends
+/// the error's message.
+///
+/// ```no_run
+/// # async fn example(lock: &zklock::Mutex, owner: &zklock::Owner) {
+/// # use std::time::Duration;
+/// if let Err(error) = lock.acquire_as(owner, Duration::from_secs(5)).await {
+///     if let Some(deadlock) = error.deadlock() {
+///         println!("{} and {} have to be taken in one order", deadlock.held, deadlock.waited);
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadlock {
+    /// The path of the lock that the caller's owner held, and for which the other owner waited.
+    pub held: String,
+    /// The path of the lock for which the caller's owner waited.
+    pub waited: String,
+    /// The other owner's contender in the queue of `waited`, in front of the caller's.
+    pub other: Contender,
+    text: Box<str>,
+}
+
+impl Deadlock {
+    /// `holds`: the other contender holds the lock, and does not only stand in front.
+    pub(crate) fn new(held: &str, waited: &str, other: Contender, holds: bool) -> Self {
+        let who = who(&other);
+        let (here, there) = (Escaped(held), Escaped(waited));
+        let does = if holds { "holds" } else { "stands before you in the queue of" };
+        let text = format!(
+            "deadlock: you hold {here} and wait for {there}; {who} {does} {there} and waits for {here}"
+        );
+        Self { held: held.to_owned(), waited: waited.to_owned(), other, text: text.into() }
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The other owner, in a few words: the blockers before it in the message are described in full.
+fn who(contender: &Contender) -> String {
+    let Some(ContenderInfo { host, pid, label, owner, .. }) = &contender.about else {
+        return format!("the contender {}", Escaped(&contender.node));
+    };
+    let here = *pid == std::process::id() && *host == host_name();
+    match (owner, label) {
+        (Some(OwnerInfo { number, name: Some(name), .. }), _) if here => {
+            format!("owner {number} ({}) of this process", Escaped(name))
+        }
+        (Some(OwnerInfo { number, .. }), _) if here => format!("owner {number} of this process"),
+        (_, Some(label)) => format!("{} on {}", Escaped(label), Escaped(host)),
+        _ => format!("process {pid} on {}", Escaped(host)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::NodeName;
+    use crate::queue::contender::NodeSnapshot;
+
+    fn text(host: &str, pid: u32, label: &str, holds: bool) -> String {
+        let owner = r#"{"number":3,"name":"io","process":9}"#;
+        let data = format!(
+            r#"{{"host":"{host}","pid":{pid},"language":"rust","label":{label},"since":1,"owner":{owner}}}"#
+        );
+        let name = NodeName::parse("_c_x-lock-0000000001").unwrap();
+        let snapshot =
+            NodeSnapshot { owner: 1, czxid: 7, data: data.as_bytes().into(), data_length: data.len() };
+        Deadlock::new("/a", "/b", Contender::seen(0, &name, &snapshot), holds).to_string()
+    }
+
+    #[test]
+    fn a_deadlock_names_both_locks_and_the_other_owner() {
+        let expected = "deadlock: you hold /a and wait for /b; worker-2 on host-7 holds /b and waits for /a";
+        assert_eq!(text("host-7", 71, r#""worker-2""#, true), expected);
+        let nameless = text("host-7", 71, "null", false);
+        let expected = "; process 71 on host-7 stands before you in the queue of /b and waits for /a";
+        assert!(nameless.ends_with(expected), "{nameless}");
+        let here = text(&host_name(), std::process::id(), r#""worker-2""#, true);
+        assert!(here.contains("; owner 3 (io) of this process holds /b"), "{here}");
+    }
+}
