@@ -27,7 +27,7 @@ use crate::config::ClientOptions;
 use crate::driver::directory::inspect::SharedDirectories;
 use crate::driver::directory::resync::CHECK_INTERVAL;
 use crate::driver::directory::table::DirectoryTable;
-use crate::driver::directory::waiters::Waiter;
+use crate::driver::directory::waiters::{Waiter, WaiterAlarms};
 use crate::driver::mailbox::{AcquireAttempt, Checked, Command, DirectoryId, Inbox, Input, OwnNode};
 use crate::driver::status::{ClientState, Status};
 use crate::error::escape::Escaped;
@@ -35,7 +35,7 @@ use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::EnterOutcome;
 use crate::lease::hold::Notice;
-use crate::queue::{Event, JoinId, Outcome};
+use crate::queue::{Event, Intent, JoinId, Outcome};
 use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
@@ -229,24 +229,25 @@ impl Driver {
 
     fn join(&mut self, mut attempt: AcquireAttempt) {
         // What the owner holds may have changed since it asked.
-        match attempt.holds.enter(attempt.claim.owner, attempt.claim.kind, attempt.intent) {
+        let intent = std::mem::replace(&mut attempt.intent, Intent::Wait);
+        match attempt.holds.enter(attempt.claim.owner, attempt.claim.kind, intent) {
             Ok(EnterOutcome::Queues(intent)) => attempt.intent = intent,
-            Ok(EnterOutcome::Reentered(lease)) => return drop(attempt.reply.send(Ok(lease))),
-            Err(error) => return drop(attempt.reply.send(Err(error))),
+            Ok(EnterOutcome::Reentered(lease)) => return attempt.answer(Ok(lease)),
+            Err(error) => return attempt.answer(Err(error)),
         }
         if self.drain.is_some() && !drain::is_part_of_a_hold(&attempt) {
-            return drop(attempt.reply.send(Err(Error::client_draining())));
+            return attempt.answer(Err(Error::client_draining()));
         }
         if let Err(error) = self.connection.check_grace(attempt.claim.grace.time()) {
-            return drop(attempt.reply.send(Err(error)));
+            return attempt.answer(Err(error));
         }
         self.start_connection();
         let (path, join) = (attempt.holds.place.full(), attempt.join);
         let id = self.directories.open(path, &self.connection, self.heartbeat.is_fresh());
-        let mut alarms = Vec::new();
+        let mut alarms = WaiterAlarms::default();
         let tries = attempt.intent.only_tries();
         if let Some(deadline) = attempt.deadline.end().filter(|_| !tries) {
-            alarms.push(match time_to_search(&attempt, deadline) {
+            alarms.set_deadline(match time_to_search(&attempt, deadline) {
                 Some(at) => self.timers.set(at, Alarm::DeadlineNears(id, join)),
                 None => self.timers.set(deadline, Alarm::Deadline(id, join)),
             });
@@ -254,7 +255,7 @@ impl Driver {
         if !self.was_connected || tries {
             let bound = attempt.deadline.end().filter(|_| tries);
             let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
-            alarms.push(self.timers.set(unreachable, Alarm::Unreachable(id, join)));
+            alarms.set_unreachable(self.timers.set(unreachable, Alarm::Unreachable(id, join)));
         }
         if let Some(directory) = self.directories.change(id) {
             directory.join(Waiter::new(attempt, alarms));
@@ -278,8 +279,11 @@ impl Driver {
         let Some(directory) = id.and_then(|id| self.directories.change(id)) else { return };
         match notice {
             Notice::Released { node, release } => directory.release(&node, release, &mut self.timers),
-            Notice::Expired { node, reason } => {
-                directory.expire(&node, reason, self.connection.term_left(), &mut self.timers);
+            Notice::HandedOn { hold, join, claim } => {
+                directory.handed_on(&hold, join, &claim, self.connection.term_left(), &mut self.timers);
+            }
+            Notice::Expired { hold, reason } => {
+                directory.expire(&hold, reason, self.connection.term_left(), &mut self.timers);
             }
             Notice::Listening { node } => directory.watch_hold(&node),
             Notice::Transact { .. } => {}
@@ -405,9 +409,9 @@ impl Driver {
                         self.directories.dispatch(id, Event::WatchHold(node));
                     }
                 }
-                Alarm::HeldTooLong(id, node) => {
+                Alarm::HeldTooLong(id, hold) => {
                     if let Some(directory) = self.directories.change(id) {
-                        directory.expire(&node, LossReason::HeldTooLong, Duration::ZERO, &mut self.timers);
+                        directory.expire(&hold, LossReason::HeldTooLong, Duration::ZERO, &mut self.timers);
                     }
                 }
                 Alarm::GraceBegins(id, node) => {
@@ -456,7 +460,7 @@ impl Driver {
             if error.kind() == ErrorKind::LockTimeout && !attempt.claim.is_part() {
                 self.status.recorder.timed_out();
             }
-            attempt.reply.send(Err(error)).ok();
+            attempt.answer(Err(error));
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::driver::mailbox::DirectoryId;
+use crate::lease::hold::HoldId;
 use crate::queue::{Event, JoinId, NodeName};
 
 /// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
@@ -31,8 +32,8 @@ pub(super) enum Alarm {
     Released(DirectoryId, NodeName),
     /// The hold through this node has lasted for long.
     LongHold(DirectoryId, NodeName),
-    /// The hold through this node has lasted for as long as it may.
-    HeldTooLong(DirectoryId, NodeName),
+    /// This hold has lasted for as long as it may.
+    HeldTooLong(DirectoryId, HoldId),
     /// The hold through this node has only its grace left of the term, unless the term was extended.
     GraceBegins(DirectoryId, NodeName),
     /// The term of the hold through this node, which was lost, is over: its grace ends.
@@ -73,7 +74,7 @@ impl Timers {
     }
 
     /// Cancels alarms: a time-out of an hour must not be remembered for an hour when the lock came at once.
-    pub(super) fn cancel(&mut self, keys: &[AlarmKey]) {
+    pub(super) fn cancel<'a>(&mut self, keys: impl IntoIterator<Item = &'a AlarmKey>) {
         for key in keys {
             self.alarms.remove(key);
         }

@@ -21,6 +21,7 @@ use crate::config::lock_path::LockPath;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, Result};
+use crate::lease::cohort::{CohortHold, LocalLine};
 use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::release::Release;
 use crate::lease::report::HoldReport;
@@ -28,7 +29,7 @@ use crate::lease::state::{HoldState, LeaseState};
 use crate::lease::transaction::WriteOperation;
 use crate::metrics::recorder::{Recorder, WaitTimer};
 use crate::queue::contender::{Contender, NodeSnapshot};
-use crate::queue::{Kind, NodeName, SmallMap};
+use crate::queue::{JoinId, Kind, NodeName, SmallMap};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::fork::ForkGuard;
 use crate::runtime::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Notify, OnceLock};
@@ -37,12 +38,29 @@ use crate::session::term::Term;
 /// How many nodes with permits are remembered.
 const REMEMBERED: usize = 1_000;
 
-/// What the driver is told about a hold, which is named by its node.
+/// Names a hold: several may follow each other on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HoldId {
+    pub(crate) node: NodeName,
+    /// How many holds there were on the node before.
+    pub(crate) handoffs: u32,
+}
+
+impl HoldId {
+    /// Names the first hold on a node.
+    pub(crate) fn first(node: &NodeName) -> Self {
+        Self { node: node.clone(), handoffs: 0 }
+    }
+}
+
+/// What the driver is told about a hold.
 pub(crate) enum Notice {
     /// The last lease was released. A hold that is lost, and has a grace, ends with it too.
     Released { node: NodeName, release: Release },
+    /// The hold that comes after so many on this node begins, of the waiter with this claim; the hold before it has ended.
+    HandedOn { hold: HoldId, join: JoinId, claim: Box<AcquireRequest> },
     /// A holder found that its time is over, for this reason.
-    Expired { node: NodeName, reason: LossReason },
+    Expired { hold: HoldId, reason: LossReason },
     /// A holder wants to be told at once when it is asked to give up the lock: its node must be watched.
     Listening { node: NodeName },
     /// These operations are to be carried out, if the node exists.
@@ -76,6 +94,8 @@ pub(crate) struct AcquireRequest {
     pub(crate) max_hold: Option<Duration>,
     /// How long before the end of its term it is lost.
     pub(crate) grace: Grace,
+    /// How many holds there may be on one node, if it may be handed from one to the next: more than one.
+    pub(crate) cohort: u16,
 }
 
 /// How long before the end of its term a lease is lost, in whole milliseconds: there is one for each waiter.
@@ -103,7 +123,7 @@ impl AcquireRequest {
     pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
-        Self { owner: caller.id(), caller, kind, since, contended, max_hold: None, grace }
+        Self { owner: caller.id(), caller, kind, since, contended, max_hold: None, grace, cohort: 0 }
     }
 
     /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
@@ -136,6 +156,8 @@ pub(crate) struct HoldTable {
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
     by_owner: HashMap<OwnerId, Owned, BuildHasherDefault<OwnerHasher>>,
+    /// The waiters of this client that a holder may hand the lock to. Most locks have none.
+    pub(super) line: Option<Box<LocalLine>>,
 }
 
 /// The holds of an owner: nearly always one.
@@ -219,6 +241,8 @@ pub(crate) struct Hold {
     pins: AtomicUsize,
     /// Whether the program was warned that it forgot this hold.
     forgotten: AtomicBool,
+    /// What it knows of the others on its node, if it may be handed on.
+    pub(super) cohort: Option<Box<CohortHold>>,
 }
 
 impl std::fmt::Debug for HoldTable {
@@ -307,13 +331,29 @@ impl HoldTable {
         })
     }
 
-    /// Declares the hold through a node lost. Returns false if there is none: its release is on its way.
+    /// Declares the hold through a node lost, whichever of those on the node it is. Returns false if there is none: its
+    /// release is on its way.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let lost = self.all().take(node);
         lost.is_some_and(|hold| {
             hold.lose(reason);
             true
         })
+    }
+
+    /// The same for one of the holds on its node. `None` if its node was handed on: its successor's is not lost.
+    pub(crate) fn lose_unless_handed_on(&self, id: &HoldId, reason: LossReason) -> Option<bool> {
+        let mut all = self.all();
+        let current = all.by_node.get(&id.node).map(|hold| hold.handoffs());
+        if current.is_some_and(|handoffs| handoffs != id.handoffs) {
+            return None;
+        }
+        let lost = all.take(&id.node);
+        drop(all);
+        Some(lost.is_some_and(|hold| {
+            hold.lose(reason);
+            true
+        }))
     }
 }
 
@@ -332,6 +372,16 @@ impl HoldIndex {
     pub(crate) fn of(&self, owner: OwnerId, kind: Kind) -> Option<&Arc<Hold>> {
         let Owned { first, others } = self.by_owner.get(&owner)?;
         if first.is_of(kind) { Some(first) } else { others.iter().find(|hold| hold.is_of(kind)) }
+    }
+
+    /// The hold through a node.
+    pub(super) fn through(&self, node: &NodeName) -> Option<&Arc<Hold>> {
+        self.by_node.get(node)
+    }
+
+    /// Whether this hold is the one through its node.
+    pub(super) fn is_current(&self, hold: &Hold) -> bool {
+        self.through(&hold.grant.node).is_some_and(|current| std::ptr::eq(&raw const **current, hold))
     }
 
     /// Removes the hold through a node: it ends.
@@ -359,8 +409,13 @@ impl HoldIndex {
 }
 
 impl Hold {
-    /// With one level, beginning now.
-    pub(crate) fn new(holds: Arc<HoldTable>, claim: AcquireRequest, grant: Grant) -> Self {
+    /// With one level, beginning now, and with what it knows of the others on its node.
+    pub(super) fn new(
+        holds: Arc<HoldTable>,
+        claim: AcquireRequest,
+        grant: Grant,
+        cohort: Option<Box<CohortHold>>,
+    ) -> Self {
         Self {
             holds,
             began: claim.since.map(|_| Instant::now()),
@@ -371,7 +426,13 @@ impl Hold {
             levels: AtomicUsize::new(1),
             pins: AtomicUsize::new(0),
             forgotten: AtomicBool::new(false),
+            cohort,
         }
+    }
+
+    /// Its name for the driver.
+    fn id(&self) -> HoldId {
+        HoldId { node: self.grant.node.clone(), handoffs: self.handoffs() }
     }
 
     /// One lease more.
@@ -411,8 +472,8 @@ impl Hold {
     }
 
     /// Tells the driver.
-    pub(crate) fn report(&self, notice: impl FnOnce(NodeName) -> Notice) -> Result<()> {
-        self.holds.driver.report(self.holds.place.full(), notice(self.grant.node.clone()))
+    pub(crate) fn report(&self, notice: impl FnOnce(HoldId) -> Notice) -> Result<()> {
+        self.holds.driver.report(self.holds.place.full(), notice(self.id()))
     }
 
     /// The error for a reply from the driver that will never come.
@@ -425,7 +486,7 @@ impl Hold {
         match self.seen() {
             LeaseState::Lost(reason) => {
                 if self.fate.state().holds() && self.lose(reason) {
-                    self.report(|node| Notice::Expired { node, reason }).ok();
+                    self.report(|hold| Notice::Expired { hold, reason }).ok();
                 }
                 self.fate.state()
             }

@@ -3,6 +3,7 @@
 //! The driver answers with it too: a lease that no one receives is dropped like any other, and so released exactly
 //! once, whether the caller, the reply's channel or the driver is the last to have it.
 
+mod cohort;
 mod forgotten;
 pub(crate) mod hold;
 pub(crate) mod lease_set;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::cohort::CohortHold;
 use self::hold::{AcquireRequest, Grant, Hold, HoldTable, Notice};
 use self::owner::{Owner, OwnerId};
 use self::release::{LateLossReporter, Level, OwnLevel, Release, ReleaseWaiter, Releasing};
@@ -64,6 +66,7 @@ impl HoldTable {
         }
         match (kind, held(Kind::Read), held(Kind::Write)) {
             (Kind::Read, _, Some(writer)) => {
+                writer.begin_downgrade(&holds);
                 Ok(EnterOutcome::Queues(intent.in_place_of(writer.grant.node.clone())))
             }
             (Kind::Write, Some(_), _) => Err(self.upgrade_refused()),
@@ -91,8 +94,14 @@ impl HoldTable {
                 tracing::debug!(%path, %node, ?waited, contended, "acquired");
             }
         }
-        let hold = Arc::new(Hold::new(Arc::clone(self), claim, grant));
-        self.all().add(&hold);
+        let mut all = self.all();
+        let cohort = match claim.kind {
+            Kind::Read => CohortHold::of_reader(&all, grant.fencing_token),
+            _ => CohortHold::first(&claim),
+        };
+        let hold = Arc::new(Hold::new(Arc::clone(self), claim, grant, cohort));
+        all.add(&hold);
+        drop(all);
         Lease::new(hold)
     }
 }
@@ -181,6 +190,12 @@ impl Lease {
         self.hold.grant.fencing_token
     }
 
+    /// How many holds there were on this lease's node before its own. Holds that follow each other on one node have the same
+    /// fencing token; the pair of token and hand-offs grows from holder to holder.
+    pub(crate) fn handoffs(&self) -> u32 {
+        self.hold.handoffs()
+    }
+
     /// The ZooKeeper session that owns the node.
     #[must_use]
     pub fn session_id(&self) -> i64 {
@@ -266,7 +281,7 @@ impl Lease {
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         if !self.hold.fate.is_revoked() {
             // A long hold watches its node anyway; this one starts now.
-            self.hold.report(|node| Notice::Listening { node }).ok();
+            self.hold.report(|hold| Notice::Listening { node: hold.node }).ok();
         }
         let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(false));
         async move {
@@ -424,7 +439,12 @@ impl Lease {
             }
             return Ok(false);
         }
-        // Sent while the holds are borrowed: a join that results from this is behind this release.
+        // The notices are sent while the holds are borrowed: a join that results from this is behind this release.
+        if let Some(hand_off) = self.hold.hand_on(&mut all) {
+            drop(all);
+            hand_off.tell();
+            return Ok(true);
+        }
         let freed = all.take(&grant.node);
         if let Some(hold) = &freed {
             let waiter = waiter();
@@ -435,11 +455,12 @@ impl Lease {
                 level: Arc::clone(self.level.share(&all)),
                 term: Arc::clone(&grant.term),
             });
-            hold.report(|node| Notice::Released { node, release: Release { waiter, reporter } }).ok();
+            hold.report(|hold| Notice::Released { node: hold.node, release: Release { waiter, reporter } })
+                .ok();
         } else if !claim.grace.is_zero() {
             // Lost before the end of its term: its node may have been kept until now.
             let release = Release { waiter: None, reporter: None };
-            self.hold.report(|node| Notice::Released { node, release }).ok();
+            self.hold.report(|hold| Notice::Released { node: hold.node, release }).ok();
         }
         Ok(freed.is_some())
     }

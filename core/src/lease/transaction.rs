@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::config::lock_path::check_path;
 use crate::config::size_limits;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{Hold, Notice};
 
 /// No node has this version. The server would take -1 for any, which is what a caller without a version leaves out.
@@ -93,11 +93,19 @@ impl Transaction {
             }
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
+        hold.begin_transaction();
+        // After it began: now the node is not handed to another holder.
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
-        hold.report(|node| Notice::Transact { node, operations: self.operations, reply })?;
+        hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
-            Ok(outcome) => outcome,
+            Ok(outcome) => {
+                // Otherwise it may still be carried out.
+                if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
+                    hold.end_transaction();
+                }
+                outcome
+            }
             Err(_) => Err(hold.no_answer()),
         }
     }

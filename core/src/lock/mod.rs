@@ -280,7 +280,7 @@ impl Lock {
             naming: self.0.settings.naming,
             data: self.node_data(client.options(), caller).into(),
             deadline: Deadline::after(timeout),
-            reply,
+            reply: Some(reply),
         }))?;
         let leave = LeaveOnDrop { resolved, join: Some(join) };
         Ok(PendingAcquire { outcome, leave })
@@ -289,6 +289,7 @@ impl Lock {
     /// The data of a new node.
     fn node_data(&self, options: &ClientOptions, owner: &Owner) -> Vec<u8> {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
+        let owner = (!self.0.settings.is_handed_on(self.0.kind)).then_some(owner);
         match (self.0.kind, label) {
             // A candidate's is its id and nothing else: Curator shows it as such.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),

@@ -44,12 +44,13 @@ impl ContenderInfo {
     }
 
     /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it. The
-    /// number of permits is always stated, because all contenders must agree on it.
+    /// number of permits is always stated, because all contenders must agree on it. Without an owner: several will hold
+    /// through the node.
     pub(crate) fn node_data(
         options: &ClientOptions,
         label: Option<&str>,
         permits: Option<u32>,
-        owner: &Owner,
+        owner: Option<&Owner>,
     ) -> Vec<u8> {
         if !options.identify {
             return permits
@@ -73,12 +74,14 @@ impl ContenderInfo {
             }
             write!(data, r#","language":"#)?;
             serde_json::to_writer(&mut data, options.language)?;
-            write!(data, r#","owner":{{"number":{},"name":"#, owner.number())?;
-            match owner.name() {
-                Some(name) => serde_json::to_writer(&mut data, beginning(name))?,
-                None => write!(data, "null")?,
+            if let Some(owner) = owner {
+                write!(data, r#","owner":{{"number":{},"name":"#, owner.number())?;
+                match owner.name() {
+                    Some(name) => serde_json::to_writer(&mut data, beginning(name))?,
+                    None => write!(data, "null")?,
+                }
+                write!(data, r#","process":{process}}}"#)?;
             }
-            write!(data, r#","process":{process}}}"#)?;
             if let Some(permits) = permits {
                 write!(data, r#","permits":{permits}"#)?;
             }
@@ -102,9 +105,9 @@ mod tests {
     fn a_client_that_does_not_identify_itself_states_only_its_permits() {
         let options =
             ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap().identify(false);
-        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), None, &Owner::new()), b"");
+        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), None, Some(&Owner::new())), b"");
         assert_eq!(
-            ContenderInfo::node_data(&options, Some("lock"), Some(3), &Owner::new()),
+            ContenderInfo::node_data(&options, Some("lock"), Some(3), Some(&Owner::new())),
             br#"{"permits":3}"#
         );
         let data = serde_json::from_slice(br#"{"permits":3}"#).unwrap();
@@ -114,29 +117,44 @@ mod tests {
     #[test]
     fn what_ours_write_is_understood() {
         let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap();
-        let about = parse(&ContenderInfo::node_data(&options, Some("lock"), Some(3), &Owner::new())).unwrap();
+        let about =
+            parse(&ContenderInfo::node_data(&options, Some("lock"), Some(3), Some(&Owner::new()))).unwrap();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
         assert_eq!(
             (about.language.as_str(), about.label.as_deref(), about.permits),
             ("rust", Some("lock"), Some(3))
         );
-        let about = parse(&ContenderInfo::node_data(&options, None, None, &Owner::new())).unwrap();
+        let about = parse(&ContenderInfo::node_data(&options, None, None, Some(&Owner::new()))).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
         // What would end the text or the line ends neither.
-        let about =
-            parse(&ContenderInfo::node_data(&options, Some("a \"b\"\\\n\u{1f512}"), None, &Owner::new()))
-                .unwrap();
+        let about = parse(&ContenderInfo::node_data(
+            &options,
+            Some("a \"b\"\\\n\u{1f512}"),
+            None,
+            Some(&Owner::new()),
+        ))
+        .unwrap();
         assert_eq!(about.label.as_deref(), Some("a \"b\"\\\n\u{1f512}"));
         let nobody = ClientOptions::new(Some("a")).unwrap();
-        assert_eq!(parse(&ContenderInfo::node_data(&nobody, None, None, &Owner::new())).unwrap().label, None);
+        assert_eq!(
+            parse(&ContenderInfo::node_data(&nobody, None, None, Some(&Owner::new()))).unwrap().label,
+            None
+        );
+    }
+
+    #[test]
+    fn a_node_that_several_hold_through_tells_of_no_owner() {
+        let options = ClientOptions::new(Some("a")).unwrap();
+        let about = parse(&ContenderInfo::node_data(&options, None, None, None)).unwrap();
+        assert_eq!((about.pid, about.owner), (std::process::id(), None));
     }
 
     #[test]
     fn an_owner_is_told_with_its_number_and_the_beginning_of_its_name() {
         let options = ClientOptions::new(Some("a")).unwrap();
         let told = |owner: &Owner| {
-            let about = parse(&ContenderInfo::node_data(&options, None, None, owner)).unwrap();
+            let about = parse(&ContenderInfo::node_data(&options, None, None, Some(owner))).unwrap();
             about.owner.unwrap()
         };
         let (unnamed, named) = (Owner::new(), Owner::named("a \"b\"\n"));

@@ -31,6 +31,7 @@ pub struct LockOptions {
     max_hold: Option<Duration>,
     grace: Duration,
     max_waiters: Option<u32>,
+    cohort: u32,
 }
 
 impl LockOptions {
@@ -114,11 +115,22 @@ impl LockOptions {
         self
     }
 
+    /// How many holds may follow each other on one node within this client, before the ensemble's queue gets its turn: for
+    /// mutexes and write locks. Default: one, so that the strict order of the queue is kept; 0 means the same.
+    ///
+    /// The thread that releases the lock hands it to the client's next waiter without a request. Waiters that will be
+    /// served so create no nodes, and other clients do not see them; one node stands in the queue for all of them. Not
+    /// together with `max_waiters`, which counts nodes.
+    pub(crate) fn cohort(mut self, holds: u32) -> Self {
+        self.cohort = holds;
+        self
+    }
+
     /// The settings of a mutex.
     pub(crate) fn of_mutex(self) -> LockSettings {
-        let Self { reentrant, label, naming, max_hold, grace, max_waiters } = self;
+        let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort } = self;
         let reentrant = reentrant.unwrap_or(true);
-        LockSettings { reentrant, label, naming, max_hold, grace, max_waiters, stated_permits: None }
+        LockSettings { reentrant, label, naming, max_hold, grace, max_waiters, cohort, stated_permits: None }
     }
 
     /// The settings of both halves of a read/write lock.
@@ -143,6 +155,10 @@ impl LockOptions {
                 "a semaphore has Curator's layout only, and other clients' contenders would not see it";
             return Err(Error::bad_argument("naming", problem));
         }
+        if self.cohort > 1 {
+            let problem = "permits are not handed on within a client; leave it out";
+            return Err(Error::bad_argument("cohort", problem));
+        }
         // Each request is by an owner of its own, so that nobody re-enters.
         Ok(LockSettings { stated_permits, ..self.of_mutex() })
     }
@@ -160,6 +176,8 @@ pub(crate) struct LockSettings {
     pub(crate) grace: Duration,
     /// How many contenders may wait at most when another one joins them, if that is limited.
     pub(crate) max_waiters: Option<u32>,
+    /// How many holds there may be on one node.
+    pub(crate) cohort: u32,
     /// For a semaphore: the number of permits that its nodes state.
     pub(crate) stated_permits: Option<u32>,
 }
@@ -168,13 +186,24 @@ impl LockSettings {
     /// The same within their bounds.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a label that is too long, or a hold of no time.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a label that is too long, a hold of no time, or a cohort with a
+    /// limit of waiters.
     pub(crate) fn validated(self) -> Result<Self> {
         size_limits::check("label", self.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
         if self.max_hold.is_some_and(|time| time.is_zero()) {
             return Err(Error::bad_argument("max_hold", "must be more than zero"));
         }
+        if self.cohort > 1 && self.max_waiters.is_some() {
+            let problem =
+                "must not be combined with max_waiters, which counts nodes: waiters of a cohort have none";
+            return Err(Error::bad_argument("cohort", problem));
+        }
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
+    }
+
+    /// Whether a lock of this kind may be handed from one hold to the next.
+    pub(crate) fn is_handed_on(&self, kind: Kind) -> bool {
+        self.cohort > 1 && matches!(kind, Kind::Exclusive | Kind::Write)
     }
 
     /// How an attempt that may take this long joins the queue.
@@ -188,7 +217,14 @@ impl LockSettings {
     /// The request of a caller that has waited like this.
     pub(crate) fn request(&self, caller: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
         let (max_hold, grace) = (self.max_hold, Grace::of(self.grace));
-        AcquireRequest { max_hold, grace, ..AcquireRequest::new(caller, kind, wait.counts.then_some(wait)) }
+        let most = u16::try_from(self.cohort).unwrap_or(u16::MAX);
+        let cohort = if self.is_handed_on(kind) { most } else { 0 };
+        AcquireRequest {
+            max_hold,
+            grace,
+            cohort,
+            ..AcquireRequest::new(caller, kind, wait.counts.then_some(wait))
+        }
     }
 }
 

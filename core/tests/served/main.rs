@@ -3,6 +3,7 @@
 
 mod access;
 mod chroot;
+mod cohort;
 mod connecting;
 mod crowds;
 mod deadlock;

@@ -30,7 +30,7 @@ impl Directory {
     pub(in crate::driver) fn await_deadline(&mut self, join: JoinId, timers: &mut Timers) {
         if let Some(end) = self.waiters.get(join).and_then(|attempt| attempt.deadline.end()) {
             let alarm = timers.set(end, Alarm::Deadline(self.id, join));
-            self.waiters.add_alarm(join, alarm);
+            self.waiters.set_deadline(join, alarm);
         }
     }
 

@@ -12,7 +12,8 @@ impl Directory {
         let Some(directory_client) = connection.directory_client(self.id, &self.path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
-                let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
+                let data =
+                    self.waiters.of_contender(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
                 if self.queue.is_crowded() {
                     self.waiters.contend(join);
                 }

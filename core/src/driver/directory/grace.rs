@@ -64,7 +64,7 @@ impl Directory {
         });
         for (join, error) in refused.collect::<Vec<_>>() {
             if let Some(attempt) = self.leave(join, timers) {
-                attempt.reply.send(Err(error)).ok();
+                attempt.answer(Err(error));
             }
         }
     }
@@ -92,6 +92,19 @@ impl Directory {
         self.graces().holds.insert(node.clone(), (grace, alarm));
     }
 
+    /// The lock is handed on, on the same node, to a hold with this grace.
+    pub(super) fn hand_on_grace(
+        &mut self,
+        node: &NodeName,
+        grace: Duration,
+        left: Duration,
+        timers: &mut Timers,
+    ) {
+        let before = self.graces.as_mut().and_then(|graces| graces.holds.remove(node));
+        timers.cancel(before.map(|(_, alarm)| alarm).as_slice());
+        self.await_grace(node, grace, left, timers);
+    }
+
     /// Loses the hold through a node if no more than its grace is left of the term.
     pub(in crate::driver) fn check_grace(
         &mut self,
@@ -105,7 +118,7 @@ impl Directory {
         if left > grace {
             self.await_grace(node, grace, left, timers);
         } else {
-            self.expire(node, LossReason::TermEnded, left, timers);
+            self.lose_in_time(node, LossReason::TermEnded, left, timers);
         }
     }
 

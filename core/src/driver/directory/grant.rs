@@ -9,7 +9,7 @@ use crate::driver::errors::refused;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::Timers;
 use crate::error::Result;
-use crate::lease::hold::{Grant, HoldTable};
+use crate::lease::hold::{Grant, HoldId, HoldTable};
 use crate::lease::owner::OwnerId;
 use crate::lease::{EnterOutcome, Lease};
 use crate::queue::{Event, Intent, JoinId, Kind, NodeName, Refusal};
@@ -23,17 +23,16 @@ impl Directory {
         connection: &mut Connection,
         timers: &mut Timers,
     ) {
-        let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else {
+        let Some(Waiter { attempt, alarms, .. }) = self.granted_waiter(join) else {
             // The waiter gave up at the same moment.
             self.on_event(Event::Release(node.clone()));
             return;
         };
-        timers.cancel(&alarms);
+        timers.cancel(alarms.keys());
         if let Err(error) = connection.check_grace(attempt.claim.grace.time()) {
             self.on_event(Event::Release(node.clone()));
             self.leave_line(&attempt);
-            attempt.reply.send(Err(error)).ok();
-            return;
+            return attempt.answer(Err(error));
         }
         let AcquireAttempt { holds, claim, data, label, reply, .. } = attempt;
         let grant = Grant {
@@ -51,6 +50,21 @@ impl Directory {
             holds.revoke(node);
             self.restore_data(node.clone(), version, connection);
         }
+        self.settle_owners_others(&holds, (owner, kind), &HoldId::first(node), timers);
+        // A lease that no one receives is dropped, which releases it.
+        if let Some(reply) = reply {
+            reply.send(Ok(lease)).ok();
+        }
+    }
+
+    /// An owner holds now: what becomes of its other waiters.
+    pub(super) fn settle_owners_others(
+        &mut self,
+        holds: &Arc<HoldTable>,
+        (owner, kind): (OwnerId, Kind),
+        hold: &HoldId,
+        timers: &mut Timers,
+    ) {
         // Its owner's other waiters re-enter before the first lease can be released.
         for other in self.waiters.end_line((owner, kind)) {
             if !self.is_waiting(other) {
@@ -67,16 +81,14 @@ impl Directory {
                 }
             }
         }
-        self.settle_other_half(&holds, (owner, kind), node, timers);
-        // A lease that no one receives is dropped, which releases it.
-        reply.send(Ok(lease)).ok();
+        self.settle_other_half(holds, (owner, kind), hold, timers);
     }
 
     /// Answers a waiter that is out of the queue, if it still waits.
     fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
         let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else { return };
-        timers.cancel(&alarms);
-        attempt.reply.send(answer).ok();
+        timers.cancel(alarms.keys());
+        attempt.answer(answer);
     }
 
     /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
@@ -85,7 +97,7 @@ impl Directory {
         &mut self,
         holds: &HoldTable,
         (owner, kind): (OwnerId, Kind),
-        node: &NodeName,
+        hold: &HoldId,
         timers: &mut Timers,
     ) {
         match kind {
@@ -97,8 +109,10 @@ impl Directory {
                 }
             }
             Kind::Write => {
-                if let Some(reader) = self.waiters.first_in_line((owner, Kind::Read)) {
-                    self.on_event(Event::Downgrade(reader, node.clone()));
+                let reader = self.waiters.first_in_line((owner, Kind::Read));
+                // From then on the node is not handed on: the reader would share it with another writer.
+                if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
+                    self.on_event(Event::Downgrade(reader, hold.node.clone()));
                 }
             }
             Kind::Exclusive | Kind::Permit(_) | Kind::Lead => {}
@@ -108,14 +122,17 @@ impl Directory {
     pub(super) fn refuse(
         &mut self,
         join: JoinId,
-        refusal: Refusal,
+        refusal: &Refusal,
         connection: &Connection,
         timers: &mut Timers,
     ) {
-        let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else {
-            return;
-        };
-        timers.cancel(&alarms);
+        for Waiter { attempt, alarms, .. } in self.refused_waiters(join) {
+            timers.cancel(alarms.keys());
+            self.refuse_one(attempt, refusal.clone(), connection);
+        }
+    }
+
+    fn refuse_one(&mut self, attempt: AcquireAttempt, refusal: Refusal, connection: &Connection) {
         let busy = matches!(refusal, Refusal::Busy | Refusal::Full(_));
         if busy && !attempt.claim.is_part() {
             attempt.holds.recorder.busy();
@@ -127,6 +144,6 @@ impl Directory {
                 error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), connection));
         }
         self.leave_line(&attempt);
-        attempt.reply.send(Err(error)).ok();
+        attempt.answer(Err(error));
     }
 }

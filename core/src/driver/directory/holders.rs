@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::{AcquireRequest, HoldTable};
+use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
 use crate::lease::report::HoldReport;
 use crate::queue::{NodeName, SmallMap};
 
@@ -29,10 +29,27 @@ impl Holder {
         timers.cancel(self.limit.as_slice());
     }
 
+    /// Tells this hold that it is lost. Returns false if its release is on its way; `None` if the notice is that its node
+    /// was handed on.
+    pub(in crate::driver) fn lose_unless_handed_on(&self, hold: &HoldId, reason: LossReason) -> Option<bool> {
+        self.holds.upgrade().map_or(Some(false), |holds| holds.lose_unless_handed_on(hold, reason))
+    }
+
     /// Tells the hold through this node that it is lost. Returns false if its release is on its way.
     pub(in crate::driver) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         self.holds.upgrade().is_some_and(|holds| holds.lose(node, reason))
     }
+}
+
+/// Sets the alarm of a hold that may last only so long.
+fn limit(
+    hold: HoldId,
+    claim: &AcquireRequest,
+    directory: DirectoryId,
+    timers: &mut Timers,
+) -> Option<AlarmKey> {
+    let end = Instant::now() + claim.max_hold?;
+    Some(timers.set(end, Alarm::HeldTooLong(directory, hold)))
 }
 
 /// All of a directory, by node.
@@ -51,10 +68,29 @@ impl Holders {
         timers: &mut Timers,
     ) {
         timers.hold_begins(directory, node);
-        let limit = claim
-            .max_hold
-            .map(|time| timers.set(Instant::now() + time, Alarm::HeldTooLong(directory, node.clone())));
+        let limit = limit(HoldId::first(node), claim, directory, timers);
         self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
+    }
+
+    /// The lock is handed on, on the same node, to this hold. Returns its holds; `None` if it is lost. The node is watched
+    /// when it has been held for long, by whomever.
+    pub(in crate::driver) fn hand_on(
+        &mut self,
+        hold: &HoldId,
+        claim: &AcquireRequest,
+        label: Option<Arc<str>>,
+        directory: DirectoryId,
+        timers: &mut Timers,
+    ) -> Option<Arc<HoldTable>> {
+        let holder = self.0.get_mut(&hold.node)?;
+        timers.cancel(holder.limit.as_slice());
+        holder.limit = limit(hold.clone(), claim, directory, timers);
+        holder.label = label;
+        holder.holds.upgrade()
+    }
+
+    pub(in crate::driver) fn get(&self, node: &NodeName) -> Option<&Holder> {
+        self.0.get(node)
     }
 
     pub(in crate::driver) fn remove(&mut self, node: &NodeName) -> Option<Holder> {

@@ -1,6 +1,7 @@
 //! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
 //! of them changes at least two of the three, so they are kept together, in one type.
 
+mod cohort;
 pub(super) mod deadlock;
 mod dispatch;
 mod grace;
@@ -35,7 +36,8 @@ use crate::driver::mailbox::{AcquireAttempt, DirectoryId};
 use crate::error::Error;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::AcquireRequest;
+use crate::lease::hold::{AcquireRequest, HoldId};
+use crate::lease::owner::OwnerId;
 use crate::lease::release::Release;
 use crate::queue::contender::ContenderInfo;
 use crate::queue::{
@@ -236,10 +238,15 @@ impl Directory {
     }
 
     fn enter_queue(&mut self, join: JoinId) {
+        let in_line = self.waiters.enter_line(join);
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
             // A semaphore of kazoo's has another layout in any case, and beside kazoo a candidate is refused.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
+            if in_line {
+                self.unsettled = true;
+                return;
+            }
             self.on_event(Event::Join(join, *naming, claim.kind, intent.clone()));
         }
     }
@@ -247,12 +254,13 @@ impl Directory {
     /// Removes a waiter; its place in the queue goes to its owner's next.
     pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<AcquireAttempt> {
         let Waiter { attempt, alarms, .. } = self.remove_waiter(join)?;
-        timers.cancel(&alarms);
+        timers.cancel(alarms.keys());
         self.queue.handle(Event::Leave(join));
         self.leave_line(&attempt);
         Some(attempt)
     }
 
+    /// Removes a waiter, for which nobody else has an outcome then; `None` if it has one, as when it was handed the lock.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(join)?;
         self.forget_grace(&waiter.attempt);
@@ -261,7 +269,11 @@ impl Directory {
 
     fn leave_line(&mut self, attempt: &AcquireAttempt) {
         let AcquireRequest { owner, kind, .. } = attempt.claim;
-        if let Some(next) = self.waiters.leave_line((owner, kind), attempt.join) {
+        self.leave_owners_line((owner, kind), attempt.join);
+    }
+
+    fn leave_owners_line(&mut self, line: (OwnerId, Kind), join: JoinId) {
+        if let Some(next) = self.waiters.leave_line(line, join) {
             self.enter_queue(next);
         }
     }
@@ -305,7 +317,7 @@ impl Directory {
         self.forget_all_graces();
         for (join, waiter) in self.waiters.remove_all() {
             self.queue.handle(Event::Leave(join));
-            waiter.attempt.reply.send(Err(error.clone())).ok();
+            waiter.attempt.answer(Err(error.clone()));
         }
     }
 
@@ -317,10 +329,10 @@ impl Directory {
         keep: impl Fn(&AcquireAttempt) -> bool,
     ) {
         for Waiter { attempt, alarms, .. } in self.waiters.turn_away(keep) {
-            timers.cancel(&alarms);
+            timers.cancel(alarms.keys());
             self.forget_grace(&attempt);
             self.queue.handle(Event::Leave(attempt.join));
-            attempt.reply.send(Err(error.clone())).ok();
+            attempt.answer(Err(error.clone()));
         }
     }
 
@@ -328,23 +340,43 @@ impl Directory {
     pub(super) fn end_term(&mut self, timers: &mut Timers) {
         let nodes = self.holders.nodes();
         for node in nodes {
-            self.expire(&node, LossReason::TermEnded, Duration::ZERO, timers);
+            self.lose_in_time(&node, LossReason::TermEnded, Duration::ZERO, timers);
         }
         self.end_graces();
     }
 
-    /// A holder has lost the lock because its time is over, the term's or its own. The loss is told before the node
-    /// goes, so before anyone else is granted the lock. `left`: of the session's term.
-    pub(super) fn expire(
+    /// A holder has lost the lock because its time is over, the term's or its own. `left`: of the session's term.
+    pub(super) fn expire(&mut self, hold: &HoldId, reason: LossReason, left: Duration, timers: &mut Timers) {
+        let Some(holder) = self.holders.get(&hold.node) else { return };
+        // Its successor's time is not over.
+        if let Some(known) = holder.lose_unless_handed_on(hold, reason) {
+            self.end_in_time(&hold.node, (reason, known), left, timers);
+        }
+    }
+
+    /// The hold through a node is lost because its time is over.
+    fn lose_in_time(&mut self, node: &NodeName, reason: LossReason, left: Duration, timers: &mut Timers) {
+        let Some(holder) = self.holders.get(node) else { return };
+        let known = holder.lose(node, reason);
+        self.end_in_time(node, (reason, known), left, timers);
+    }
+
+    /// A hold was told that it is lost because its time is over: its node goes only now, so nobody else is
+    /// granted the lock before. `known`: its release is not on its way.
+    fn end_in_time(
         &mut self,
         node: &NodeName,
-        reason: LossReason,
+        (reason, known): (LossReason, bool),
         left: Duration,
         timers: &mut Timers,
     ) {
         let left = if reason == LossReason::TermEnded { left } else { Duration::ZERO };
         let kept = self.begin_grace(node, left, timers);
-        if self.lose(node, reason) && !kept {
+        self.holders.remove(node);
+        if !known {
+            self.releases.lost_meanwhile(node, reason);
+        }
+        if !kept {
             self.on_event(Event::Release(node.clone()));
         }
     }
@@ -414,6 +446,7 @@ impl Directory {
     pub(super) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers) {
         // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
         loop {
+            self.settle_representative();
             self.unsettled = false;
             self.check_waiters_grace(connection);
             self.queue.flush();
@@ -450,7 +483,7 @@ impl Directory {
             Action::Grant(join, node, czxid) => {
                 self.grant(join, &node, czxid, connection, timers);
             }
-            Action::Refuse(join, refusal) => self.refuse(join, refusal, connection, timers),
+            Action::Refuse(join, refusal) => self.refuse(join, &refusal, connection, timers),
             Action::NodeLost(node) => {
                 let reason =
                     if connection.is_live() { LossReason::NodeDeleted } else { LossReason::SessionExpired };

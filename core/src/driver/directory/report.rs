@@ -20,6 +20,7 @@ impl Directory {
     pub(in crate::driver) fn report(&self, waits: &mut Vec<WaitReport>, holds: &mut Vec<HoldReport>) {
         waits.extend(self.waiters.attempts().map(|attempt| {
             let (join, place) = (attempt.join, &attempt.holds.place);
+            let contender = self.waiters.in_queue_as(join);
             let node = |name: &NodeName| format!("{}/{}", place.directory(), name.as_str());
             WaitReport {
                 path: place.path().to_owned(),
@@ -27,8 +28,8 @@ impl Directory {
                 label: attempt.label.as_deref().map(str::to_owned),
                 age: attempt.asked.elapsed(),
                 node: self.queue.node_of(join).map(node),
-                position: self.queue.ahead_of(join),
-                behind: self.queue.waits_for(join).map(node),
+                position: self.queue.ahead_of(contender),
+                behind: self.queue.waits_for(contender).map(node),
                 owner: attempt.claim.caller.clone(),
             }
         }));
@@ -45,7 +46,7 @@ impl Directory {
         deadlock: Option<Box<Deadlock>>,
     ) -> Error {
         let Some(attempt) = self.waiters.get(join) else { return Error::client_closed() };
-        let holds = &attempt.holds;
+        let (holds, contender) = (&attempt.holds, self.waiters.in_queue_as(join));
         let heard = holds.heard_since(attempt.asked);
         let reason = match self.waiters.is_blocked(join, &self.queue, heard) {
             true => TimeoutReason::Taken,
@@ -53,8 +54,8 @@ impl Directory {
             false => TimeoutReason::Unreachable,
         };
         let too_few = self.queue.awaits_permits();
-        let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(join), servers);
-        let blockers = self.blockers(holds, self.queue.in_the_way(join), connection);
+        let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(contender), servers);
+        let blockers = self.blockers(holds, self.queue.in_the_way(contender), connection);
         error.blocked_by(blockers.with_deadlock(deadlock))
     }
 
@@ -76,7 +77,7 @@ impl Directory {
             Known::Watched(ticket) => (self.watches.snapshot(ticket)?, false),
             Known::Listed => (of.permit_news().snapshot(&name)?, false),
             Known::Ours(join, czxid) => {
-                let waiting = self.waiters.get(join).map(|attempt| &*attempt.data);
+                let waiting = self.waiters.of_contender(join).map(|attempt| &*attempt.data);
                 let data = waiting.or_else(|| self.holders.data(&name))?;
                 let (data, data_length) = (data.into(), data.len());
                 (Arc::new(NodeSnapshot { owner: connection.session_id(), czxid, data, data_length }), true)

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config::ClientOptions;
 use crate::config::lock_path::LockPath;
 use crate::config::timeout::{Deadline, Timeout};
+use crate::driver::directory::waiters::WaiterAlarms;
 use crate::driver::directory::*;
 use crate::driver::timers::Alarm;
 use crate::error::Result;
@@ -75,9 +76,19 @@ fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Gran
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), Deadline::after(Timeout::Forever));
         let (asked, label) = (Instant::now(), None);
-        let attempt =
-            AcquireAttempt { join, holds, claim, intent, asked, label, naming, data, deadline, reply };
-        directory.join(Waiter::new(attempt, Vec::new()));
+        let attempt = AcquireAttempt {
+            join,
+            holds,
+            claim,
+            intent,
+            asked,
+            label,
+            naming,
+            data,
+            deadline,
+            reply: Some(reply),
+        };
+        directory.join(Waiter::new(attempt, WaiterAlarms::default()));
         outcome
     };
     let outcomes = (1..=joins).map(JoinId).map(join).collect();
@@ -128,7 +139,7 @@ async fn what_is_held_too_long_is_lost_before_its_node_is_deleted() {
     let Granted { mut directory, mut timers, node, .. } = granted_for(1, limit);
     timers.next().await;
     let Some(Alarm::HeldTooLong(_, late)) = timers.due() else { panic!("no alarm") };
-    assert_eq!(late, node);
+    assert_eq!(late, HoldId::first(&node));
     directory.expire(&late, LossReason::HeldTooLong, Duration::ZERO, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     assert!(!directory.holders.contains(&node));
@@ -139,7 +150,7 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
     let (grace, left) = (Duration::from_secs(3600), Duration::from_secs(1800));
     let expired = || {
         let Granted { mut directory, mut timers, node, .. } = granted_with(1, None, grace);
-        directory.expire(&node, LossReason::TermEnded, left, &mut timers);
+        directory.expire(&HoldId::first(&node), LossReason::TermEnded, left, &mut timers);
         assert!(!directory.holds_through(&node));
         assert!(directory.next_action().is_none(), "its node is kept");
         (directory, timers, node)

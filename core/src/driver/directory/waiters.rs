@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::cohort::Cohort;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::AlarmKey;
 use crate::lease::owner::OwnerId;
-use crate::queue::{JoinId, Kind, Queue, SmallMap, SmallSet};
+use crate::queue::{Intent, JoinId, Kind, Queue, SmallMap, SmallSet};
 use crate::runtime::backoff::RestartBackoff;
 
 /// An attempt that waits for the lock.
 pub(in crate::driver) struct Waiter {
     pub(in crate::driver) attempt: AcquireAttempt,
     /// To be cancelled when it no longer waits.
-    pub(in crate::driver) alarms: Vec<AlarmKey>,
+    pub(in crate::driver) alarms: WaiterAlarms,
     /// When its last node was to be created, and the pauses before it gets another.
     created: Option<Instant>,
     rests: RestartBackoff,
@@ -23,8 +24,28 @@ pub(in crate::driver) struct Waiter {
     blocked: bool,
 }
 
+/// The alarms of a waiter. Not in the waiter itself: every directory has room for one.
+#[derive(Default)]
+pub(in crate::driver) struct WaiterAlarms(Option<Box<[Option<AlarmKey>; 2]>>);
+
+impl WaiterAlarms {
+    /// For the end of the waiter's own time, in place of an earlier one that is over.
+    pub(in crate::driver) fn set_deadline(&mut self, key: AlarmKey) {
+        self.0.get_or_insert_default()[0] = Some(key);
+    }
+
+    /// For the end of the time in which a server has to be reached.
+    pub(in crate::driver) fn set_unreachable(&mut self, key: AlarmKey) {
+        self.0.get_or_insert_default()[1] = Some(key);
+    }
+
+    pub(in crate::driver) fn keys(&self) -> impl Iterator<Item = &AlarmKey> {
+        self.0.iter().flat_map(|keys| keys.iter().flatten())
+    }
+}
+
 impl Waiter {
-    pub(in crate::driver) fn new(attempt: AcquireAttempt, alarms: Vec<AlarmKey>) -> Self {
+    pub(in crate::driver) fn new(attempt: AcquireAttempt, alarms: WaiterAlarms) -> Self {
         Self { attempt, alarms, created: None, rests: RestartBackoff::default(), blocked: false }
     }
 }
@@ -60,6 +81,8 @@ pub(in crate::driver) struct Waiters {
     lines: SmallMap<Key, Turns>,
     /// Waiters for which it is not yet known whether they have to wait for another contender, or are in its way.
     newcomers: SmallSet<JoinId>,
+    /// The waiters whom a holder may hand the lock to. Most locks have none.
+    cohort: Option<Box<Cohort>>,
 }
 
 impl Waiters {
@@ -71,10 +94,10 @@ impl Waiters {
         self.all.get(&join).map(|waiter| &waiter.attempt)
     }
 
-    /// Another alarm of a waiter.
-    pub(in crate::driver) fn add_alarm(&mut self, join: JoinId, alarm: AlarmKey) {
+    /// Sets the alarm for the end of a waiter's time.
+    pub(in crate::driver) fn set_deadline(&mut self, join: JoinId, alarm: AlarmKey) {
         if let Some(waiter) = self.all.get_mut(&join) {
-            waiter.alarms.push(alarm);
+            waiter.alarms.set_deadline(alarm);
         }
     }
 
@@ -85,6 +108,9 @@ impl Waiters {
     /// A node is to be created for a waiter. Returns the pause before that: a waiter whose nodes are gone as soon as they
     /// are there, or are never seen, gets them less and less often.
     pub(in crate::driver) fn rest(&mut self, join: JoinId) -> Duration {
+        if let Some(cohort) = self.representing(join) {
+            return cohort.rest();
+        }
         let Some(waiter) = self.all.get_mut(&join) else { return Duration::ZERO };
         let now = Instant::now();
         let life = waiter.created.map(|created| now.saturating_duration_since(created));
@@ -97,6 +123,9 @@ impl Waiters {
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
             (waiter.created, waiter.rests) = (None, RestartBackoff::default());
+        }
+        if let Some(cohort) = &mut self.cohort {
+            cohort.begin_anew();
         }
     }
 
@@ -124,15 +153,33 @@ impl Waiters {
         true
     }
 
-    /// Removes a waiter, but not from its line.
+    /// Removes a waiter, but not from its owner's line; `None` if it has its outcome already, because a holder has handed
+    /// it the lock.
     pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
-        self.all.remove(&join)
+        let attempt = self.get(join)?;
+        if !attempt.is_in_line() {
+            return self.all.remove(&join);
+        }
+        let reply = attempt.holds.leave_line(join)?;
+        let mut waiter = self.remove_handed_on(join)?;
+        waiter.attempt.reply = Some(reply);
+        Some(waiter)
+    }
+
+    /// Removes a waiter whom a holder has handed the lock to.
+    pub(in crate::driver) fn remove_handed_on(&mut self, join: JoinId) -> Option<Waiter> {
+        let waiter = self.all.remove(&join)?;
+        if let Some(cohort) = &mut self.cohort {
+            cohort.leave();
+        }
+        Some(waiter)
     }
 
     /// Removes all.
-    pub(in crate::driver) fn remove_all(&mut self) -> SmallMap<JoinId, Waiter> {
+    pub(in crate::driver) fn remove_all(&mut self) -> Vec<(JoinId, Waiter)> {
         self.lines.clear();
-        std::mem::take(&mut self.all)
+        let all: Vec<_> = self.all.keys().copied().collect();
+        all.into_iter().filter_map(|join| Some((join, self.remove(join)?))).collect()
     }
 
     /// Removes all but those in the queue that are to be kept; returns them.
@@ -191,19 +238,67 @@ impl Waiters {
     /// A waiter that was seen in the queue behind another contender, and was still not granted the lock, has to wait
     /// for it.
     pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
+        let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
             let Some(Waiter { attempt, blocked, .. }) = self.all.get_mut(join) else { return false };
-            attempt.claim.contended |= queue.stands_behind_another(*join);
-            *blocked |= queue.is_held_up(*join);
+            let contender = representative.filter(|_| attempt.is_in_line()).unwrap_or(*join);
+            attempt.claim.contended |= queue.stands_behind_another(contender);
+            *blocked |= queue.is_held_up(contender);
             !(attempt.claim.contended && *blocked)
         });
+    }
+
+    /// Puts a waiter in the line of those whom a holder may hand the lock to, if it asks for that. Returns whether it is
+    /// there.
+    pub(in crate::driver) fn enter_line(&mut self, join: JoinId) -> bool {
+        let Some(Waiter { attempt, .. }) = self.all.get_mut(&join) else { return false };
+        let wanted = attempt.claim.cohort > 1 && attempt.intent == Intent::Wait;
+        if !wanted || !self.cohort.get_or_insert_with(|| Box::new(Cohort::of(attempt))).takes(attempt) {
+            return false;
+        }
+        if let Some((cohort, reply)) = self.cohort.as_mut().zip(attempt.reply.take()) {
+            attempt.holds.line_up(join, &attempt.claim, reply);
+            cohort.enter();
+        }
+        true
+    }
+
+    /// The first of that line.
+    pub(in crate::driver) fn first_of_line(&self) -> Option<JoinId> {
+        self.cohort.as_ref()?.first()
+    }
+
+    pub(in crate::driver) fn cohort_mut(&mut self) -> Option<&mut Cohort> {
+        self.cohort.as_deref_mut()
+    }
+
+    /// The line for which this contender stands in the queue.
+    fn representing(&mut self, join: JoinId) -> Option<&mut Cohort> {
+        self.cohort_mut().filter(|cohort| cohort.representative() == Some(join))
+    }
+
+    /// The contender that stands in the queue for a waiter: itself, or the one for all of the line.
+    pub(in crate::driver) fn in_queue_as(&self, join: JoinId) -> JoinId {
+        let in_line = self.get(join).is_some_and(AcquireAttempt::is_in_line);
+        let cohort = self.cohort.as_ref().filter(|_| in_line);
+        cohort.and_then(|cohort| cohort.representative()).unwrap_or(join)
+    }
+
+    /// The attempt whose node a contender in the queue gets: its own, or that of one in the line.
+    pub(in crate::driver) fn of_contender(&self, join: JoinId) -> Option<&AcquireAttempt> {
+        if self.cohort.as_ref().is_some_and(|cohort| cohort.representative() == Some(join)) {
+            return self.first_of_line().and_then(|first| self.get(first));
+        }
+        self.get(join)
     }
 
     /// Whether an answer since a waiter asked showed another contender in its way. `heard`: whether there was any answer
     /// since. One that waits behind others of its own owner, outside the queue, waits for what the first of them does.
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
-        let is_blocked =
-            |join| self.all.get(&join).is_some_and(|waiter| waiter.blocked) || queue.is_held_up(join);
+        let is_blocked = |join| {
+            let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);
+            blocked || queue.is_held_up(self.in_queue_as(join))
+        };
         let first = || {
             let claim = &self.get(join)?.claim;
             self.first_in_line((claim.owner, claim.kind)).filter(|first| *first != join)

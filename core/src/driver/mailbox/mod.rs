@@ -61,10 +61,23 @@ pub(crate) struct AcquireAttempt {
     pub(crate) data: Arc<[u8]>,
     /// When its time is up. For a try: by when a server has to answer, if that is not left to its client.
     pub(crate) deadline: Deadline,
-    pub(crate) reply: Reply<Lease>,
+    /// Where the outcome goes. `None` while the attempt stands in its client's line, which has the reply then.
+    pub(crate) reply: Option<Reply<Lease>>,
 }
 
 impl AcquireAttempt {
+    /// Tells its caller the outcome. A lease that no one receives is dropped, which releases it.
+    pub(crate) fn answer(self, outcome: Result<Lease>) {
+        if let Some(reply) = self.reply {
+            reply.send(outcome).ok();
+        }
+    }
+
+    /// Whether a holder may hand the lock to it.
+    pub(crate) fn is_in_line(&self) -> bool {
+        self.reply.is_none()
+    }
+
     /// What its caller wants.
     pub(crate) fn mode(&self) -> LockMode {
         // The turn in which permits are acquired is taken as a mutex, in a directory of its own.
@@ -269,10 +282,11 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::error::loss_reason::LossReason;
+    use crate::lease::hold::HoldId;
 
     fn expired() -> Notice {
         let node = NodeName::parse("lock-0000000001").expect("a node's name");
-        Notice::Expired { node, reason: LossReason::TermEnded }
+        Notice::Expired { hold: HoldId::first(&node), reason: LossReason::TermEnded }
     }
 
     #[test]

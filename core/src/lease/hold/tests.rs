@@ -33,7 +33,7 @@ fn hold(max_hold: Option<Duration>) -> (Arc<Driver>, Hold) {
     let claim = AcquireRequest { max_hold, ..AcquireRequest::new(Owner::new(), Kind::Exclusive, None) };
     let node = NodeName::parse("lock-0000000001").unwrap();
     let grant = Grant { node, fencing_token: 1, session_id: 1, term: Arc::new(term) };
-    (driver, Hold::new(Arc::new(holds), claim, grant))
+    (driver, Hold::new(Arc::new(holds), claim, grant, None))
 }
 
 #[test]

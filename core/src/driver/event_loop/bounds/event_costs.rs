@@ -79,7 +79,7 @@ impl Desk {
             naming: Naming::Curator,
             data: [b'x'; 150].into(),
             deadline: Deadline::after(Timeout::For(Duration::ZERO)),
-            reply,
+            reply: Some(reply),
         }))
     }
 
