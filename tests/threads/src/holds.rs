@@ -41,7 +41,7 @@ impl Report for Driver {
             Notice::Released { .. } => told.released += 1,
             Notice::Expired { .. } => told.expired += 1,
             Notice::Listening { .. } => told.listening += 1,
-            Notice::Transact { .. } => {}
+            Notice::HandedOn { .. } | Notice::Transact { .. } => {}
         }
         Ok(())
     }

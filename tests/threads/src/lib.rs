@@ -29,6 +29,7 @@ mod runtime;
 mod session;
 mod sync;
 
+pub mod handoffs;
 pub mod holds;
 pub mod inboxes;
 pub mod operations;

@@ -1,6 +1,6 @@
 //! Every interleaving of the scenes, one test each.
 
-use threads::{holds, inboxes, operations, processes, terms};
+use threads::{handoffs, holds, inboxes, operations, processes, terms};
 
 macro_rules! scenes {
     ($($module:ident::$scene:ident),* $(,)?) => {
@@ -9,6 +9,13 @@ macro_rules! scenes {
 }
 
 scenes! {
+    handoffs::a_hand_off_against_a_time_out,
+    handoffs::a_hand_off_against_a_waiter_that_goes,
+    handoffs::a_hand_off_against_a_loss,
+    handoffs::a_late_end_of_the_first_hold_spares_the_second,
+    handoffs::two_threads_release_levels_of_a_hold_that_is_handed_on,
+    handoffs::a_hand_off_against_a_downgrade,
+    handoffs::a_hand_off_against_one_that_lines_up,
     holds::loss_against_release_against_check,
     holds::a_lease_is_released_once,
     holds::two_threads_release_levels,

@@ -1,0 +1,230 @@
+//! A hand-off inside a client: the release of a holder against a time-out, a loss, a transaction and a downgrade.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use loom::thread;
+use tokio::sync::oneshot::{self, Receiver};
+use tokio::time::Instant;
+
+use crate::config::lock_path::LockPath;
+use crate::error::loss_reason::LossReason;
+use crate::error::{Error, Result};
+use crate::every_interleaving;
+use crate::lease::hold::{AcquireRequest, Grant, HoldId, HoldTable, Notice, Report};
+use crate::lease::owner::Owner;
+use crate::lease::state::LeaseState;
+use crate::lease::{EnterOutcome, Lease};
+use crate::metrics::recorder::WaitTimer;
+use crate::queue::{Intent, JoinId, Kind, NodeName};
+use crate::runtime::clock::BootInstant;
+use crate::runtime::fork::ForkGuard;
+use crate::session::term::Term;
+
+/// Longer than any test runs.
+const DAY: Duration = Duration::from_hours(24);
+
+/// Stands where the driver does, and remembers what it is told, in order. Its lock is no part of the test.
+#[derive(Default)]
+struct Driver(std::sync::Mutex<Vec<Told>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Released,
+    HandedOn(JoinId),
+    Expired,
+}
+
+impl Report for Driver {
+    fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
+        let told = match notice {
+            Notice::Released { .. } => Told::Released,
+            Notice::HandedOn { join, .. } => Told::HandedOn(join),
+            Notice::Expired { .. } => Told::Expired,
+            Notice::Listening { .. } | Notice::Transact { .. } => return Ok(()),
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        Ok(())
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::client_closed()
+    }
+
+    fn heard_since(&self, _: Instant) -> bool {
+        false
+    }
+}
+
+/// A directory in which one owner holds, and others wait in the line.
+struct Scene {
+    driver: Arc<Driver>,
+    holds: Arc<HoldTable>,
+    owner: Owner,
+    waiting: Vec<Receiver<Result<Lease>>>,
+}
+
+impl Scene {
+    fn new(kind: Kind, waiters: u64) -> (Self, Lease) {
+        let driver = Arc::<Driver>::default();
+        let report: Arc<dyn Report> = Arc::clone(&driver) as _;
+        let place = LockPath::new("", "/lock", "").expect("a path");
+        let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), report));
+        let term = Term::new(2 * DAY, 1);
+        term.prove(BootInstant::now(), 1);
+        let claim = |owner: &Owner| AcquireRequest {
+            cohort: 10,
+            ..AcquireRequest::new(owner.clone(), kind, Some(WaitTimer::begin()))
+        };
+        let owner = Owner::new();
+        let grant = Grant { node: Self::node(), fencing_token: 7, session_id: 1, term: Arc::new(term) };
+        let lease = holds.grant(claim(&owner), grant);
+        let waiting = (1..=waiters).map(|number| {
+            let (reply, answer) = oneshot::channel();
+            holds.line_up(JoinId(number), &claim(&Owner::new()), reply);
+            answer
+        });
+        let waiting = waiting.collect();
+        (Self { driver, holds, owner, waiting }, lease)
+    }
+
+    fn node() -> NodeName {
+        NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
+    }
+
+    fn told(&self) -> Vec<Told> {
+        self.driver.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a waiter has been given.
+    fn lease(&mut self, waiter: usize) -> Option<Lease> {
+        self.waiting[waiter].try_recv().ok().map(|granted| granted.expect("a lease"))
+    }
+}
+
+/// A waiter's time is up while the holder releases: it is taken out of the line, or it holds.
+pub fn a_hand_off_against_a_time_out() {
+    every_interleaving(|| {
+        let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
+        let releases = thread::spawn(move || drop(lease));
+        let reply = scene.holds.leave_line(JoinId(1));
+        releases.join().expect("no panic");
+        let granted = scene.lease(0);
+        assert!(reply.is_some() != granted.is_some(), "it has two outcomes, or none");
+        let expected = if granted.is_some() { Told::HandedOn(JoinId(1)) } else { Told::Released };
+        assert_eq!(scene.told(), [expected]);
+        if let Some(granted) = granted {
+            assert_eq!(
+                (granted.state(), granted.handoffs(), granted.fencing_token()),
+                (LeaseState::Held, 1, 7)
+            );
+            drop(granted);
+            assert_eq!(scene.told(), [Told::HandedOn(JoinId(1)), Told::Released]);
+        }
+    });
+}
+
+/// The first of two waiters goes while the holder releases: it is handed the lock, or the second is, and nobody is passed
+/// over.
+pub fn a_hand_off_against_a_waiter_that_goes() {
+    every_interleaving(|| {
+        let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
+        let holds = Arc::clone(&scene.holds);
+        let goes = thread::spawn(move || holds.leave_line(JoinId(1)).is_some());
+        drop(lease);
+        let gone = goes.join().expect("no panic");
+        let first = scene.lease(0);
+        assert!(gone != first.is_some());
+        drop(first);
+        let second = scene.lease(1).expect("it is the next");
+        assert_eq!(second.handoffs(), if gone { 1 } else { 2 });
+        drop(second);
+        assert_eq!(scene.told().last(), Some(&Told::Released));
+        assert_eq!(scene.told().iter().filter(|told| **told == Told::Released).count(), 1);
+    });
+}
+
+/// The node is lost while it is handed on: whoever holds through it loses it, and nobody holds afterwards.
+pub fn a_hand_off_against_a_loss() {
+    every_interleaving(|| {
+        let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
+        let holds = Arc::clone(&scene.holds);
+        let loses = thread::spawn(move || holds.lose(&Scene::node(), LossReason::NodeDeleted));
+        drop(lease);
+        let lost = loses.join().expect("no panic");
+        assert!(lost, "somebody held");
+        match scene.lease(0) {
+            Some(second) => {
+                assert_eq!(second.state(), LeaseState::Lost(LossReason::NodeDeleted));
+                assert_eq!(scene.told(), [Told::HandedOn(JoinId(1))]);
+            }
+            // It waits on.
+            None => assert!(scene.holds.leave_line(JoinId(1)).is_some() && scene.told().is_empty()),
+        }
+        assert!(!scene.holds.owned_by(scene.owner.id(), Kind::Exclusive));
+    });
+}
+
+/// A loss by the clock of the first hold comes while the second begins: it does not end the second.
+pub fn a_late_end_of_the_first_hold_spares_the_second() {
+    every_interleaving(|| {
+        let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
+        let holds = Arc::clone(&scene.holds);
+        // As the driver does when the alarm of the first hold goes off.
+        let first = HoldId::first(&Scene::node());
+        let ends = thread::spawn(move || holds.lose_unless_handed_on(&first, LossReason::HeldTooLong));
+        drop(lease);
+        let lost = ends.join().expect("no panic");
+        match scene.lease(0) {
+            Some(second) => assert!(lost.is_none() && second.state() == LeaseState::Held),
+            None => assert!(scene.holds.leave_line(JoinId(1)).is_some()),
+        }
+    });
+}
+
+/// Two threads release the two levels of a hold: the later one hands the lock on, once.
+pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
+    every_interleaving(|| {
+        let (mut scene, outer) = Scene::new(Kind::Exclusive, 1);
+        let again = scene.holds.enter(scene.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused");
+        let EnterOutcome::Reentered(inner) = again else { panic!("it holds") };
+        let other = thread::spawn(move || drop(inner));
+        drop(outer);
+        other.join().expect("no panic");
+        assert_eq!(scene.told(), [Told::HandedOn(JoinId(1))]);
+        assert!(scene.lease(0).is_some_and(|second| second.state() == LeaseState::Held));
+    });
+}
+
+/// A writer asks to read while another thread releases it: either it takes the place of its own node, which nobody else gets
+/// then, or the node is handed on and it waits like any other.
+pub fn a_hand_off_against_a_downgrade() {
+    every_interleaving(|| {
+        let (mut scene, lease) = Scene::new(Kind::Write, 1);
+        let releases = thread::spawn(move || drop(lease));
+        let entered = scene.holds.enter(scene.owner.id(), Kind::Read, Intent::Wait).expect("not refused");
+        releases.join().expect("no panic");
+        let in_place = matches!(entered, EnterOutcome::Queues(Intent::Downgrade { .. }));
+        assert!(in_place != scene.lease(0).is_some(), "a reader and a writer have one place");
+    });
+}
+
+/// A waiter joins the line while the holder releases: it is handed the lock, or the holder's release frees it and the
+/// waiter is in the line, where the driver finds it.
+pub fn a_hand_off_against_one_that_lines_up() {
+    every_interleaving(|| {
+        let (scene, lease) = Scene::new(Kind::Exclusive, 0);
+        let holds = Arc::clone(&scene.holds);
+        let (reply, mut answer) = oneshot::channel();
+        let joins = thread::spawn(move || {
+            let claim =
+                AcquireRequest { cohort: 10, ..AcquireRequest::new(Owner::new(), Kind::Exclusive, None) };
+            holds.line_up(JoinId(1), &claim, reply);
+        });
+        drop(lease);
+        joins.join().expect("no panic");
+        let waits = scene.holds.first_in_line().is_some();
+        assert!(waits != answer.try_recv().is_ok());
+        assert_eq!(scene.told()[0], if waits { Told::Released } else { Told::HandedOn(JoinId(1)) });
+    });
+}
