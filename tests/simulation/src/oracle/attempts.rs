@@ -18,6 +18,8 @@ pub struct Attempt {
     pub(super) reads: bool,
     /// Whether even a try may wait for others.
     pub(super) takes_turns: bool,
+    /// Whether its client may hand it the lock, in any order, and through a node that another attempt created.
+    pub(super) in_cohort: bool,
     /// Whether it may have lost its place.
     pub(super) excused: bool,
     pub(super) began: u64,
@@ -37,6 +39,7 @@ impl Attempt {
             tries,
             reads,
             takes_turns,
+            in_cohort: false,
             excused: false,
             began: clock::now(),
             granted: None,
@@ -49,6 +52,11 @@ impl Attempt {
     /// The same, through these clients, in these queues.
     pub fn through(self, clients: Vec<usize>, joined: Vec<Joined>) -> Self {
         Self { clients, joined, ..self }
+    }
+
+    /// The same, whose client may hand it the lock.
+    pub fn in_cohort(self, in_cohort: bool) -> Self {
+        Self { in_cohort, ..self }
     }
 
     /// The same, which may be served before it knows: nobody overtakes it for certain.
@@ -84,10 +92,23 @@ impl Attempts {
         own.count()
     }
 
+    /// Until when an attempt may need its node: its end, or the end of the last that its client may hand the lock to.
+    pub(super) fn needs_node_until(&self, attempt: &Attempt) -> Option<u64> {
+        if !attempt.in_cohort {
+            return attempt.ended;
+        }
+        let beside = |other: &&Attempt| {
+            other.in_cohort && other.clients.iter().any(|client| attempt.clients.contains(client))
+        };
+        let ends = self.0.values().filter(beside).map(|other| other.ended.unwrap_or(u64::MAX));
+        ends.max().filter(|end| *end < u64::MAX)
+    }
+
     /// The attempts that wait in a queue, and have asked for it long before then.
     pub(super) fn long_waiting(&self, queue: &str, then: u64, entry: u64) -> Vec<String> {
         let waiting = self.0.iter().filter(|(label, attempt)| {
             attempt.queue == Some(queue)
+                && !attempt.in_cohort
                 && !attempt.tries
                 && attempt.began + entry < then
                 && self.is_waiting(label)

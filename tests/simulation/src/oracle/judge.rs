@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::{Lease, LeaseState, LossReason};
+use zklock::{Lease, LeaseState, LossReason, internal};
 
 use super::attempts::Attempts;
 use super::calm::Calm;
@@ -98,9 +98,12 @@ pub struct Granted {
 /// The fencing tokens of a lock.
 #[derive(Debug, Default)]
 struct Tokens {
-    exclusive: i64,
-    any: i64,
+    exclusive: Token,
+    any: Token,
 }
+
+/// A fencing token, with the number of holds on the same node before: what grows from holder to holder.
+type Token = (i64, u32);
 
 /// Everything that was judged, and the history of it.
 #[derive(Debug)]
@@ -244,7 +247,7 @@ impl Oracle {
             self.record_certain(|other| other.place == hold.place);
             hold.record = self.recorder.as_mut().map(|recorder| recorder.granted(granted));
             self.compare(&hold);
-            self.follow(*contender, place, *mode, token);
+            self.follow(*contender, place, *mode, (token, internal::handoffs(lease)));
         }
         self.holds.push(hold);
     }
@@ -308,9 +311,9 @@ impl Oracle {
     }
 
     /// Tokens, and with them the order in which the nodes were created, grow from holder to holder.
-    fn follow(&mut self, contender: usize, place: &'static str, mode: Mode, token: i64) {
+    fn follow(&mut self, contender: usize, place: &'static str, mode: Mode, token: Token) {
         let downgrade = self.holds.iter().any(|hold| {
-            hold.contender == contender && hold.place == place && hold.lease.fencing_token() == token
+            hold.contender == contender && hold.place == place && hold.lease.fencing_token() == token.0
         });
         let tokens = self.tokens.entry(place).or_default();
         let before = match mode {
@@ -320,7 +323,7 @@ impl Oracle {
         };
         tokens.any = tokens.any.max(token);
         if token <= before && !downgrade {
-            self.breach(format!("{place} is granted with token {token} after {before}"));
+            self.breach(format!("{place} is granted with token {token:?} after {before:?}"));
         }
     }
 

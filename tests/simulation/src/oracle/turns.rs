@@ -20,9 +20,13 @@ impl Oracle {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
+        if served.in_cohort {
+            return;
+        }
         let entry = self.calm.entry();
         let overtaken = self.attempts.0.iter().find(|(_, other)| {
-            let in_the_way = other.queue == Some(queue) && !other.tries && !other.excused;
+            let in_order = !other.tries && !other.excused && !other.in_cohort;
+            let in_the_way = other.queue == Some(queue) && in_order;
             let together = reads && other.reads;
             in_the_way
                 && !together
@@ -79,7 +83,8 @@ impl Oracle {
                 }
                 continue;
             };
-            let over = if turns { attempt.granted.or(attempt.ended) } else { attempt.ended };
+            let ended = self.attempts.needs_node_until(attempt);
+            let over = if turns { attempt.granted.or(ended) } else { ended };
             if let Some(over) = over.filter(|over| over + soon < now && self.calm.reigns_since(*over)) {
                 let what = format!("{directory}/{node} is left of {label:?}, which was through at {over} ms");
                 self.violation(what);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::{
     AnyLock, Error, ErrorKind, Lease, Lock, LockOptions, MultiLock, Mutex, Naming, Permits, ReadWriteLock,
-    Semaphore, Timeout,
+    Semaphore, Timeout, internal,
 };
 
 use super::want::{Member, WaitStyle, Want};
@@ -24,7 +24,7 @@ impl Contender {
         let Attempt { label, want, style, .. } = attempt;
         let wait_limit = style.wait_limit();
         let kinds = [style.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
-        let asked = Asked::new([queue(attempt), turn(want)], kinds);
+        let asked = Asked::new([queue(attempt), turn(want)], kinds).in_cohort(attempt.cohort > 1);
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         // A number that others change may be all that was in the way.
@@ -108,7 +108,7 @@ impl Contender {
     }
 
     /// All that was asked for is there, and is held at the instant at which it is returned.
-    pub(super) fn expect_all(&self, granted: &[Granted], Attempt { want, limit, .. }: &Attempt) {
+    pub(super) fn expect_all(&self, granted: &[Granted], Attempt { want, limit, cohort, .. }: &Attempt) {
         let asked = match want {
             Want::Several(members) => members.len(),
             Want::Permits(_, count) => *count as usize,
@@ -119,6 +119,9 @@ impl Contender {
         }
         if asked > 1 && granted.iter().any(|one| one.lease.check().is_err()) {
             self.violation(&format!("{want:?} is granted with a lost member"));
+        }
+        if granted.iter().any(|one| internal::handoffs(&one.lease) >= (*cohort).max(1)) {
+            self.violation(&format!("{want:?} is handed on more than {cohort} times"));
         }
         let too_long = |one: &Granted| limit.is_some_and(|limit| one.lease.remaining() > limit);
         if granted.iter().any(too_long) {
@@ -145,7 +148,7 @@ impl Contender {
     fn options(attempt: &Attempt) -> LockOptions {
         let options = LockOptions::default().label(attempt.label.clone());
         let options = if attempt.aims(Feature::KazooNames) { options.naming(Naming::Kazoo) } else { options };
-        let options = options.grace(attempt.grace);
+        let options = internal::cohort(options.grace(attempt.grace), attempt.cohort);
         let options = attempt.waiters.into_iter().fold(options, LockOptions::max_waiters);
         match attempt.limit {
             Some(limit) => options.max_hold(limit),
@@ -257,7 +260,12 @@ impl Contender {
         let of = self.number_of(other);
         let permits: Permits = place.number(|path| self.clients.below(of, path).to_owned());
         let path = self.clients.below(of, place.path);
-        Semaphore::with_options(attempt.client(other), path, permits, Self::options(attempt))
+        Semaphore::with_options(
+            attempt.client(other),
+            path,
+            permits,
+            internal::cohort(Self::options(attempt), 0),
+        )
     }
 }
 

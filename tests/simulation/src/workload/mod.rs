@@ -49,6 +49,8 @@ pub struct Contender {
     downgrades: Chance,
     /// For its scopes: what it draws there changes nothing of what it asks servers for.
     scopes: Chance,
+    /// Whether its client may hand locks on, drawn from a sequence of its own too.
+    cohorts: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
@@ -73,6 +75,8 @@ struct Attempt {
     grace: Duration,
     /// How many may wait at most when it joins them, if that is limited.
     waiters: Option<u32>,
+    /// How many holds there may be on one node.
+    cohort: u32,
     /// The features at which it aims, and those that it has met.
     aims: Features,
     met: RefCell<Features>,
@@ -122,6 +126,7 @@ impl Contender {
         let chance = Chance::of(seed, "contender", number);
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
+        let cohorts = Chance::of(seed, "cohorts", number);
         let attempts = 0;
         Self {
             number,
@@ -131,6 +136,7 @@ impl Contender {
             chance,
             downgrades,
             scopes,
+            cohorts,
             setting,
             oracle,
             stopped,
@@ -198,8 +204,10 @@ impl Contender {
         let graceful = aims.contains(&Feature::HasGrace) && want != Want::Lead;
         let grace = if graceful { longest } else { Duration::ZERO };
         let waiters = self.limit_of_waiters(&aims, &want);
+        let cohort = self.cohort(waiters);
         let met = RefCell::default();
-        let attempt = Attempt { label, want, style, owner, limit, grace, waiters, aims, met, through };
+        let attempt =
+            Attempt { label, want, style, owner, limit, grace, waiters, cohort, aims, met, through };
         self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
@@ -224,6 +232,14 @@ impl Contender {
         if crowd {
             oracle.calm.fault(false);
         }
+    }
+
+    /// How many holds there may be on one node of its next attempt. Not if other judges read the history: they know one hold
+    /// for each node. Nor together with a limit of waiters.
+    fn cohort(&mut self, waiters: Option<u32>) -> u32 {
+        let hands_on =
+            self.cohorts.percent(40) && waiters.is_none() && self.oracle.borrow().recorder.is_none();
+        if hands_on { self.cohorts.pick(&[2, 3, 64]) } else { 0 }
     }
 
     fn client(&self) -> Client {

@@ -62,7 +62,8 @@ impl Contender {
         let Want::Mutex(place) = attempt.want else { return };
         let wanted = self.wanted_slot(place, Record::AfterBody);
         let kinds = [attempt.style.is_try(), false, false];
-        let asked = Asked::new([Some(MUTEXES[place]), None], kinds).served_unseen();
+        let asked =
+            Asked::new([Some(MUTEXES[place]), None], kinds).served_unseen().in_cohort(attempt.cohort > 1);
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(&attempt.label, asked.through(clients, joined));
         self.oracle.borrow_mut().prompt.asks(self.number, false);
