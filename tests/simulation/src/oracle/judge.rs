@@ -245,7 +245,7 @@ impl Oracle {
         // It may be lost already, if its client was stopped on the way.
         if self.is_certain(&hold) {
             self.record_certain(|other| other.place == hold.place);
-            hold.record = self.recorder.as_mut().map(|recorder| recorder.granted(granted));
+            hold.record = self.recorder.as_mut().and_then(|recorder| recorder.granted(granted));
             self.compare(&hold);
             self.follow(*contender, place, *mode, (token, internal::handoffs(lease)));
         }

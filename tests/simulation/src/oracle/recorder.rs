@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use zklock::internal;
+
 use super::judge::{Granted, Mode};
 use crate::clock;
 use crate::locks::READ_WRITE;
@@ -52,8 +54,12 @@ impl Recorder {
     }
 
     /// A contender was granted a lock, and is certain of it. Returns the number of the hold: the same one for each level.
-    pub fn granted(&mut self, granted: &Granted) -> usize {
+    /// `None` for one that was handed on: the other judges know one hold for each node, and judge the first.
+    pub fn granted(&mut self, granted: &Granted) -> Option<usize> {
         let Granted { contender, place, mode, lease, node, .. } = granted;
+        if internal::handoffs(lease) > 0 {
+            return None;
+        }
         let of_contender = |hold: &RecordedHold| hold.contender == *contender && hold.place == *place;
         let level = self
             .holds
@@ -62,7 +68,7 @@ impl Recorder {
         let now = self.stamp();
         if let Some(known) = level {
             self.holds[known].seen = now;
-            return known;
+            return Some(known);
         }
         // The question was for the first of several holds, if the contender goes on to read what it writes.
         let asked = self.asked.get(contender).copied();
@@ -79,7 +85,7 @@ impl Recorder {
             seen: now,
             over: None,
         });
-        self.holds.len() - 1
+        Some(self.holds.len() - 1)
     }
 
     /// These holds are certain now.
