@@ -11,8 +11,9 @@ use crate::contender::Contender;
 /// ...     with taken.hold(timeout=0.5):
 /// ...         print("held")
 /// ... except zklock.LockTimeout as error:
-/// ...     if error.deadlock:
-/// ...         print(f"take {error.deadlock.held} and {error.deadlock.waited} in one order")
+/// ...     found = error.deadlock
+/// ...     if found:
+/// ...         print(f"take {found.held} and {found.waited} in one order")
 /// ...     else:
 /// ...         print("taken")
 /// taken

@@ -878,8 +878,9 @@ class Deadlock:
     ...     with taken.hold(timeout=0.5):
     ...         print("held")
     ... except zklock.LockTimeout as error:
-    ...     if error.deadlock:
-    ...         print(f"take {error.deadlock.held} and {error.deadlock.waited} in one order")
+    ...     found = error.deadlock
+    ...     if found:
+    ...         print(f"take {found.held} and {found.waited} in one order")
     ...     else:
     ...         print("taken")
     taken
