@@ -71,7 +71,7 @@ def test_s845_encrypted_by_the_environment(
         line = worker.hold("b", lock="on hosts", owner="b")
         assert int(line["session"]) != session
         assert bystander.owner(line["node"]) == int(line["session"])
-        # What the program gives wins.
+        # The arguments of the program win.
         asked = {"hosts": secured.hosts, "environment": True, "connect_timeout": PATIENCE}
         error = worker.send("connect", client="d", tls=secured.stranger, **asked).error()
         assert error.code == "CONNECTION_FAILED"

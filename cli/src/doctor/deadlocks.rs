@@ -58,7 +58,7 @@ struct Visit {
 
 /// Searches at and below a path. The second value: why nothing was found there, if there is no such path.
 pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Option<String>), Failure> {
-    // What may not be read further down is no reason to show nothing.
+    // A directory further down that may not be read is no reason to show nothing.
     if list(client, root).await?.is_none() {
         return Ok((Search::default(), missing(client, root).await));
     }

@@ -42,7 +42,7 @@ struct LineWaiter {
     reply: oneshot::Sender<Result<Lease>>,
 }
 
-/// What the holds on one node know of each other.
+/// The facts that the holds on one node share.
 pub(super) struct CohortHold {
     /// How many holds there were on this node before.
     handoffs: u32,
@@ -192,6 +192,7 @@ impl Hold {
         all.take(node);
         self.fate.change(|state| state.holds().then_some(LeaseState::Released));
         let claim = AcquireRequest { contended: true, ..claim };
+        self.holds.note_grant(&claim, node);
         let told = Box::new(claim.clone());
         let grant = Grant {
             node: node.clone(),

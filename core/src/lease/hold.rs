@@ -241,7 +241,7 @@ pub(crate) struct Hold {
     pins: AtomicUsize,
     /// Whether the program was warned that it forgot this hold.
     forgotten: AtomicBool,
-    /// What it knows of the others on its node, if it may be handed on.
+    /// The facts that it shares with the others on its node, if it may be handed on.
     pub(super) cohort: Option<Box<CohortHold>>,
 }
 

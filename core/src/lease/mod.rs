@@ -36,7 +36,7 @@ use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::mode::LockMode;
-use crate::queue::{Intent, Kind};
+use crate::queue::{Intent, Kind, NodeName};
 use crate::runtime::sync::AtomicBool;
 use crate::session::term::Term;
 
@@ -82,18 +82,22 @@ impl HoldTable {
         Error::new(ErrorKind::UpgradeRefused, message)
     }
 
+    /// Counts and logs a grant.
+    fn note_grant(&self, claim: &AcquireRequest, node: &NodeName) {
+        let Some(since) = claim.since else { return };
+        let (waited, contended) = (since.elapsed(), claim.contended);
+        self.recorder.acquired(waited, contended);
+        let (path, node) = (Escaped(self.place.path()), Escaped(node.as_str()));
+        if waited >= LONG_WAIT {
+            tracing::info!(%path, %node, ?waited, contended, "acquired, after a long wait");
+        } else {
+            tracing::debug!(%path, %node, ?waited, contended, "acquired");
+        }
+    }
+
     /// Records a grant; its first level is the lease returned.
     pub(crate) fn grant(self: &Arc<Self>, claim: AcquireRequest, grant: Grant) -> Lease {
-        if let Some(since) = claim.since {
-            let (waited, contended) = (since.elapsed(), claim.contended);
-            self.recorder.acquired(waited, contended);
-            let (path, node) = (Escaped(self.place.path()), Escaped(grant.node.as_str()));
-            if waited >= LONG_WAIT {
-                tracing::info!(%path, %node, ?waited, contended, "acquired, after a long wait");
-            } else {
-                tracing::debug!(%path, %node, ?waited, contended, "acquired");
-            }
-        }
+        self.note_grant(&claim, &grant.node);
         let mut all = self.all();
         let cohort = match claim.kind {
             Kind::Read => CohortHold::of_reader(&all, grant.fencing_token),

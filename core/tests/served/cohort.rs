@@ -77,6 +77,8 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
         assert_eq!(creates(&client), before + 3);
         lease.release().await.expect("held");
         until_contenders(&lock, 0).await;
+        let stats = client.stats();
+        assert_eq!((stats.acquisitions, stats.hold.count, stats.contended), (8, 8, 7));
     });
 }
 

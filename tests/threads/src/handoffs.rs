@@ -96,7 +96,7 @@ impl Scene {
         self.driver.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a waiter has been given.
+    /// The lease that a waiter has been given.
     fn lease(&mut self, waiter: usize) -> Option<Lease> {
         self.waiting[waiter].try_recv().ok().map(|granted| granted.expect("a lease"))
     }

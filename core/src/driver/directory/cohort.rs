@@ -20,7 +20,7 @@ use crate::runtime::backoff::RestartBackoff;
 
 /// The line of waiters without nodes, as the driver sees it.
 pub(in crate::driver) struct Cohort {
-    /// Which contender stands in the queue for them.
+    /// The contender that stands in the queue for them.
     representative: Option<JoinId>,
     /// How many there have been.
     count: u64,
