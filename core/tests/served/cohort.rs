@@ -83,6 +83,24 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
 }
 
 #[test]
+fn a_waiter_in_the_line_has_waited_for_its_holder_though_no_listing_says_so() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let lock = cohort(&client, "/l", 2);
+        let lease = lock.acquire().await.expect("the lock");
+        server.pause().await;
+        let mut waiters = waiters(&client, &lock, 2).await;
+        lease.release().await.expect("held");
+        // The third asked while the first held; the server lists its node when the first and the second have gone.
+        get(waiters.remove(0)).await.release_in_background().expect("held");
+        server.resume().await;
+        let third = get(waiters.remove(0)).await;
+        assert_eq!((handoffs(&third), client.stats().contended), (0, 2));
+    });
+}
+
+#[test]
 fn a_contender_of_another_client_gets_its_turn_after_the_holds_of_each_node_before_its_own() {
     run(async {
         let server = server().await;

@@ -243,11 +243,15 @@ impl Directory {
             // A semaphore of kazoo's has another layout in any case, and beside kazoo a candidate is refused.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
-            if in_line {
-                self.unsettled = true;
+            if !in_line {
+                self.on_event(Event::Join(join, *naming, claim.kind, intent.clone()));
                 return;
             }
-            self.on_event(Event::Join(join, *naming, claim.kind, intent.clone()));
+            self.unsettled = true;
+            // It waits for a holder of this client, though no listing may ever show its node behind that one's.
+            if !self.holders.is_empty() {
+                self.waiters.contend(join);
+            }
         }
     }
 
