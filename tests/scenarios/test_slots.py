@@ -32,7 +32,7 @@ KILLS = 10
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
 """Seconds from the beginning of a body to a kill amid it, and from its end to a kill amid the record.
 
-About as long as each takes."""
+About as long as each takes. A kill that comes too late halves its time: machines differ."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
 """The slots whose holder is cut off, and when: amid its body, its record's request, or the reply to that.
 
@@ -160,6 +160,8 @@ class Faults:
     """By the word after which they came."""
     amid: dict[str, list[int]] = field(default_factory=lambda: {word: [] for word in AT_MOST})
     """The slots whose body, or the record behind it, had begun and not ended when its process was killed."""
+    at_most: dict[str, float] = field(default_factory=lambda: dict(AT_MOST))
+    """Seconds to the next kill, at most."""
     cut_off: dict[int, str] = field(default_factory=dict)
     """The slots whose holder was cut off until its session was over, and what it said then."""
 
@@ -173,11 +175,13 @@ def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Ra
             last, _, number = gone.said[-1].partition(" ")
             if last == runner.fuse:
                 faults.amid[last].append(int(number))
+            else:
+                faults.at_most[runner.fuse] /= 2
     kills = faults.kills.total()
     busy = all_of_them.aims.fuses or any(runner.cut_off or runner.fuse for runner in all_of_them.running)
     if kills < len(AT_MOST) * KILLS and slot >= kills * SLOTS // (len(AT_MOST) * KILLS + 1) and not busy:
         word = min(AT_MOST, key=lambda word: faults.kills[word])
-        all_of_them.aims.fuses.append((word, chance.uniform(0, AT_MOST[word])))
+        all_of_them.aims.fuses.append((word, chance.uniform(0, faults.at_most[word])))
 
 
 def heal_some(all_of_them: Runners, faults: Faults, slot: int) -> None:
