@@ -106,6 +106,11 @@ pub struct Readme;
 #[doc = include_str!("../../docs/election.md")]
 pub struct Elections;
 
+/// The page on hand-off, with its example compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/caching.md")]
+pub struct Caching;
+
 /// The page on slots, with its example compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/howto/once.md")]

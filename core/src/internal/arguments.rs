@@ -177,6 +177,11 @@ impl Language {
             let waiters = waiters.to_count().ok_or_else(|| Error::bad_argument("max_waiters", problem()))?;
             options = options.max_waiters(waiters);
         }
+        if let Some(holds) = given.cohort {
+            let problem = || format!("{holds} is not a valid number of holds");
+            options =
+                options.cohort(holds.to_count().ok_or_else(|| Error::bad_argument("cohort", problem()))?);
+        }
         Ok(options)
     }
 
@@ -245,6 +250,8 @@ pub struct GivenOptions {
     pub grace: Option<f64>,
     /// How many contenders may wait at most when another one joins them.
     pub max_waiters: Option<f64>,
+    /// How many holds may follow each other on one node within the client.
+    pub cohort: Option<f64>,
 }
 
 /// The value of an option, as a program in another language gives it.
@@ -263,7 +270,7 @@ pub enum GivenValue<'a> {
 impl GivenOptions {
     /// The options that are given, by name.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, GivenValue<'_>)> {
-        let Self { reentrant, label, naming, max_hold, grace, max_waiters } = self;
+        let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort } = self;
         let all = [
             ("reentrant", reentrant.map(GivenValue::Flag)),
             ("label", label.as_deref().map(GivenValue::Text)),
@@ -271,6 +278,7 @@ impl GivenOptions {
             ("max_hold", max_hold.map(GivenValue::Number)),
             ("grace", grace.map(GivenValue::Number)),
             ("max_waiters", max_waiters.and_then(Count::to_count).map(GivenValue::Count)),
+            ("cohort", cohort.and_then(Count::to_count).map(GivenValue::Count)),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }

@@ -50,25 +50,10 @@ pub use crate::driver::mailbox::replies::{Listing, NodeContent};
 pub use crate::error::escape::Escaped;
 pub use crate::error::timeout_reason::FullQueue;
 use crate::error::{Error, ErrorKind};
-use crate::lease::Lease;
 pub use crate::lease::owner::OwnerId;
 pub use crate::lock::election::run::Rounds;
-use crate::lock::options::LockOptions;
 pub use crate::runtime::block_signals;
 pub use crate::runtime::fork::{ForkGuard, PerProcess};
-
-/// Lets holds follow each other on one node within a client, so many of them. Not an option of programs as long as only
-/// Rust has it.
-#[must_use]
-pub fn cohort(options: LockOptions, holds: u32) -> LockOptions {
-    options.cohort(holds)
-}
-
-/// How many holds there were on a lease's node before its own.
-#[must_use]
-pub fn handoffs(lease: &Lease) -> u32 {
-    lease.handoffs()
-}
 
 /// An error of a kind.
 #[must_use]

@@ -193,6 +193,7 @@ impl Hold {
         self.fate.change(|state| state.holds().then_some(LeaseState::Released));
         let claim = AcquireRequest { contended: true, ..claim };
         self.holds.note_grant(&claim, node);
+        self.holds.recorder.handoff();
         let told = Box::new(claim.clone());
         let grant = Grant {
             node: node.clone(),

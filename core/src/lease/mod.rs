@@ -194,9 +194,11 @@ impl Lease {
         self.hold.grant.fencing_token
     }
 
-    /// How many holds there were on this lease's node before its own. Holds that follow each other on one node have the same
-    /// fencing token; the pair of token and hand-offs grows from holder to holder.
-    pub(crate) fn handoffs(&self) -> u32 {
+    /// How many holds there were on this lease's node before its own. Holds that follow each other on one node, because of
+    /// the option [`cohort`](crate::LockOptions::cohort), have the same fencing token; the pair of token and hand-offs grows
+    /// from holder to holder. 0 without that option.
+    #[must_use]
+    pub fn handoffs(&self) -> u32 {
         self.hold.handoffs()
     }
 

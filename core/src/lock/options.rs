@@ -115,13 +115,32 @@ impl LockOptions {
         self
     }
 
-    /// How many holds may follow each other on one node within this client, before the ensemble's queue gets its turn: for
-    /// mutexes and write locks. Default: one, so that the strict order of the queue is kept; 0 means the same.
+    /// How many holds may follow each other on one node within this client, before the ensemble's queue gets its turn. For
+    /// mutexes and write locks for which many threads or tasks of one client contend. Default: one, which keeps the strict
+    /// order of the queue; 0 means the same.
     ///
     /// The thread that releases the lock hands it to the client's next waiter without a request. Waiters that will be
-    /// served so create no nodes, and other clients do not see them; one node stands in the queue for all of them. Not
-    /// together with `max_waiters`, which counts nodes.
-    pub(crate) fn cohort(mut self, holds: u32) -> Self {
+    /// served so create no nodes, so other clients do not see them; one node stands in the queue for all of them. A
+    /// contender of another client waits for up to this many holds for each node before its own. Holds that follow each
+    /// other have the same fencing token: a resource compares the pair of token and [`handoffs`](crate::Lease::handoffs).
+    /// Not together with [`max_waiters`](Self::max_waiters), which counts nodes.
+    ///
+    /// The lock is not handed on while the client is disconnected, with no more than a sixth of the session time-out left
+    /// of the term, once somebody has asked its holder to give it up, or on a node that is older than
+    /// [`max_hold`](Self::max_hold), which counts from each grant.
+    ///
+    /// ```no_run
+    /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
+    /// use zklock::{LockOptions, Mutex};
+    ///
+    /// let lock = Mutex::with_options(client, "/locks/queue", LockOptions::default().cohort(64))?;
+    /// let lease = lock.acquire().await?;
+    /// println!("token {}, hand-off {}", lease.fencing_token(), lease.handoffs());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cohort(mut self, holds: u32) -> Self {
         self.cohort = holds;
         self
     }

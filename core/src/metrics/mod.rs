@@ -33,6 +33,9 @@ pub struct Stats {
     pub acquisitions: u64,
     /// Those of them that had to wait for another contender.
     pub contended: u64,
+    /// Acquisitions without a request: the client handed the lock on to its next waiter. See
+    /// [`cohort`](crate::LockOptions::cohort).
+    pub handoffs: u64,
     /// Tries that found the lock taken, and attempts that [`max_waiters`](crate::LockOptions::max_waiters) refused.
     pub busy: u64,
     /// Attempts that timed out.

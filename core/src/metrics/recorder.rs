@@ -43,6 +43,7 @@ impl WaitTimer {
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     contended: AtomicU64,
+    handoffs: AtomicU64,
     busy: AtomicU64,
     timeouts: AtomicU64,
     losses: [AtomicU64; LossReason::COUNTED.len()],
@@ -60,6 +61,11 @@ impl Recorder {
         if contended {
             count(&self.contended);
         }
+    }
+
+    /// A hold that began was handed on to its owner.
+    pub(crate) fn handoff(&self) {
+        count(&self.handoffs);
     }
 
     /// A hold ended.
@@ -105,11 +111,13 @@ impl Recorder {
         let losses: BTreeMap<_, _> =
             LossReason::COUNTED.into_iter().zip(self.losses.iter().map(read)).collect();
         let (hold, contended) = (self.hold.snapshot(), read(&self.contended));
+        let handoffs = read(&self.handoffs);
         let wait = self.wait.snapshot();
         Stats {
             transport,
             acquisitions: wait.count,
             contended,
+            handoffs,
             busy: read(&self.busy),
             timeouts: read(&self.timeouts),
             losses: losses.values().sum(),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use zklock::internal::handoffs;
 use zklock::{
     Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mutex, Owner, ReadWriteLock, RequestKind,
     Semaphore, Timeout,
@@ -15,7 +14,7 @@ use super::{brief_client, client, mutex, run, server, until_contenders};
 const BRIEF: Duration = Duration::from_millis(50);
 
 fn options(holds: u32) -> LockOptions {
-    zklock::internal::cohort(LockOptions::default(), holds)
+    LockOptions::default().cohort(holds)
 }
 
 fn cohort(client: &Client, path: &str, holds: u32) -> Mutex {
@@ -59,7 +58,7 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
         let client = client(&server.hosts()).await;
         let lock = cohort(&client, "/l", 3);
         let mut lease = lock.acquire().await.expect("the lock");
-        let mut seen = vec![(lease.fencing_token(), handoffs(&lease))];
+        let mut seen = vec![(lease.fencing_token(), lease.handoffs())];
         let before = creates(&client);
         let waiters = waiters(&client, &lock, 7).await;
         until_contenders(&lock, 2).await;
@@ -68,7 +67,7 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
             lease.release().await.expect("held");
             lease = get(waiter).await;
             assert_eq!(lease.state(), LeaseState::Held);
-            seen.push((lease.fencing_token(), handoffs(&lease)));
+            seen.push((lease.fencing_token(), lease.handoffs()));
         }
         let handoffs: Vec<_> = seen.iter().map(|(_, handoffs)| *handoffs).collect();
         assert_eq!(handoffs, [0, 1, 2, 0, 1, 2, 0, 1]);
@@ -96,7 +95,7 @@ fn a_waiter_in_the_line_has_waited_for_its_holder_though_no_listing_says_so() {
         get(waiters.remove(0)).await.release_in_background().expect("held");
         server.resume().await;
         let third = get(waiters.remove(0)).await;
-        assert_eq!((handoffs(&third), client.stats().contended), (0, 2));
+        assert_eq!((third.handoffs(), client.stats().contended), (0, 2));
     });
 }
 
@@ -158,7 +157,7 @@ fn who_gives_up_or_is_dropped_leaves_nothing_and_is_passed_over() {
         until_waiting(&client, 1).await;
         lease.release().await.expect("held");
         let lease = get(last).await;
-        assert_eq!(handoffs(&lease), 1);
+        assert_eq!(lease.handoffs(), 1);
         until_contenders(&lock, 1).await;
         assert_eq!(client.stats().timeouts, 1);
         // The last that waits takes the node of all with it.
@@ -183,10 +182,10 @@ fn a_holder_that_is_asked_to_give_up_hands_nothing_on() {
         revoked.await;
         lease.release().await.expect("held");
         let next = get(waiters.remove(0)).await;
-        assert_eq!(handoffs(&next), 0);
+        assert_eq!(next.handoffs(), 0);
         assert_ne!(next.node(), lease.node());
         next.release().await.expect("held");
-        assert_eq!(handoffs(&get(waiters.remove(0)).await), 1);
+        assert_eq!(get(waiters.remove(0)).await.handoffs(), 1);
     });
 }
 
@@ -207,10 +206,10 @@ fn a_node_that_is_older_than_max_hold_is_not_handed_on_and_each_hold_has_its_own
         // The limit counts from its own grant, so that of the first hold does not end it.
         let remaining = second.remaining();
         assert!(remaining <= limit && remaining + released.elapsed() >= limit, "{remaining:?}");
-        assert_eq!(handoffs(&second), 1);
+        assert_eq!(second.handoffs(), 1);
         assert_eq!(second.lost().await, LossReason::HeldTooLong);
         let third = get(waiters.remove(0)).await;
-        assert_eq!(handoffs(&third), 0, "what was held too long is not handed on");
+        assert_eq!(third.handoffs(), 0, "what was held too long is not handed on");
         assert_eq!(third.state(), LeaseState::Held);
         drop(second);
         assert_eq!(third.state(), LeaseState::Held);
@@ -232,7 +231,7 @@ fn a_loss_ends_the_hold_that_the_node_has_now_and_the_line_goes_on() {
         other.break_lock(&second.node()).await.expect("there is such a node");
         assert_eq!(second.lost().await, LossReason::NodeDeleted);
         let third = get(waiters.remove(0)).await;
-        assert_eq!((handoffs(&third), third.state()), (0, LeaseState::Held));
+        assert_eq!((third.handoffs(), third.state()), (0, LeaseState::Held));
         assert_eq!(first.state(), LeaseState::Released);
         assert_eq!(client.stats().losses, 1);
         // The loss of a session ends it as well, and those that wait get their turn in the next.
@@ -268,13 +267,13 @@ fn an_owner_enters_again_on_a_lock_that_it_was_handed() {
         for attempt in attempts {
             levels.push(get(attempt).await);
         }
-        assert_eq!([handoffs(&levels[0]), handoffs(&levels[1])], [1, 1]);
+        assert_eq!([levels[0].handoffs(), levels[1].handoffs()], [1, 1]);
         let again = lock.acquire_as(&owner, Timeout::Try).await.expect("it holds");
         drop(levels);
         assert_eq!(again.state(), LeaseState::Held);
         until_waiting(&client, 1).await;
         drop(again);
-        assert_eq!(handoffs(&get(after).await), 2);
+        assert_eq!(get(after).await.handoffs(), 2);
     });
 }
 
@@ -299,8 +298,8 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
             until_waiting(&client, number).await;
         }
         let reading = catalogue.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("a downgrade");
-        let told = |lease: &Lease| (lease.fencing_token(), handoffs(lease));
-        assert_eq!((told(&reading), handoffs(&reading)), (told(&writing), 1));
+        let told = |lease: &Lease| (lease.fencing_token(), lease.handoffs());
+        assert_eq!((told(&reading), reading.handoffs()), (told(&writing), 1));
         writing.release().await.expect("held");
         // It reads now, and nobody writes.
         let brief = catalogue.write_lock.acquire_within(BRIEF).await.expect_err("there is a reader");
@@ -308,9 +307,9 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
         assert_eq!(client.health().holds.len(), 1);
         reading.release().await.expect("held");
         let next = get(others.remove(0)).await;
-        assert_eq!(handoffs(&next), 0);
+        assert_eq!(next.handoffs(), 0);
         next.release().await.expect("held");
-        assert_eq!(handoffs(&get(others.remove(0)).await), 1);
+        assert_eq!(get(others.remove(0)).await.handoffs(), 1);
     });
 }
 
@@ -332,10 +331,10 @@ fn while_a_transaction_may_be_under_way_the_node_is_not_handed_on() {
         server.resume().await;
         released.await.expect("held");
         let next = get(waiters.remove(0)).await;
-        assert_eq!(handoffs(&next), 0, "the transaction would pass under the next holder");
+        assert_eq!(next.handoffs(), 0, "the transaction would pass under the next holder");
         next.transaction().set_data("/data", b"next", None).commit().await.expect("written");
         next.release().await.expect("held");
-        assert_eq!(handoffs(&get(waiters.remove(0)).await), 1, "the outcome of that one is known");
+        assert_eq!(get(waiters.remove(0)).await.handoffs(), 1, "the outcome of that one is known");
     });
 }
 
@@ -356,7 +355,7 @@ fn while_the_connection_is_lost_nothing_is_handed_on() {
         lease.release_in_background().expect("held");
         assert_eq!(client.health().waits.len(), 1);
         server.resume().await;
-        assert_eq!(handoffs(&get(waiters.remove(0)).await), 0);
+        assert_eq!(get(waiters.remove(0)).await.handoffs(), 0);
     });
 }
 
@@ -396,7 +395,7 @@ fn locks_that_cannot_be_handed_on_refuse_the_option() {
             let mut waiters = waiters(&client, &lock, 1).await;
             until_contenders(&lock, 2).await;
             lease.release().await.expect("held");
-            assert_eq!(handoffs(&get(waiters.remove(0)).await), 0);
+            assert_eq!(get(waiters.remove(0)).await.handoffs(), 0);
         }
     });
 }
