@@ -25,6 +25,8 @@ pub(crate) struct Stats {
     acquisitions: u64,
     /// Those of them that had to wait for another contender.
     contended: u64,
+    /// Acquisitions that the client handed on without a request: see the option `cohort`.
+    handoffs: u64,
     /// Tries that found the lock taken.
     busy: u64,
     /// Attempts that timed out.
@@ -56,6 +58,7 @@ impl From<zklock::Stats> for Stats {
             transport: stats.transport.map(Transport::as_str),
             acquisitions: stats.acquisitions,
             contended: stats.contended,
+            handoffs: stats.handoffs,
             busy: stats.busy,
             timeouts: stats.timeouts,
             losses: stats.losses,
@@ -85,6 +88,7 @@ impl Stats {
         all.set_item("transport", self.transport)?;
         all.set_item("acquisitions", self.acquisitions)?;
         all.set_item("contended", self.contended)?;
+        all.set_item("handoffs", self.handoffs)?;
         all.set_item("busy", self.busy)?;
         all.set_item("timeouts", self.timeouts)?;
         all.set_item("losses", self.losses)?;

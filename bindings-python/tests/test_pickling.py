@@ -21,6 +21,7 @@ EVERYTHING: dict[str, Any] = {
     "max_hold": 60.0,
     "grace": 1.0,
     "max_waiters": 5,
+    "cohort": 8,
     "options": zklock.ClientOptions(session_timeout=5, acl="world:anyone:cdrwa", label="nightly"),
     "permits": 3,
     "shared_count": "/count",
@@ -33,7 +34,15 @@ def arguments(kind: type) -> dict[str, Any]:
     names = set(inspect.signature(kind).parameters) - {"client", "path"}
     unknown = names - set(EVERYTHING)
     assert not unknown, f"a value for {unknown}, please"
-    return {name: EVERYTHING[name] for name in names - {"permits"}}
+    # A limit of waiters goes with no cohort.
+    return {name: EVERYTHING[name] for name in names - {"permits", "cohort"}}
+
+
+@pytest.mark.parametrize("kind", [zklock.Mutex, zklock.ReadWriteLock, aio.Mutex, aio.ReadWriteLock])
+def test_a_copy_has_the_cohort(kind: Any) -> None:
+    lock = kind("zk1/app", "/a", cohort=EVERYTHING["cohort"])
+    for twin in (lock, pickle.loads(pickle.dumps(lock))):
+        assert twin.__reduce__()[1][3]["cohort"] == EVERYTHING["cohort"]
 
 
 LOCKS = [

@@ -16,6 +16,7 @@ Reports: TypeAlias = Sequence[WaitReport] | Sequence[HoldReport]
 COUNTS: Final = {
     "acquisitions": "Holds that began.",
     "contended": "Those of them that had to wait for another contender.",
+    "handoffs": "Acquisitions that were handed on within the client, without a request.",
     "busy": "Tries that found the lock taken, and acquires that `max_waiters` refused.",
     "timeouts": "Attempts that timed out.",
     "sessions": "Sessions that began.",

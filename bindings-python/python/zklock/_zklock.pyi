@@ -412,6 +412,14 @@ class Lease(Level):
         """
 
     @property
+    def handoffs(self) -> int:
+        """How many holds there were on this lease's node before its own; 0 without the option `cohort`.
+
+        Holds that follow each other on one node have the same fencing token. The pair of token and hand-offs
+        grows from holder to holder.
+        """
+
+    @property
     def session_id(self) -> int:
         """The ZooKeeper session that owns the node."""
 
@@ -1103,6 +1111,15 @@ class Mutex(Lock):
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
 
+    `cohort` is how many holds may follow each other on one node within this process's client, before the
+    queue of all clients gets its turn: for a lock that many threads or tasks of one process contend for. The
+    thread that releases the lock hands it to the next one without a request. Waiters that will be served so
+    create no nodes, so other clients do not see them, and a contender of another client waits for up to this
+    many holds for each node before its own. Holds on one node share their fencing token: compare the pair
+    `(lease.fencing_token, lease.handoffs)`. Not together with `max_waiters`, which counts nodes.
+
+    >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
+
     Raises `BadArgument` for a malformed argument.
     """
 
@@ -1117,6 +1134,7 @@ class Mutex(Lock):
         max_hold: float | None = None,
         grace: float | None = None,
         max_waiters: int | None = None,
+        cohort: int = 0,
         options: ClientOptions | None = None,
     ) -> Self: ...
     def once(
@@ -1196,7 +1214,7 @@ class ReadWriteLock:
     `UpgradeRefused` at once.
 
     The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
-    for `max_waiters` the waiters of both halves count.
+    for `max_waiters` the waiters of both halves count. `cohort` is for the write lock.
     Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
     path are not one lock; give them different paths.
     """
@@ -1211,6 +1229,7 @@ class ReadWriteLock:
         max_hold: float | None = None,
         grace: float | None = None,
         max_waiters: int | None = None,
+        cohort: int = 0,
         options: ClientOptions | None = None,
     ) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -1392,6 +1411,10 @@ class Stats:
     @property
     def contended(self) -> int:
         """Those of them that had to wait for another contender."""
+
+    @property
+    def handoffs(self) -> int:
+        """Acquisitions that the client handed on without a request: see the option `cohort`."""
 
     @property
     def busy(self) -> int:

@@ -35,6 +35,7 @@ arguments! {
     MaxHold = "max_hold",
     Grace = "grace",
     MaxWaiters = "max_waiters",
+    Cohort = "cohort",
     Seconds = "seconds",
     Reentrant = "reentrant",
     Wait = "wait",

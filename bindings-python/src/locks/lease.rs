@@ -73,6 +73,15 @@ impl Lease {
         self.0.fencing_token()
     }
 
+    /// How many holds there were on this lease's node before its own; 0 without the option `cohort`.
+    ///
+    /// Holds that follow each other on one node have the same fencing token. The pair of token and hand-offs
+    /// grows from holder to holder.
+    #[getter]
+    fn handoffs(&self) -> u32 {
+        self.0.handoffs()
+    }
+
     /// The ZooKeeper session that owns the node.
     #[getter]
     fn session_id(&self) -> i64 {

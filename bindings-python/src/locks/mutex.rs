@@ -68,6 +68,15 @@ use crate::locks::pickle::{Recipe, keywords};
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
 ///
+/// `cohort` is how many holds may follow each other on one node within this process's client, before the
+/// queue of all clients gets its turn: for a lock that many threads or tasks of one process contend for. The
+/// thread that releases the lock hands it to the next one without a request. Waiters that will be served so
+/// create no nodes, so other clients do not see them, and a contender of another client waits for up to this
+/// many holds for each node before its own. Holds on one node share their fencing token: compare the pair
+/// `(lease.fencing_token, lease.handoffs)`. Not together with `max_waiters`, which counts nodes.
+///
+/// >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
+///
 /// Raises `BadArgument` for a malformed argument.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
 pub(crate) struct Mutex;
@@ -79,9 +88,9 @@ impl Mutex {
     #[pyo3(
         signature = (
             client, path, *, reentrant=Flag::of(true), label=None, naming=Text::of("curator"), max_hold=None, grace=None,
-            max_waiters=None, options=None
+            max_waiters=None, cohort=Integer::of(0), options=None
         ),
-        text_signature = "(client, path, *, reentrant=True, label=None, naming='curator', max_hold=None, grace=None, max_waiters=None, options=None)"
+        text_signature = "(client, path, *, reentrant=True, label=None, naming='curator', max_hold=None, grace=None, max_waiters=None, cohort=0, options=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -93,6 +102,7 @@ impl Mutex {
         max_hold: Option<Number<names::MaxHold>>,
         grace: Option<Number<names::Grace>>,
         max_waiters: Option<Integer<names::MaxWaiters>>,
+        cohort: Integer<names::Cohort>,
         options: Option<LockClientOptions>,
     ) -> Result<PyClassInitializer<Self>> {
         let given = GivenOptions {
@@ -102,6 +112,7 @@ impl Mutex {
             max_hold: max_hold.map(|seconds| seconds.0),
             grace: grace.map(|seconds| seconds.0),
             max_waiters: max_waiters.map(|waiters| waiters.to_number()),
+            cohort: (cohort.0 != 0).then(|| cohort.to_number()),
         };
         let keywords = keywords(py, &given)?;
         let source = client.with_options(options, &keywords)?;

@@ -98,6 +98,11 @@ class Lease(Level[_zklock.Lease]):
         return self._inner.fencing_token
 
     @property
+    def handoffs(self) -> int:
+        """How many holds there were on its node before its own. See `zklock.Lease.handoffs`."""
+        return self._inner.handoffs
+
+    @property
     def session_id(self) -> int:
         """The ZooKeeper session that owns the node."""
         return self._inner.session_id

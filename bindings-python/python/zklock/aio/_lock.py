@@ -129,6 +129,7 @@ class Mutex(Lock):
         max_hold: float | None = None,
         grace: float | None = None,
         max_waiters: int | None = None,
+        cohort: int = 0,
         options: _zklock.ClientOptions | None = None,
     ) -> None:
         lock = _zklock.Mutex(
@@ -140,6 +141,7 @@ class Mutex(Lock):
             max_hold=max_hold,
             grace=grace,
             max_waiters=max_waiters,
+            cohort=cohort,
             options=options,
         )
         super().__init__(lock, reentrant)
@@ -237,6 +239,7 @@ class ReadWriteLock:
         max_hold: float | None = None,
         grace: float | None = None,
         max_waiters: int | None = None,
+        cohort: int = 0,
         options: _zklock.ClientOptions | None = None,
     ) -> None:
         self._lock = _zklock.ReadWriteLock(
@@ -247,6 +250,7 @@ class ReadWriteLock:
             max_hold=max_hold,
             grace=grace,
             max_waiters=max_waiters,
+            cohort=cohort,
             options=options,
         )
         self._read_lock = Lock(self._lock.read_lock)
