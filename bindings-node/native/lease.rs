@@ -162,6 +162,11 @@ impl NativeLease {
     }
 
     #[napi(getter)]
+    pub fn handoffs(&self) -> u32 {
+        self.lease.handoffs()
+    }
+
+    #[napi(getter)]
     pub fn session_id(&self) -> BigInt {
         BigInt::from(self.lease.session_id())
     }

@@ -23,12 +23,13 @@ pub struct NativeLockOptions {
     pub max_hold: Option<f64>,
     pub grace: Option<f64>,
     pub max_waiters: Option<f64>,
+    pub cohort: Option<f64>,
 }
 
 impl From<NativeLockOptions> for GivenOptions {
     fn from(given: NativeLockOptions) -> Self {
-        let NativeLockOptions { reentrant, label, naming, max_hold, grace, max_waiters } = given;
-        Self { reentrant, label, naming, max_hold, grace, max_waiters }
+        let NativeLockOptions { reentrant, label, naming, max_hold, grace, max_waiters, cohort } = given;
+        Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort }
     }
 }
 

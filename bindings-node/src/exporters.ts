@@ -18,6 +18,7 @@ export const STATES: readonly ClientState[] = ['idle', 'connecting', 'connected'
 export const COUNTS = {
   acquisitions: 'Holds that began.',
   contended: 'Those of them that had to wait for another contender.',
+  handoffs: 'Acquisitions that were handed on within the client, without a request.',
   busy: 'Tries that found the lock taken, and acquires that `maxWaiters` refused.',
   timeouts: 'Attempts that timed out.',
   sessions: 'Sessions that began.',

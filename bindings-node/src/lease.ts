@@ -235,6 +235,14 @@ export class Lease {
     return this.#native.fencingToken;
   }
 
+  /**
+   * How many holds there were on this lease's node before its own; 0 without the option `cohort`. Holds that follow each
+   * other on one node have the same fencing token. The pair of token and hand-offs grows from holder to holder.
+   */
+  get handoffs(): number {
+    return this.#native.handoffs;
+  }
+
   /** The ZooKeeper session that owns the node. */
   get sessionId(): bigint {
     return this.#native.sessionId;

@@ -50,6 +50,15 @@ export interface LockOptions extends SemaphoreOptions {
    * Curator; `kazoo` for those that use kazoo and cannot set `extra_lock_patterns`.
    */
   naming?: 'curator' | 'kazoo' | undefined;
+  /**
+   * How many holds may follow each other on one node within this client, before the queue of all clients gets its turn:
+   * for a mutex or a write lock that many scopes of one process contend for. The release hands the lock to the client's next
+   * waiter without a request. Waiters that will be served so create no nodes, so other clients do not see them, and a
+   * contender of another client waits for up to this many holds for each node before its own. Holds on one node share
+   * their fencing token: compare the pair of {@link Lease.fencingToken} and {@link Lease.handoffs}. Not together with
+   * `maxWaiters`, which counts nodes. Default: 0, which keeps the strict order of the queue.
+   */
+  cohort?: number | undefined;
 }
 
 /** How a mutex behaves. */
@@ -95,7 +104,7 @@ export type TryOptions = Omit<AcquireOptions, 'timeout'>;
 export const optionChecks = { label: checkString, maxHold: checkNumber, grace: checkNumber, maxWaiters: checkNumber };
 
 /** How the options of mutexes and read/write locks are checked. */
-export const lockChecks = { ...optionChecks, naming: checkString };
+export const lockChecks = { ...optionChecks, naming: checkString, cohort: checkNumber };
 
 /** How the options of every wait are checked. */
 export const waitChecks = { timeout: checkNumber, connectTimeout: checkNumber, signal: checkSignal };

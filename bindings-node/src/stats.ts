@@ -31,6 +31,8 @@ export interface Stats {
   readonly acquisitions: number;
   /** Those among them that had to wait for another contender. */
   readonly contended: number;
+  /** Acquisitions that the client handed on without a request: see the option `cohort`. */
+  readonly handoffs: number;
   /** Tries that found the lock taken. */
   readonly busy: number;
   /** Attempts that timed out. */
