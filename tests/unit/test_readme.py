@@ -13,7 +13,7 @@ from harness.installed import dev
 from harness.paths import COMMAND, NODE, PYTHON, TESTS
 from harness.server import Standalone
 
-SHOWN = ("README.md", "docs/observability.md", "docs/election.md")
+SHOWN = ("README.md", "docs/observability.md", "docs/election.md", "docs/caching.md")
 # Where the README's examples expect the server that `zklock dev` started.
 FIRST = "127.0.0.1:2181"
 PAGES = {page: (TESTS.parent / page).read_text() for page in SHOWN}

@@ -37,7 +37,7 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
     if kind == "election":
         chosen = {"id": command["candidate"]} if "candidate" in command else {}
         return api.Election(client, path, **chosen, **shared)
-    options = _given(command, "label", "naming", "max_hold", "max_waiters") | shared
+    options = _given(command, "label", "naming", "max_hold", "max_waiters", "cohort") | shared
     if kind == "mutex":
         return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
     return getattr(api.ReadWriteLock(client, path, **options), f"{kind}_lock")
@@ -75,6 +75,7 @@ def facts(lease: Any) -> dict[str, Any]:
         "remaining": lease.remaining,
         "node": lease.node,
         "token": str(lease.fencing_token),
+        "handoffs": lease.handoffs,
         "session": str(lease.session_id),
     }
 
@@ -137,7 +138,16 @@ def listen_to_log() -> None:
 
 def statistics(stats: Any) -> dict[str, Any]:
     """A client's statistics, as the protocol reports them."""
-    counts = ("acquisitions", "contended", "busy", "timeouts", "losses", "sessions", "reconnections")
+    counts = (
+        "acquisitions",
+        "contended",
+        "handoffs",
+        "busy",
+        "timeouts",
+        "losses",
+        "sessions",
+        "reconnections",
+    )
     fields = ("transport", *counts, "losses_by_reason", "requests")
     histograms = {
         name: {field: getattr(getattr(stats, name), field) for field in ("count", "sum", "max", "buckets")}

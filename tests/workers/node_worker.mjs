@@ -74,12 +74,12 @@ function clientOptions(command) {
 function make(command) {
   const { path, kind = 'mutex', reentrant = true, label, naming } = command
   const maxHold = milliseconds(command.max_hold)
-  const maxWaiters = command.max_waiters
+  const { max_waiters: maxWaiters, cohort } = command
   const client = 'hosts' in command ? atFirstUse(command.hosts, command.options) : clients.get(command.client)
   const makers = {
-    mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold, maxWaiters }),
-    read: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters }).readLock,
-    write: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters }).writeLock,
+    mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold, maxWaiters, cohort }),
+    read: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters, cohort }).readLock,
+    write: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters, cohort }).writeLock,
     semaphore: () => new Semaphore(client, path, permits(command), { label, maxHold, maxWaiters }),
     election: () => campaigner(new Election(client, path, { id: command.candidate })),
     multi: () => new MultiLock(command.members.map((name) => locks.get(name).object)),
@@ -116,6 +116,7 @@ function permits(command) {
 const facts = (lease) => ({
   node: lease.node,
   token: lease.fencingToken.toString(),
+  handoffs: lease.handoffs,
   session: lease.sessionId.toString(),
   remaining: lease.remaining / 1000,
 })

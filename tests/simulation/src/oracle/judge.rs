@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::{Lease, LeaseState, LossReason, internal};
+use zklock::{Lease, LeaseState, LossReason};
 
 use super::attempts::Attempts;
 use super::calm::Calm;
@@ -247,7 +247,7 @@ impl Oracle {
             self.record_certain(|other| other.place == hold.place);
             hold.record = self.recorder.as_mut().and_then(|recorder| recorder.granted(granted));
             self.compare(&hold);
-            self.follow(*contender, place, *mode, (token, internal::handoffs(lease)));
+            self.follow(*contender, place, *mode, (token, lease.handoffs()));
         }
         self.holds.push(hold);
     }

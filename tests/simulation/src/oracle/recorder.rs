@@ -8,8 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use zklock::internal;
-
 use super::judge::{Granted, Mode};
 use crate::clock;
 use crate::locks::READ_WRITE;
@@ -57,7 +55,7 @@ impl Recorder {
     /// `None` for one that was handed on: the other judges know one hold for each node, and judge the first.
     pub fn granted(&mut self, granted: &Granted) -> Option<usize> {
         let Granted { contender, place, mode, lease, node, .. } = granted;
-        if internal::handoffs(lease) > 0 {
+        if lease.handoffs() > 0 {
             return None;
         }
         let of_contender = |hold: &RecordedHold| hold.contender == *contender && hold.place == *place;

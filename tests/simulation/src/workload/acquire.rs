@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::{
     AnyLock, Error, ErrorKind, Lease, Lock, LockOptions, MultiLock, Mutex, Naming, Permits, ReadWriteLock,
-    Semaphore, Timeout, internal,
+    Semaphore, Timeout,
 };
 
 use super::want::{Member, WaitStyle, Want};
@@ -120,7 +120,7 @@ impl Contender {
         if asked > 1 && granted.iter().any(|one| one.lease.check().is_err()) {
             self.violation(&format!("{want:?} is granted with a lost member"));
         }
-        if granted.iter().any(|one| internal::handoffs(&one.lease) >= (*cohort).max(1)) {
+        if granted.iter().any(|one| one.lease.handoffs() >= (*cohort).max(1)) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
         }
         let too_long = |one: &Granted| limit.is_some_and(|limit| one.lease.remaining() > limit);
@@ -148,7 +148,7 @@ impl Contender {
     fn options(attempt: &Attempt) -> LockOptions {
         let options = LockOptions::default().label(attempt.label.clone());
         let options = if attempt.aims(Feature::KazooNames) { options.naming(Naming::Kazoo) } else { options };
-        let options = internal::cohort(options.grace(attempt.grace), attempt.cohort);
+        let options = options.grace(attempt.grace).cohort(attempt.cohort);
         let options = attempt.waiters.into_iter().fold(options, LockOptions::max_waiters);
         match attempt.limit {
             Some(limit) => options.max_hold(limit),
@@ -260,12 +260,7 @@ impl Contender {
         let of = self.number_of(other);
         let permits: Permits = place.number(|path| self.clients.below(of, path).to_owned());
         let path = self.clients.below(of, place.path);
-        Semaphore::with_options(
-            attempt.client(other),
-            path,
-            permits,
-            internal::cohort(Self::options(attempt), 0),
-        )
+        Semaphore::with_options(attempt.client(other), path, permits, Self::options(attempt).cohort(0))
     }
 }
 

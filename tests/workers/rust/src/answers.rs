@@ -83,6 +83,7 @@ pub(crate) fn answer(id: &Value, answer: Answer) {
 pub(crate) fn tell(line: &mut Value, lease: &Lease) {
     line["node"] = lease.node().into();
     line["token"] = lease.fencing_token().to_string().into();
+    line["handoffs"] = lease.handoffs().into();
     line["session"] = lease.session_id().to_string().into();
     line["remaining"] = lease.remaining().as_secs_f64().into();
 }
@@ -103,7 +104,7 @@ pub(crate) fn stats(stats: &Stats) -> Value {
         stats.losses_by_reason.iter().map(|(reason, count)| (reason.as_str(), count)).collect();
     json!({
         "transport": stats.transport.map(Transport::as_str), "acquisitions": stats.acquisitions, "contended": stats.contended,
-        "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
+        "handoffs": stats.handoffs, "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
         "hold": histogram(&stats.hold), "requests": requests, "sessions": stats.sessions,
         "reconnections": stats.reconnections, "losses_by_reason": losses,
     })

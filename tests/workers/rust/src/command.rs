@@ -214,6 +214,7 @@ pub(crate) struct OneLock {
     pub(crate) shared_count: Option<String>,
     pub(crate) max_hold: Option<f64>,
     pub(crate) max_waiters: Option<u32>,
+    pub(crate) cohort: Option<u32>,
     /// Of a candidate.
     pub(crate) candidate: Option<String>,
 }

@@ -19,6 +19,7 @@ pub(crate) struct Manner {
     pub(crate) candidate: Option<String>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) max_waiters: Option<u32>,
+    pub(crate) cohort: Option<u32>,
 }
 
 /// Something that can be acquired.
@@ -36,11 +37,12 @@ impl Lockable {
         permits: Permits,
         manner: Manner,
     ) -> Result<Self, Error> {
-        let Manner { reentrant, label, naming, max_hold, max_waiters, candidate } = manner;
+        let Manner { reentrant, label, naming, max_hold, max_waiters, cohort, candidate } = manner;
         let options = LockOptions::default();
         let options = if let Some(label) = label { options.label(label) } else { options };
         let options = if let Some(time) = max_hold { options.max_hold(time) } else { options };
         let options = if let Some(most) = max_waiters { options.max_waiters(most) } else { options };
+        let options = if let Some(holds) = cohort { options.cohort(holds) } else { options };
         Ok(Self::One(match kind {
             Kind::Mutex => {
                 let options = options.reentrant(reentrant.unwrap_or(true)).naming(naming.into());

@@ -107,8 +107,8 @@ impl World {
             Command::Lock(LockObject::One(object)) => {
                 let OneLock { reentrant, label, naming, candidate, .. } = object;
                 let max_hold = object.max_hold.map(|time| RUST.duration("max_hold", time)).transpose()?;
-                let max_waiters = object.max_waiters;
-                let manner = Manner { reentrant, label, naming, candidate, max_hold, max_waiters };
+                let (max_waiters, cohort) = (object.max_waiters, object.cohort);
+                let manner = Manner { reentrant, label, naming, candidate, max_hold, max_waiters, cohort };
                 let source =
                     self.source(object.client.as_deref(), object.hosts.as_deref(), *object.options)?;
                 let permits = permits(object.permits, object.shared_count.as_deref());

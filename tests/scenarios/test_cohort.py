@@ -1,0 +1,115 @@
+"""Locks that are handed on within a client: `cohort`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from harness.observer import Observer
+from harness.proxy import Proxy
+from harness.server import Standalone
+from harness.steps import Start, eventually, user
+from harness.worker import Line, Pending, Worker
+
+COHORT = 4
+WAITERS = 7
+
+PROOFS = {"multi", "ping", "getData"}
+"""Requests that a session which holds sends in any case.
+
+They are heartbeats, and a watch on a node that is held for long."""
+
+KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "write": {"kind": "write"}}
+
+
+def waits(worker: Worker, count: int) -> bool:
+    """Whether the client of a worker has so many attempts that wait."""
+    return len(worker.call("health", client="c")["value"]["waits"]) == count
+
+
+def waiting(worker: Worker, count: int) -> dict[str, Pending]:
+    """So many attempts that wait, in the order of their owners."""
+    asked = {}
+    for number in range(1, count + 1):
+        owner = f"waiter-{number}"
+        asked[owner] = worker.acquire(owner, owner=owner)
+        eventually(partial(waits, worker, number), "it waits")
+    return asked
+
+
+def place(line: Line) -> tuple[int, int]:
+    """The pair that grows from holder to holder."""
+    return int(line["token"]), line["handoffs"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_s860_a_lock_is_handed_on_within_a_client(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start, kind: str
+) -> None:
+    ours = start(surface)
+    ours.connect(proxy.hosts, session_timeout=30)
+    ours.lock(path, cohort=COHORT, **KINDS[kind])
+    theirs = start("curator")
+    theirs.connect(server.hosts)
+    theirs.lock(path, **KINDS[kind])
+    held = [ours.hold("first", owner="first")]
+    asked = waiting(ours, WAITERS)
+    # One node for all that wait, and then one for Curator's contender.
+    observer.wait_queue(path, 2)
+    foreign = theirs.acquire()
+    observer.wait_queue(path, 3)
+    # After it nobody waits, so their node goes.
+    *_, last_attempt = asked.values()
+    last = "first"
+    for owner, attempt in asked.items():
+        proxy.reset()
+        ours.release(last, owner=last)
+        held.append(attempt.expect("acquired"))
+        requests = proxy.snapshot().requests
+        if held[-1]["handoffs"] == 0:
+            # The other node is held now, and those that still wait have a third one.
+            observer.wait_queue(path, 3)
+        elif attempt is not last_attempt:
+            assert not set(requests) - PROOFS, requests
+        assert not foreign.done, "it is not their turn"
+        last = owner
+    assert [line["handoffs"] for line in held] == [*range(COHORT), *range(COHORT)]
+    assert len({line["node"] for line in held}) == 2
+    places = [place(line) for line in held]
+    assert places == sorted(set(places))
+    # Each node in front has had all of its holds.
+    ours.release(last, owner=last)
+    after = foreign.expect("acquired")
+    assert int(after["token"]) > places[-1][0]
+    theirs.release()
+    observer.assert_free(path)
+    counts = ours.call("stats", client="c")["value"]
+    assert (counts["acquisitions"], counts["handoffs"]) == (WAITERS + 1, WAITERS - 1)
+
+
+def test_s861_a_lock_that_was_handed_on_is_lost_as_any_other(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    ours, other = start(surface), user(start, surface, server.hosts, path)
+    ours.connect(server.hosts)
+    ours.lock(path, cohort=COHORT)
+    ours.hold("first", owner="first")
+    asked = waiting(ours, 3)
+    observer.wait_queue(path, 2)
+    ours.release("first", owner="first")
+    second = asked["waiter-1"].expect("acquired")
+    assert second["handoffs"] == 1
+    # An operator who breaks the lock ends the hold that the node has now, and no waiter is forgotten.
+    other.call("break", client="c", node=second["node"])
+    ours.wait_line("lost", lease="waiter-1")
+    third = asked["waiter-2"].expect("acquired")
+    assert (third["handoffs"], third["node"] == second["node"]) == (0, False)
+    ours.release("waiter-1", owner="waiter-1")
+    # A release that comes late, for an earlier holder, ends no other hold.
+    assert ours.check("waiter-2").expect("value")["value"] == "held"
+    ours.release("waiter-2", owner="waiter-2")
+    asked["waiter-3"].expect("acquired")
+    ours.release("waiter-3", owner="waiter-3")
+    observer.assert_free(path)
