@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{AnyLock, Client, Error, Lease, Lock, MultiLock, Owner, ReadWriteLock, Timeout};
+use zklock::{
+    AnyLock, Client, Error, Lease, Lock, LockOptions, MultiLock, Mutex, Owner, ReadWriteLock, Timeout,
+};
 
 use super::proxy::{Fate, Request, op};
 use super::{behind_proxy, client, mutex, options, run, server, until_contenders};
@@ -166,6 +168,43 @@ fn only_an_owner_that_others_wait_for_asks_about_them() {
             assert_eq!(lists("/b"), 1);
             assert!(!asked.iter().any(|request| request.op == op::MULTI_READ));
         }
+    });
+}
+
+#[test]
+fn an_owner_whose_node_was_handed_on_is_in_no_deadlock() {
+    run(async {
+        let (server, proxy) = behind_proxy().await;
+        let (one, other) = (client(&proxy.hosts).await, client(&server.hosts()).await);
+        let (ours, theirs) = (Owner::new(), Owner::new());
+        let cohort = Mutex::with_options(&one, "/a", LockOptions::default().cohort(9)).expect("a path");
+        let held = hold_as(&cohort, &ours).await;
+        let _theirs = hold_as(&mutex(&other, "/b"), &theirs).await;
+        let waiting = wait_as(&mutex(&other, "/a"), &theirs);
+        until_contenders(&mutex(&other, "/a"), 2).await;
+        let next = tokio::spawn(async move { cohort.acquire().await });
+        until_contenders(&mutex(&other, "/a"), 3).await;
+        let lock = mutex(&one, "/b");
+        let attempt = tokio::spawn(async move { time_out(&lock, &ours).await });
+        until_contenders(&mutex(&other, "/b"), 2).await;
+        let known = proxy.requests().len();
+        // The search ends with a second look at both nodes of the owner that it found.
+        let again = |requests: &[Request]| {
+            let reads = |request: &Request| request.op == op::MULTI_READ && request.names("/b");
+            let looks = |request: &&Request| request.op == op::EXISTS && request.names("/a");
+            let pass = requests.iter().position(reads).unwrap_or(requests.len());
+            requests[pass..].iter().filter(looks).count() == 2
+        };
+        while !again(&proxy.requests()[known..]) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        until_contenders(&mutex(&one, "/b"), 2).await;
+        held.release().await.expect("held");
+        let next = next.await.expect("no panic").expect("the lock");
+        assert_eq!(next.handoffs(), 1);
+        let error = attempt.await.expect("no panic");
+        assert_eq!(error.deadlock(), None, "{error}");
+        waiting.abort();
     });
 }
 

@@ -40,6 +40,11 @@ impl Directory {
         Some(self.waiters.get(join)?.claim.caller.id())
     }
 
+    /// Whether this owner asked for the hold through a node. A node may have been handed on.
+    pub(in crate::driver) fn is_held_by(&self, node: &NodeName, owner: OwnerId) -> bool {
+        self.holders.caller(node) == Some(owner)
+    }
+
     /// Adds the holds of these owners.
     pub(in crate::driver) fn add_held_by(&self, owners: &mut HashMap<OwnerId, Vec<HeldLock>>) {
         for (node, holds) in self.holders.tables() {

@@ -8,6 +8,7 @@ use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
+use crate::lease::owner::OwnerId;
 use crate::lease::report::HoldReport;
 use crate::queue::{NodeName, SmallMap};
 
@@ -95,6 +96,11 @@ impl Holders {
 
     pub(in crate::driver) fn remove(&mut self, node: &NodeName) -> Option<Holder> {
         self.0.remove(node)
+    }
+
+    /// The owner that asked for the hold through a node.
+    pub(in crate::driver) fn caller(&self, node: &NodeName) -> Option<OwnerId> {
+        self.0.get(node)?.holds.upgrade()?.caller(node)
     }
 
     pub(in crate::driver) fn is_empty(&self) -> bool {

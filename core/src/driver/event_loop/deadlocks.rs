@@ -102,8 +102,9 @@ impl Driver {
     pub(super) fn deadlock_of(&mut self, id: DirectoryId, join: JoinId) -> Option<Box<Deadlock>> {
         let mut search = self.searches.0.remove(&(id, join))?;
         let (number, found) = search.found.take()?;
+        let owner = self.directories.get(id)?.caller_in_queue(join)?;
         let (directory, node) = search.held.get(number)?;
-        self.directories.get(*directory)?.holds_through(node).then_some(found)
+        self.directories.get(*directory)?.is_held_by(node, owner).then_some(found)
     }
 
     /// Ends the searches for waiters that wait no longer.
