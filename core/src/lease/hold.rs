@@ -46,13 +46,6 @@ pub(crate) struct HoldId {
     pub(crate) handoffs: u32,
 }
 
-impl HoldId {
-    /// Names the first hold on a node.
-    pub(crate) fn first(node: &NodeName) -> Self {
-        Self { node: node.clone(), handoffs: 0 }
-    }
-}
-
 /// What the driver is told about a hold.
 pub(crate) enum Notice {
     /// The last lease was released. A hold that is lost, and has a grace, ends with it too.
@@ -431,7 +424,7 @@ impl Hold {
     }
 
     /// Its name for the driver.
-    fn id(&self) -> HoldId {
+    pub(super) fn id(&self) -> HoldId {
         HoldId { node: self.grant.node.clone(), handoffs: self.handoffs() }
     }
 

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::cohort::CohortHold;
-use self::hold::{AcquireRequest, Grant, Hold, HoldTable, Notice};
+use self::hold::{AcquireRequest, Grant, Hold, HoldId, HoldTable, Notice};
 use self::owner::{Owner, OwnerId};
 use self::release::{LateLossReporter, Level, OwnLevel, Release, ReleaseWaiter, Releasing};
 use self::state::LeaseState;
@@ -230,6 +230,16 @@ impl Lease {
     /// The owner that others are told of.
     pub(crate) fn caller(&self) -> &Owner {
         &self.hold.claim.caller
+    }
+
+    /// What it was granted for.
+    pub(crate) fn claim(&self) -> &AcquireRequest {
+        &self.hold.claim
+    }
+
+    /// The name of its hold.
+    pub(crate) fn hold_id(&self) -> HoldId {
+        self.hold.id()
     }
 
     /// Whether it has not been released yet. False in a process that inherited it through fork.

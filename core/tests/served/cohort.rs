@@ -314,6 +314,28 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
 }
 
 #[test]
+fn a_reader_in_the_place_of_a_writer_that_was_handed_the_lock_has_a_limit_of_its_own() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let options = options(100).max_hold(Duration::from_millis(400));
+        let catalogue = ReadWriteLock::with_options(&client, "/l", options).expect("a path");
+        let owner = Owner::new();
+        let before = catalogue.write_lock.acquire().await.expect("the lock");
+        let (lock, same) = (catalogue.write_lock.clone(), owner.clone());
+        let writing = tokio::spawn(async move { lock.acquire_as(&same, Timeout::Forever).await });
+        until_waiting(&client, 1).await;
+        before.release().await.expect("held");
+        let writing = get(writing).await;
+        let reading = catalogue.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("a downgrade");
+        drop(writing);
+        assert_eq!(reading.handoffs(), 1);
+        // Nobody looks at it.
+        assert_eq!(reading.lost().await, LossReason::HeldTooLong);
+    });
+}
+
+#[test]
 fn while_a_transaction_may_be_under_way_the_node_is_not_handed_on() {
     run(async {
         let server = server().await;

@@ -171,7 +171,7 @@ pub fn a_late_end_of_the_first_hold_spares_the_second() {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
         let holds = Arc::clone(&scene.holds);
         // As the driver does when the alarm of the first hold goes off.
-        let first = HoldId::first(&Scene::node());
+        let first = HoldId { node: Scene::node(), handoffs: 0 };
         let ends = thread::spawn(move || holds.lose_unless_handed_on(&first, LossReason::HeldTooLong));
         drop(lease);
         let lost = ends.join().expect("no panic");

@@ -42,15 +42,16 @@ impl Directory {
             // The queue grants only while the term of a session runs.
             term: connection.term().map(Arc::clone).unwrap_or_default(),
         };
-        self.holders.add(node, &holds, &claim, (data, label), self.id, timers);
+        let lease = holds.grant(claim, grant);
+        let (claim, hold) = (lease.claim(), lease.hold_id());
+        self.holders.add(&hold, &holds, claim, (data, label), self.id, timers);
         self.await_grace(node, claim.grace.time(), connection.term_left(), timers);
         let (owner, kind) = (claim.owner, claim.kind);
-        let lease = holds.grant(claim, grant);
         if let Some(version) = self.revoked.remove(node) {
             holds.revoke(node);
             self.restore_data(node.clone(), version, connection);
         }
-        self.settle_owners_others(&holds, (owner, kind), &HoldId::first(node), timers);
+        self.settle_owners_others(&holds, (owner, kind), &hold, timers);
         // A lease that no one receives is dropped, which releases it.
         if let Some(reply) = reply {
             reply.send(Ok(lease)).ok();

@@ -58,19 +58,19 @@ fn limit(
 pub(in crate::driver) struct Holders(SmallMap<NodeName, Holder>);
 
 impl Holders {
-    /// A claim is granted through a node with this data, to a lock with this label.
+    /// A claim is granted as this hold, through a node with this data, to a lock with this label.
     pub(in crate::driver) fn add(
         &mut self,
-        node: &NodeName,
+        hold: &HoldId,
         holds: &Arc<HoldTable>,
         claim: &AcquireRequest,
         (data, label): (Arc<[u8]>, Option<Arc<str>>),
         directory: DirectoryId,
         timers: &mut Timers,
     ) {
-        timers.hold_begins(directory, node);
-        let limit = limit(HoldId::first(node), claim, directory, timers);
-        self.0.insert(node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
+        timers.hold_begins(directory, &hold.node);
+        let limit = limit(hold.clone(), claim, directory, timers);
+        self.0.insert(hold.node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
     }
 
     /// The lock is handed on, on the same node, to this hold. Returns its holds; `None` if it is lost. The node is watched

@@ -139,7 +139,7 @@ async fn what_is_held_too_long_is_lost_before_its_node_is_deleted() {
     let Granted { mut directory, mut timers, node, .. } = granted_for(1, limit);
     timers.next().await;
     let Some(Alarm::HeldTooLong(_, late)) = timers.due() else { panic!("no alarm") };
-    assert_eq!(late, HoldId::first(&node));
+    assert_eq!(late, HoldId { node: node.clone(), handoffs: 0 });
     directory.expire(&late, LossReason::HeldTooLong, Duration::ZERO, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     assert!(!directory.holders.contains(&node));
@@ -150,7 +150,12 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
     let (grace, left) = (Duration::from_secs(3600), Duration::from_secs(1800));
     let expired = || {
         let Granted { mut directory, mut timers, node, .. } = granted_with(1, None, grace);
-        directory.expire(&HoldId::first(&node), LossReason::TermEnded, left, &mut timers);
+        directory.expire(
+            &HoldId { node: node.clone(), handoffs: 0 },
+            LossReason::TermEnded,
+            left,
+            &mut timers,
+        );
         assert!(!directory.holds_through(&node));
         assert!(directory.next_action().is_none(), "its node is kept");
         (directory, timers, node)

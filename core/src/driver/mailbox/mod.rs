@@ -286,7 +286,7 @@ mod tests {
 
     fn expired() -> Notice {
         let node = NodeName::parse("lock-0000000001").expect("a node's name");
-        Notice::Expired { hold: HoldId::first(&node), reason: LossReason::TermEnded }
+        Notice::Expired { hold: HoldId { node, handoffs: 0 }, reason: LossReason::TermEnded }
     }
 
     #[test]
