@@ -232,7 +232,7 @@ impl Lease {
         &self.hold.claim.caller
     }
 
-    /// What it was granted for.
+    /// The claim that was granted.
     pub(crate) fn claim(&self) -> &AcquireRequest {
         &self.hold.claim
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use zklock::{
-    Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mutex, Owner, ReadWriteLock, RequestKind,
-    Semaphore, Timeout,
+    Client, ErrorKind, Lease, LeaseState, Lock, LockOptions, LossReason, Mutex, Owner, ReadWriteLock,
+    RequestKind, Semaphore, Timeout,
 };
 
 use super::{brief_client, client, mutex, run, server, until_contenders};
@@ -277,6 +277,16 @@ fn an_owner_enters_again_on_a_lock_that_it_was_handed() {
     });
 }
 
+/// An owner's hold of a lock that another one has handed to it.
+async fn handed_the_lock(client: &Client, lock: &Lock, owner: &Owner) -> Lease {
+    let before = lock.acquire().await.expect("the lock");
+    let (lock, same) = (lock.clone(), owner.clone());
+    let waiting = tokio::spawn(async move { lock.acquire_as(&same, Timeout::Forever).await });
+    until_waiting(client, 1).await;
+    before.release().await.expect("held");
+    get(waiting).await
+}
+
 #[test]
 fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
     run(async {
@@ -285,12 +295,7 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
         let options = options(100);
         let catalogue = ReadWriteLock::with_options(&client, "/l", options).expect("a path");
         let owner = Owner::new();
-        let before = catalogue.write_lock.acquire().await.expect("the lock");
-        let (lock, same) = (catalogue.write_lock.clone(), owner.clone());
-        let writing = tokio::spawn(async move { lock.acquire_as(&same, Timeout::Forever).await });
-        until_waiting(&client, 1).await;
-        before.release().await.expect("held");
-        let writing = get(writing).await;
+        let writing = handed_the_lock(&client, &catalogue.write_lock, &owner).await;
         let mut others = Vec::new();
         for number in 1..=2 {
             let lock = catalogue.write_lock.clone();
@@ -321,12 +326,7 @@ fn a_reader_in_the_place_of_a_writer_that_was_handed_the_lock_has_a_limit_of_its
         let options = options(100).max_hold(Duration::from_millis(400));
         let catalogue = ReadWriteLock::with_options(&client, "/l", options).expect("a path");
         let owner = Owner::new();
-        let before = catalogue.write_lock.acquire().await.expect("the lock");
-        let (lock, same) = (catalogue.write_lock.clone(), owner.clone());
-        let writing = tokio::spawn(async move { lock.acquire_as(&same, Timeout::Forever).await });
-        until_waiting(&client, 1).await;
-        before.release().await.expect("held");
-        let writing = get(writing).await;
+        let writing = handed_the_lock(&client, &catalogue.write_lock, &owner).await;
         let reading = catalogue.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("a downgrade");
         drop(writing);
         assert_eq!(reading.handoffs(), 1);
