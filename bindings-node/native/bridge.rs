@@ -16,7 +16,7 @@ use napi::bindgen_prelude::{Function, FunctionRef, ToNapiValue, Unknown};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Status};
 use napi_derive::napi;
-use zklock::internal::{self, Operation};
+use zklock::internal::{self, Operation, same_thread};
 use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
@@ -95,6 +95,8 @@ struct Operations {
     running: HashMap<i64, Option<Operation>>,
     /// Ended, not yet taken.
     settled: Vec<(i64, Outcome)>,
+    /// The JavaScript thread is about to look: nobody need call it.
+    looks: bool,
 }
 
 #[napi]
@@ -153,6 +155,24 @@ impl Bridge {
             *wake = Some(made.map_err(refused)?);
         }
         Ok(())
+    }
+
+    /// Does some work on the JavaScript thread. Operations that it wakes go on here, and what has ended when the work has
+    /// is told at once: a lock that is handed on within one environment needs no other thread, and no turn of the loop.
+    ///
+    /// JavaScript only resolves promises when it is told; the program's code follows when this call has returned.
+    pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.shared.operations().looks = true;
+        let done = same_thread::carry_on_woken(work);
+        let mut operations = self.shared.operations();
+        operations.looks = false;
+        let any = !operations.settled.is_empty();
+        drop(operations);
+        if any && self.wake.borrow_back(&self.env).and_then(|wake| wake.call(())).is_err() {
+            // If it can still be told, then in a turn of its own.
+            self.shared.wake().as_ref().inspect(|wake| wake.call());
+        }
+        done
     }
 
     /// Registers a client to be closed with the environment, if it still exists then.
@@ -239,7 +259,7 @@ impl Shared {
         let wake = if operation.is_some() {
             operations.settled.push((id, outcome));
             // One call wakes JavaScript for everything that is there when it gets to it.
-            operations.settled.len() == 1
+            operations.settled.len() == 1 && !operations.looks
         } else {
             // Cancelled: dropping the outcome releases what it may have acquired.
             drop(operations);

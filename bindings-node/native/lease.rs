@@ -257,7 +257,7 @@ impl NativeLease {
     /// `CONNECTION_FAILED` if there is no thread to wait on.
     #[napi]
     pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
-        match leave(&*self.lease) {
+        match bridge.work(|| leave(&*self.lease)) {
             ScopeExit::All => Ok(None),
             ScopeExit::Nothing => Ok(Some(0)),
             ScopeExit::ToWait(released) => bridge.start(released).map(Some),
@@ -271,12 +271,10 @@ impl NativeLease {
     /// As `leave`.
     #[napi]
     pub fn leave_inner(&self, bridge: &Bridge, id: u32) -> Result<Option<i64>> {
-        let left = self
-            .inner
-            .borrow()
-            .get(id as usize)
-            .and_then(Option::as_ref)
-            .map_or(ScopeExit::All, |inner| leave(inner));
+        let left = bridge.work(|| {
+            let inner = self.inner.borrow();
+            inner.get(id as usize).and_then(Option::as_ref).map_or(ScopeExit::All, |inner| leave(inner))
+        });
         match left {
             ScopeExit::All => Ok(None),
             ScopeExit::Nothing => {
@@ -307,8 +305,12 @@ impl NativeLease {
     #[napi]
     pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<Option<i64>> {
         let timeout = NODE.releasing(wait, timeout)?;
-        let mut released = Acquired::release(&*self.lease, timeout);
-        match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
+        let (released, ended) = bridge.work(|| {
+            let mut released = Acquired::release(&*self.lease, timeout);
+            let ended = Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop()));
+            (released, ended)
+        });
+        match ended {
             Poll::Ready(Ok(())) => Ok(None),
             // Told of where the others are.
             Poll::Ready(failed) => bridge.start(ready(failed)).map(Some),

@@ -30,10 +30,13 @@ pub(crate) struct Notice {
     origin: ForkGuard,
 }
 
+/// Waits for what is to be reported, and then says what to call.
+type Course = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// What the core wakes when there is something to report.
 struct Shared {
     /// Waits, and says what to call. Carried on by the thread that calls; none once it has ended.
-    course: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    course: Mutex<Option<Course>>,
     callback: Callback,
     by: By,
 }
@@ -155,12 +158,16 @@ impl Notice {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        py.import("zklock._decorators")?.call_method1("check_callback", (&callable,))?;
+        // Ours can be called, and a task has one made for each scope that it enters.
+        let tells = callable.bind(py).is_instance_of::<TellEventLoop>();
+        if !tells {
+            py.import("zklock._decorators")?.call_method1("check_callback", (&callable,))?;
+        }
         exit::pause(py)?;
         log::refresh(py)?;
         let (callable, by) = match gevent::callback(py, &callable)? {
             Some(in_greenlet) => (in_greenlet, By::Delivery),
-            None if callable.bind(py).is_instance_of::<TellEventLoop>() => (callable, By::Delivery),
+            None if tells => (callable, By::Delivery),
             None => (callable, By::Callbacks),
         };
         match by {
@@ -170,9 +177,9 @@ impl Notice {
         let callable =
             Callable { function: callable, cancelled: AtomicBool::new(false), due: Mutex::default() };
         let callback = Callback(Arc::new(callable));
-        let course = Mutex::new(Some(Box::pin(course(callback.clone())) as Pin<Box<_>>));
+        let course = Mutex::new(Some(Box::pin(course(callback.clone())) as Course));
         let shared = Arc::new(Shared { course, callback, by });
-        Arc::clone(&shared).wake();
+        shared.begin();
         Ok(Self { shared, origin: ForkGuard::new() })
     }
 }
@@ -198,16 +205,46 @@ impl Notice {
 }
 
 impl Shared {
+    /// Begins the course on the calling thread. Mostly that only registers it, such as for the scope that a task enters:
+    /// no other thread is told unless something is due by now. No Python code runs meanwhile, so no attached thread waits
+    /// for the course.
+    fn begin(self: &Arc<Self>) {
+        let mut course = self.course();
+        self.carry_on(&mut course);
+        let due = self.callback.due().is_some();
+        drop(course);
+        if due {
+            Arc::clone(self).wake();
+        }
+    }
+
     /// The next step; None if nothing is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
+        let mut course = self.course();
+        // After the end, or once it is cancelled, nothing is.
+        course.as_ref()?;
+        // A step that is due already comes first: carried on now, the course would put the next one in its place.
+        let due = self.callback.due().take();
+        due.or_else(|| {
+            self.carry_on(&mut course);
+            self.callback.due().take()
+        })
+    }
+
+    /// A panic cannot leave half a change in it.
+    fn course(&self) -> MutexGuard<'_, Option<Course>> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the course proceed until it waits, or something is due.
+    fn carry_on(self: &Arc<Self>, course: &mut Option<Course>) {
         let waker = Waker::from(Arc::clone(self));
-        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = course.as_mut()?.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        let ended = course
+            .as_mut()
+            .is_some_and(|course| course.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         if ended || self.callback.is_cancelled() {
             *course = None;
         }
-        drop(course);
-        self.callback.due().take()
     }
 
     /// The callback that is due, and its argument; None if there is none now.

@@ -9,18 +9,24 @@ use crate::modules::{imported, interned, once};
 
 /// Whether an event loop runs on this thread.
 pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
+    Ok(running_loop(py)?.is_some())
+}
+
+/// The event loop that runs on this thread.
+pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let running = if let Some(running) = RUNNING.get(py) {
         running
     } else {
-        let Some(events) = imported(interned!(py, "asyncio.events")?)? else { return Ok(false) };
+        let Some(events) = imported(interned!(py, "asyncio.events")?)? else { return Ok(None) };
         // Not there while it is being imported.
         let Some(running) = events.getattr_opt(interned!(py, "_get_running_loop")?)? else {
-            return Ok(false);
+            return Ok(None);
         };
         once(&RUNNING, py, || Ok(running.unbind()))?
     };
-    Ok(!running.bind(py).call0()?.is_none())
+    let running = running.bind(py).call0()?;
+    Ok((!running.is_none()).then_some(running))
 }
 
 /// Warns, once, if this task is about to re-enter a lock that another one has entered. `lease`: of the newest level.

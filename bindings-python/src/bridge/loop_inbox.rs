@@ -1,4 +1,5 @@
-//! What has come for an event loop: one wake-up of the loop for all that is there when it gets to it.
+//! Outcomes that have come for an event loop: one wake-up of the loop for all that are there when it gets to them, and none
+//! for those that come on its own thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -7,6 +8,7 @@ use pyo3::prelude::*;
 use zklock::internal::{ForkGuard, PerProcess};
 
 use crate::bridge::arrivals::{Arrivals, Arrived};
+use crate::bridge::asyncio_tasks;
 use crate::modules::interned;
 
 /// An operation with an outcome that waits to be asked for.
@@ -19,6 +21,19 @@ pub(crate) trait Ended: Send + Sync {
 pub(crate) struct Waiting {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) future: Py<PyAny>,
+}
+
+impl Waiting {
+    /// Whether its event loop is the one that runs on this thread.
+    pub(crate) fn is_of_this_thread(&self, py: Python<'_>) -> PyResult<bool> {
+        let running = asyncio_tasks::running_loop(py)?;
+        Ok(running
+            .is_some_and(|running| event_loop_of(self.future.bind(py)).is_ok_and(|its| its.is(&running))))
+    }
+}
+
+fn event_loop_of<'py>(future: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    future.call_method0(interned!(future.py(), "get_loop")?)
 }
 
 /// The inbox of an event loop: operations that have ended, and the futures to be completed. The delivery thread, which
@@ -60,6 +75,14 @@ pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) ->
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
 }
 
+/// Completes a future of the event loop that runs on this thread: nothing has to wake it.
+pub(crate) fn tell_here(py: Python<'_>, ended: Arc<dyn Ended>, waiting: &Waiting) -> PyResult<()> {
+    let (inbox, stage) = (Arc::clone(&waiting.inbox), Stage::ToCheck(vec![ended]));
+    let wake_up = WakeUp::new(waiting.future.bind(py), inbox, stage)?;
+    complete(waiting.future.bind(py))?;
+    wake_up.get().come_by_again(&wake_up)
+}
+
 /// What an event loop has to do with outcomes that have come, in this order.
 enum Stage {
     /// To complete their futures.
@@ -82,13 +105,16 @@ struct WakeUp {
 }
 
 impl WakeUp {
+    fn new<'py>(future: &Bound<'py, PyAny>, inbox: Arc<Inbox>, stage: Stage) -> PyResult<Bound<'py, Self>> {
+        let (event_loop, stage) = (event_loop_of(future)?.unbind(), Mutex::new(stage));
+        Bound::new(future.py(), Self { event_loop, inbox, stage, origin: ForkGuard::new() })
+    }
+
     fn send(py: Python<'_>, inbox: Arc<Inbox>) -> PyResult<()> {
         let future = inbox.lock().all().first().map(|(_, future)| future.clone_ref(py));
         let Some(future) = future else { return Ok(()) };
-        let event_loop = future.call_method0(py, interned!(py, "get_loop")?)?;
-        let stage = Mutex::new(Stage::ToComplete);
-        let wake_up = Self { event_loop: event_loop.clone_ref(py), inbox, stage, origin: ForkGuard::new() };
-        let wake_up = Bound::new(py, wake_up)?;
+        let wake_up = Self::new(future.bind(py), inbox, Stage::ToComplete)?;
+        let event_loop = &wake_up.get().event_loop;
         // Fails when the event loop is closed.
         let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
         // If it is closed in the middle of that call, it has thrown out what it had before this was put there, where it
@@ -112,6 +138,12 @@ impl WakeUp {
     /// What has come, the only time.
     fn take(&self) -> Vec<Delivery> {
         self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default()
+    }
+
+    /// Has the event loop call this, behind the tasks whose futures are complete.
+    fn come_by_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
+        let py = this.py();
+        self.event_loop.call_method1(py, interned!(py, "call_soon")?, (this,)).map(drop)
     }
 
     /// The outcomes will not be asked for, unless they have been.
@@ -138,8 +170,7 @@ impl WakeUp {
             // Each is told, whatever becomes of the others.
             result = complete(future.bind(py)).and(result);
         }
-        // Behind the tasks.
-        this.event_loop.call_method1(py, interned!(py, "call_soon")?, (slf,))?;
+        this.come_by_again(slf)?;
         result
     }
 

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use zklock::internal::ForkGuard;
+use zklock::internal::same_thread::{self, Woken};
 
 use crate::args::arguments::wait_limit;
 use crate::args::checked::Number;
@@ -230,8 +231,35 @@ impl Deliver for Shared {
 }
 
 impl Wake for Shared {
-    /// Called on the core's thread, which has no time for more than this.
+    /// Called on the core's thread, which has no time for more than this, or by a task that hands its lock on.
     fn wake(self: Arc<Self>) {
-        delivery_thread::send(self);
+        if !same_thread::note(|| Arc::clone(&self) as _) {
+            delivery_thread::send(self);
+        }
+    }
+}
+
+impl Woken for Shared {
+    /// Completes the future that waits for the outcome, if it is one of the event loop of this thread.
+    fn go_on(self: Arc<Self>) {
+        let waiting = self.state().waiting.take();
+        let there = self.poll(&Waker::from(Arc::clone(&self)));
+        let Some(waiting) = waiting else { return };
+        Python::attach(|py| {
+            let here = waiting.is_of_this_thread(py).unwrap_or_default();
+            if there && here {
+                // Fails with an event loop that is closed: then nobody asks for the outcome.
+                loop_inbox::tell_here(py, self, &waiting).ok();
+                return;
+            }
+            let mut state = self.state();
+            state.waiting = Some(waiting);
+            // The delivery thread may have found nobody to tell meanwhile.
+            let there = state.outcome.is_some();
+            drop(state);
+            if there {
+                delivery_thread::send(self);
+            }
+        });
     }
 }

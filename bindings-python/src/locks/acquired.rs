@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use zklock::internal::{Acquired, BodyOutcome, Released, ScopeError, scope_error};
+use zklock::internal::{Acquired, BodyOutcome, Released, ScopeError, same_thread, scope_error};
 use zklock::{ErrorKind, Timeout};
 
 use crate::args::arguments::{ReleaseTimeout, release_timeout};
@@ -89,8 +89,13 @@ pub(crate) fn start_release(
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    let mut released = level.0.release(timeout.0);
-    match at_once(&mut released) {
+    // A task to which the lock is handed on needs no other thread.
+    let (released, ended) = same_thread::carry_on_woken(|| {
+        let mut released = level.0.release(timeout.0);
+        let ended = at_once(&mut released);
+        (released, ended)
+    });
+    match ended {
         Some(end) => Ok(end.map(|()| None)?),
         None => Pending::start(py, released).map(Some),
     }

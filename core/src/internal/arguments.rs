@@ -182,6 +182,9 @@ impl Language {
             options =
                 options.cohort(holds.to_count().ok_or_else(|| Error::bad_argument("cohort", problem()))?);
         }
+        if let Some(time) = given.linger {
+            options = options.linger(self.duration("linger", time)?);
+        }
         Ok(options)
     }
 
@@ -252,6 +255,8 @@ pub struct GivenOptions {
     pub max_waiters: Option<f64>,
     /// How many holds may follow each other on one node within the client.
     pub cohort: Option<f64>,
+    /// For how long a node is kept while nobody holds through it.
+    pub linger: Option<f64>,
 }
 
 /// The value of an option, as a program in another language gives it.
@@ -270,7 +275,7 @@ pub enum GivenValue<'a> {
 impl GivenOptions {
     /// The options that are given, by name.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, GivenValue<'_>)> {
-        let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort } = self;
+        let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort, linger } = self;
         let all = [
             ("reentrant", reentrant.map(GivenValue::Flag)),
             ("label", label.as_deref().map(GivenValue::Text)),
@@ -279,6 +284,7 @@ impl GivenOptions {
             ("grace", grace.map(GivenValue::Number)),
             ("max_waiters", max_waiters.and_then(Count::to_count).map(GivenValue::Count)),
             ("cohort", cohort.and_then(Count::to_count).map(GivenValue::Count)),
+            ("linger", linger.map(GivenValue::Number)),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }

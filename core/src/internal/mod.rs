@@ -15,6 +15,7 @@ mod inspect;
 pub mod log;
 pub mod once;
 mod operation;
+pub mod same_thread;
 mod scope;
 mod scope_match;
 #[cfg(test)]

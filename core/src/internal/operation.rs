@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Wake, Waker};
 
+use super::same_thread::{self, Woken};
 use crate::error::Result;
 use crate::runtime;
 use crate::runtime::Background;
@@ -18,15 +19,15 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Debug)]
 pub struct Operation(Arc<EagerTask>);
 
-/// How far a future has come. It is the waker of its first poll, too.
+/// How far a future has come. It is the waker of its polls outside the library's thread, too.
 struct EagerTask {
     origin: ForkGuard,
     stage: Mutex<OperationStage>,
 }
 
 enum OperationStage {
-    /// It is being polled for the first time, and was perhaps woken meanwhile.
-    Beginning { woken: bool },
+    /// A thread of the program polls it, and it was perhaps woken meanwhile.
+    Polled { woken: bool },
     /// It waits to be woken, and is no task yet.
     Waiting(Task),
     /// It is a task on the library's thread.
@@ -40,7 +41,8 @@ enum OperationStage {
 ///
 /// The future is polled here first. So it begins before this returns; what is ready at once is delivered here; and what
 /// it sends is all that wakes the library's thread. A task of its own would wake it a second time: it is made when the
-/// future is woken, which that thread does.
+/// future is woken, which that thread does. What a thread wakes within [`same_thread::carry_on_woken`] goes on, and is
+/// delivered, on that thread.
 ///
 /// # Errors
 /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a thread.
@@ -49,15 +51,10 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     runtime::ready()?;
-    let mut task: Task = Box::pin(async move { deliver(future.await) });
-    let stage = Mutex::new(OperationStage::Beginning { woken: false });
+    let task: Task = Box::pin(async move { deliver(future.await) });
+    let stage = Mutex::new(OperationStage::Polled { woken: false });
     let begun = Arc::new(EagerTask { origin: ForkGuard::new(), stage });
-    let waker = Waker::from(Arc::clone(&begun));
-    if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
-        *begun.stage() = OperationStage::Over;
-    } else {
-        begun.wait(task);
-    }
+    begun.poll(task);
     Ok(Operation(begun))
 }
 
@@ -66,13 +63,24 @@ impl EagerTask {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what was polled until it is woken.
-    fn wait(&self, task: Task) {
+    /// Polls on this thread, and keeps the future until it is woken.
+    fn poll(self: &Arc<Self>, mut task: Task) {
+        let waker = Waker::from(Arc::clone(self));
+        let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        // Dropped after the lock of the stage: dropping a future runs code of core, which may wake this.
+        let mut over = None;
         let mut stage = self.stage();
         *stage = match *stage {
-            OperationStage::Beginning { woken: true } => run(task),
-            _ => OperationStage::Waiting(task),
+            OperationStage::Polled { woken: false } if !ended => OperationStage::Waiting(task),
+            OperationStage::Polled { woken: true } if !ended => run(task),
+            // It was perhaps cancelled meanwhile.
+            _ => {
+                over = Some(task);
+                OperationStage::Over
+            }
         };
+        drop(stage);
+        drop(over);
     }
 }
 
@@ -92,11 +100,28 @@ impl Wake for EagerTask {
         }
         let mut stage = self.stage();
         *stage = match std::mem::replace(&mut *stage, OperationStage::Over) {
-            OperationStage::Beginning { .. } => OperationStage::Beginning { woken: true },
+            OperationStage::Polled { .. } => OperationStage::Polled { woken: true },
+            OperationStage::Waiting(task) if same_thread::note(|| Arc::clone(self) as _) => {
+                OperationStage::Waiting(task)
+            }
             OperationStage::Waiting(task) => run(task),
             // A task has a waker of its own; this one may still be called.
             later => later,
         };
+    }
+}
+
+impl Woken for EagerTask {
+    fn go_on(self: Arc<Self>) {
+        let mut stage = self.stage();
+        match std::mem::replace(&mut *stage, OperationStage::Polled { woken: false }) {
+            OperationStage::Waiting(task) => {
+                drop(stage);
+                self.poll(task);
+            }
+            // Another thread was faster, or it was cancelled.
+            later => *stage = later,
+        }
     }
 }
 
@@ -122,7 +147,7 @@ impl Drop for EagerTask {
 impl std::fmt::Debug for EagerTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match *self.stage() {
-            OperationStage::Beginning { .. } => "Beginning",
+            OperationStage::Polled { .. } => "Polled",
             OperationStage::Waiting(_) => "Waiting",
             OperationStage::Running { .. } => "Running",
             OperationStage::Over => "Over",
@@ -180,6 +205,56 @@ mod tests {
         wake.send(2).unwrap();
         let (value, _, ours) = delivered.recv_timeout(LONG).unwrap();
         assert_eq!((value, ours), (Ok(2), true));
+    }
+
+    #[test]
+    fn what_a_thread_wakes_may_be_delivered_by_it() {
+        let (deliver, delivered) = delivery();
+        let (wake, awake) = oneshot::channel();
+        let operation = begin(awake, deliver).unwrap();
+        same_thread::carry_on_woken(|| {
+            wake.send(2).unwrap();
+            assert!(delivered.try_recv().is_err(), "not in the middle of the work");
+        });
+        assert_eq!(delivered.try_recv(), Ok((Ok(2), thread::current().id(), false)));
+        assert_eq!(format!("{operation:?}"), "Operation(Over)");
+    }
+
+    #[test]
+    fn what_goes_on_and_has_to_wait_again_waits() {
+        let (deliver, delivered) = delivery();
+        let ((wake, awake), (wake_again, awake_again)) = (oneshot::channel(), oneshot::channel());
+        let future = async {
+            let first: i32 = awake.await.unwrap();
+            awake_again.await.unwrap();
+            first
+        };
+        let operation = begin(future, deliver).unwrap();
+        same_thread::carry_on_woken(|| wake.send(1).unwrap());
+        assert_eq!(format!("{operation:?}"), "Operation(Waiting)");
+        wake_again.send(()).unwrap();
+        let (first, _, ours) = delivered.recv_timeout(LONG).unwrap();
+        assert_eq!((first, ours), (1, true));
+    }
+
+    #[test]
+    fn what_is_cancelled_while_its_thread_carries_it_on_is_dropped() {
+        let (deliver, delivered) = delivery::<()>();
+        let (wake, awake) = oneshot::channel();
+        let (send, dropped) = mpsc::channel();
+        let dropping = Dropped(send);
+        let cancels = Arc::new(Mutex::new(None::<Operation>));
+        let cancelled = Arc::clone(&cancels);
+        let future = async move {
+            let _dropping = dropping;
+            awake.await.unwrap();
+            drop(cancelled.lock().unwrap().take());
+            pending::<()>().await;
+        };
+        *cancels.lock().unwrap() = Some(begin(future, deliver).unwrap());
+        same_thread::carry_on_woken(|| wake.send(()).unwrap());
+        assert_eq!(dropped.try_recv(), Ok(()));
+        assert!(delivered.recv().is_err());
     }
 
     #[test]

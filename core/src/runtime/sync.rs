@@ -5,5 +5,6 @@
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
+pub(crate) use std::thread_local;
 
 pub(crate) use tokio::sync::Notify;

@@ -1,4 +1,5 @@
-//! Operations that bindings begin: woken while they begin, twice, when they are over, and while they are cancelled.
+//! Operations that bindings begin: woken while they begin, twice, when they are over, while they are cancelled, and by a
+//! thread that carries them on itself.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, PoisonError};
@@ -11,6 +12,7 @@ use loom::thread;
 use crate::every_interleaving;
 use crate::operation::begin;
 use crate::runtime::LibraryThread;
+use crate::same_thread::carry_on_woken;
 
 /// The event that a future waits for: a one-shot channel, with a lock that loom knows.
 #[derive(Default)]
@@ -123,5 +125,38 @@ pub fn woken_twice_it_becomes_one_task() {
         assert_eq!(library.stop(), 1);
         assert_eq!(counts.now(), (1, 1));
         drop(operation);
+    });
+}
+
+/// A thread wakes an operation to carry it on itself, and another one wakes it too: it ends, and delivers once.
+pub fn woken_by_its_own_thread_and_by_another() {
+    every_interleaving(|| {
+        let library = LibraryThread::start();
+        let signal = Arc::<Signal>::default();
+        let (future, deliver, counts) = operation(&signal);
+        let operation = begin(future, deliver).expect("it begins");
+        let waker = signal.0.lock().unwrap_or_else(PoisonError::into_inner).1[0].clone();
+        let wakes = thread::spawn(move || waker.wake());
+        carry_on_woken(|| signal.give());
+        wakes.join().expect("no panic");
+        library.stop();
+        assert_eq!(counts.now(), (1, 1));
+        drop(operation);
+    });
+}
+
+/// An operation is cancelled by another thread than the one that carries it on: its future is dropped once.
+pub fn cancelled_while_its_own_thread_carries_it_on() {
+    every_interleaving(|| {
+        let library = LibraryThread::start();
+        let signal = Arc::<Signal>::default();
+        let (future, deliver, counts) = operation(&signal);
+        let operation = begin(future, deliver).expect("it begins");
+        let cancels = thread::spawn(move || drop(operation));
+        carry_on_woken(|| signal.give());
+        cancels.join().expect("no panic");
+        library.stop();
+        let (delivered, dropped) = counts.now();
+        assert!(delivered <= 1 && dropped == 1, "delivered {delivered} times, dropped {dropped} times");
     });
 }

@@ -1,0 +1,130 @@
+//! Operations that a thread wakes in the middle of its work, and carries on itself afterwards: a lock that is handed on
+//! from one task of an event loop to another needs no second thread, and no wake-up of the loop.
+//!
+//! Why this is safe: a waker is called in the middle of work, perhaps with a lock held. So an operation is only noted
+//! there, and goes on once the work has ended and holds no lock. Another thread may wake it meanwhile and carry it on. Each
+//! operation has one owner of its progress at a time, and the second to come finds nothing to do.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::runtime::sync::thread_local;
+
+/// An operation that can be woken.
+pub trait Woken: Send + Sync {
+    /// Goes on, on the thread that woke it.
+    fn go_on(self: Arc<Self>);
+}
+
+thread_local! {
+    /// The operations that this thread has woken; `None` unless it is to carry them on.
+    static WOKEN: RefCell<Option<Vec<Arc<dyn Woken>>>> = RefCell::new(None);
+}
+
+/// Does some work, and then carries on the operations that the work woke, on this thread and in the same order.
+pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
+    let around = WOKEN.with(|woken| woken.borrow_mut().replace(Vec::new()));
+    // Also if the work panics.
+    let _carries_on = CarriesOn(around);
+    work()
+}
+
+/// For a waker: leaves it to this thread to carry on its operation. Returns false if the thread does not do that.
+pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
+    // Wakers are also called while a thread ends.
+    WOKEN
+        .try_with(|woken| woken.borrow_mut().as_mut().map(|woken| woken.push(operation())).is_some())
+        .unwrap_or_default()
+}
+
+/// Carries on at the end of the work. With what is to be carried on by the work around this one.
+struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
+
+impl Drop for CarriesOn {
+    fn drop(&mut self) {
+        loop {
+            // An operation that goes on may wake another one.
+            let woken = WOKEN.with(|woken| woken.borrow_mut().as_mut().map(std::mem::take));
+            let woken = woken.unwrap_or_default();
+            if woken.is_empty() {
+                break;
+            }
+            woken.into_iter().for_each(Woken::go_on);
+        }
+        WOKEN.with(|woken| *woken.borrow_mut() = self.0.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    type Said = Arc<Mutex<Vec<&'static str>>>;
+
+    /// Says its name when it goes on, and wakes the next.
+    struct Says(&'static str, Said, Option<Arc<Says>>);
+
+    impl Woken for Says {
+        fn go_on(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+            if let Some(next) = &self.2 {
+                assert!(note(|| Arc::clone(next) as _));
+            }
+        }
+    }
+
+    fn says(name: &'static str, said: &Said, next: Option<Arc<Says>>) -> Arc<Says> {
+        Arc::new(Says(name, Arc::clone(said), next))
+    }
+
+    #[test]
+    fn operations_go_on_after_the_work_that_woke_them() {
+        let said = Said::default();
+        let (last, other) = (says("last", &said, None), says("other", &said, None));
+        let first = says("first", &said, Some(last));
+        let value = carry_on_woken(|| {
+            assert!(note(|| first) && note(|| other));
+            said.lock().unwrap().push("work");
+            7
+        });
+        assert_eq!((value, &*said.lock().unwrap()), (7, &vec!["work", "first", "other", "last"]));
+    }
+
+    #[test]
+    fn a_thread_that_carries_nothing_on_leaves_it_to_others() {
+        let said = Said::default();
+        assert!(!note(|| says("nobody", &said, None)));
+        carry_on_woken(|| ());
+        assert!(!note(|| says("nobody", &said, None)));
+        assert!(said.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn work_within_work_carries_on_what_it_woke_itself() {
+        let said = Said::default();
+        let (outer, inner) = (says("outer", &said, None), says("inner", &said, None));
+        carry_on_woken(|| {
+            assert!(note(|| outer));
+            carry_on_woken(|| assert!(note(|| inner)));
+            said.lock().unwrap().push("work");
+        });
+        assert_eq!(*said.lock().unwrap(), ["inner", "work", "outer"]);
+    }
+
+    #[test]
+    fn operations_go_on_although_the_work_panics() {
+        let said = Said::default();
+        let woken = says("woken", &said, None);
+        let work = std::panic::AssertUnwindSafe(|| {
+            carry_on_woken(|| {
+                assert!(note(|| woken));
+                panic!("as in a finalizer");
+            });
+        });
+        std::panic::catch_unwind(work).unwrap_err();
+        assert_eq!(*said.lock().unwrap(), ["woken"]);
+        assert!(!note(|| says("nobody", &said, None)));
+    }
+}
