@@ -29,6 +29,9 @@ pub struct NativeAbout {
     pub since: i64,
     pub owner: Option<NativeOwnerInfo>,
     pub revoked: bool,
+    pub cohort: Option<u32>,
+    /// In ms.
+    pub linger: Option<i64>,
 }
 
 impl NativeContender {
@@ -55,9 +58,11 @@ impl From<Contender> for NativeContender {
 
 impl From<ContenderInfo> for NativeAbout {
     fn from(about: ContenderInfo) -> Self {
-        let ContenderInfo { host, pid, language, label, since, owner, revoked, .. } = about;
+        let ContenderInfo { host, pid, language, label, since, owner, revoked, cohort, linger, .. } = about;
         let since = i64::try_from(since).unwrap_or(i64::MAX);
-        Self { host, pid, language, label, since, owner: owner.map(Into::into), revoked }
+        let linger = linger.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        let owner = owner.map(Into::into);
+        Self { host, pid, language, label, since, owner, revoked, cohort, linger }
     }
 }
 

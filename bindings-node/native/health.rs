@@ -31,6 +31,7 @@ pub struct NativeWaitReport {
     pub owner: NativeOwner,
     pub age: f64,
     pub node: Option<String>,
+    pub in_cohort: bool,
     pub position: Option<i64>,
     pub behind: Option<String>,
 }
@@ -75,6 +76,7 @@ impl From<zklock::WaitReport> for NativeWaitReport {
             owner: wait.owner.into(),
             age: milliseconds(wait.age),
             node: wait.node,
+            in_cohort: wait.in_cohort,
             position: wait.position.map(number),
             behind: wait.behind,
         }

@@ -24,12 +24,14 @@ pub struct NativeLockOptions {
     pub grace: Option<f64>,
     pub max_waiters: Option<f64>,
     pub cohort: Option<f64>,
+    pub linger: Option<f64>,
 }
 
 impl From<NativeLockOptions> for GivenOptions {
     fn from(given: NativeLockOptions) -> Self {
-        let NativeLockOptions { reentrant, label, naming, max_hold, grace, max_waiters, cohort } = given;
-        Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort }
+        let NativeLockOptions { reentrant, label, naming, max_hold, grace, max_waiters, cohort, linger } =
+            given;
+        Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort, linger }
     }
 }
 

@@ -30,6 +30,16 @@ export interface ContenderInfo {
   readonly owner: OwnerInfo | undefined;
   /** Whether it was asked to give up the lock while it held it, and has been told. */
   readonly revoked: boolean;
+  /**
+   * How many holds of its client may follow each other on the node before the queue gets its turn; `undefined` without the
+   * option `cohort`. Its waiters without nodes are in no list.
+   */
+  readonly cohort: number | undefined;
+  /**
+   * For how many ms its client may keep the node after a release; `undefined` without the option `linger`. The node does
+   * not tell whether somebody holds through it now.
+   */
+  readonly linger: number | undefined;
 }
 
 /** A contender in the queue of a lock, at the time of the call. Does not change. */
@@ -84,8 +94,8 @@ export function contenderOf({ about, ...rest }: NativeContender): Contender {
   return Object.freeze(contender);
 }
 
-function infoOf({ since, label, owner, ...rest }: NativeAbout): ContenderInfo {
-  return Object.freeze({ ...rest, label, since: new Date(since), owner: owner && ownerOf(owner) });
+function infoOf({ since, label, owner, cohort, linger, ...rest }: NativeAbout): ContenderInfo {
+  return Object.freeze({ ...rest, label, since: new Date(since), owner: owner && ownerOf(owner), cohort, linger });
 }
 
 function ownerOf({ number, name, process }: NativeOwnerInfo): OwnerInfo {

@@ -19,6 +19,7 @@ export const COUNTS = {
   acquisitions: 'Holds that began.',
   contended: 'Those of them that had to wait for another contender.',
   handoffs: 'Acquisitions that were handed on within the client, without a request.',
+  retakes: 'Acquisitions that took a node again that the client had kept, without a request.',
   busy: 'Tries that found the lock taken, and acquires that `maxWaiters` refused.',
   timeouts: 'Attempts that timed out.',
   sessions: 'Sessions that began.',

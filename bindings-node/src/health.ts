@@ -32,6 +32,11 @@ export interface WaitReport {
   readonly age: number;
   /** The full path of its node; absent as long as it has none, as without a connection. */
   readonly node?: string;
+  /**
+   * Whether it waits in its client's line for a lock with `cohort`: without a node, so that other clients do not see it.
+   * One node of the client stands in the queue for the whole line; `position` and `behind` are those of that node.
+   */
+  readonly inCohort: boolean;
   /** How many stand before it in the queue, as far as is known; absent as long as it has no node. */
   readonly position?: number;
   /**

@@ -236,8 +236,9 @@ export class Lease {
   }
 
   /**
-   * How many holds there were on this lease's node before its own; 0 without the option `cohort`. Holds that follow each
-   * other on one node have the same fencing token. The pair of token and hand-offs grows from holder to holder.
+   * How many holds there were on this lease's node before its own. Holds that follow each other on one node, because of the
+   * options `cohort` and `linger`, have the same fencing token. The pair of token and hand-offs grows from holder to
+   * holder. 0 without these options.
    */
   get handoffs(): number {
     return this.#native.handoffs;

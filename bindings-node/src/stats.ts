@@ -33,6 +33,8 @@ export interface Stats {
   readonly contended: number;
   /** Acquisitions that the client handed on without a request: see the option `cohort`. */
   readonly handoffs: number;
+  /** Acquisitions that took a node again, without a request: see the option `linger`. */
+  readonly retakes: number;
   /** Tries that found the lock taken. */
   readonly busy: number;
   /** Attempts that timed out. */

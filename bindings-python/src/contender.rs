@@ -41,6 +41,14 @@ pub(crate) struct Contender {
     since: Option<f64>,
     /// Whether it was asked to give up the lock while it held it, and has been told.
     revoked: Option<bool>,
+    /// How many holds of its client may follow each other on the node before the queue gets its turn.
+    ///
+    /// None without the option `cohort`. Its waiters without nodes are in no list.
+    cohort: Option<u32>,
+    /// For how many seconds its client may keep the node after a release; None without `linger`.
+    ///
+    /// The node does not tell whether somebody holds through it now.
+    linger: Option<f64>,
     /// The owner inside its program, such as a thread or a task.
     owner: Option<OwnerInfo>,
     /// The node's data, unchanged, whoever wrote it; empty if it was not read.
@@ -70,6 +78,8 @@ impl From<zklock::Contender> for Contender {
             label: about.as_ref().and_then(|about| about.label.clone()),
             since,
             revoked: about.as_ref().map(|about| about.revoked),
+            cohort: about.as_ref().and_then(|about| about.cohort),
+            linger: about.as_ref().and_then(|about| about.linger).map(|time| time.as_secs_f64()),
             owner: about.and_then(|about| about.owner).map(OwnerInfo::from),
             data: contender.data.into(),
             data_length: contender.data_length,
@@ -81,6 +91,7 @@ impl From<zklock::Contender> for Contender {
 type Parts<'py> = (
     (usize, String, bool, i64, i64),
     (Option<String>, Option<u32>, Option<String>, Option<String>, Option<f64>, Option<bool>),
+    (Option<u32>, Option<f64>),
     Option<OwnerInfo>,
     Bound<'py, PyBytes>,
     usize,
@@ -90,9 +101,10 @@ type Parts<'py> = (
 impl Contender {
     #[staticmethod]
     fn _of(parts: Parts<'_>) -> Self {
-        let (place, about, owner, data, data_length) = parts;
+        let (place, about, sharing, owner, data, data_length) = parts;
         let (position, node, reader, session_id, fencing_token) = place;
         let (host, pid, language, label, since, revoked) = about;
+        let (cohort, linger) = sharing;
         let data = data.as_bytes().to_vec().into();
         Self {
             position,
@@ -106,6 +118,8 @@ impl Contender {
             label,
             since,
             revoked,
+            cohort,
+            linger,
             owner,
             data,
             data_length,
@@ -117,7 +131,8 @@ impl Contender {
         let Self { host, pid, language, label, since, revoked, .. } = self;
         let about = (host.clone(), *pid, language.clone(), label.clone(), *since, *revoked);
         let owner = self.owner.clone();
-        let parts = (place, about, owner, PyBytes::new(py, &self.data), self.data_length);
+        let sharing = (self.cohort, self.linger);
+        let parts = (place, about, sharing, owner, PyBytes::new(py, &self.data), self.data_length);
         Ok((py.get_type::<Self>().getattr("_of")?, (parts,)))
     }
 

@@ -87,6 +87,11 @@ pub(crate) struct WaitReport {
     age: f64,
     /// The full path of its node; None as long as it has none, as without a connection.
     node: Option<String>,
+    /// Whether it waits in its client's line for a lock with `cohort`: without a node.
+    ///
+    /// Other clients do not see it. One node of the client stands in the queue for the whole line;
+    /// `position` and `behind` are those of that node.
+    in_cohort: bool,
     /// How many stand before it in the queue, as far as is known; None as long as it has no node.
     position: Option<usize>,
     /// The full path of the node that it waits for: the nearest that it cannot hold together with.
@@ -105,6 +110,7 @@ impl From<zklock::WaitReport> for WaitReport {
             label: wait.label,
             age: wait.age.as_secs_f64(),
             node: wait.node,
+            in_cohort: wait.in_cohort,
             position: wait.position,
             behind: wait.behind,
             owner: (&wait.owner).into(),

@@ -27,6 +27,8 @@ pub(crate) struct Stats {
     contended: u64,
     /// Acquisitions that the client handed on without a request: see the option `cohort`.
     handoffs: u64,
+    /// Acquisitions that took a node again, without a request: see the option `linger`.
+    retakes: u64,
     /// Tries that found the lock taken.
     busy: u64,
     /// Attempts that timed out.
@@ -59,6 +61,7 @@ impl From<zklock::Stats> for Stats {
             acquisitions: stats.acquisitions,
             contended: stats.contended,
             handoffs: stats.handoffs,
+            retakes: stats.retakes,
             busy: stats.busy,
             timeouts: stats.timeouts,
             losses: stats.losses,
@@ -89,6 +92,7 @@ impl Stats {
         all.set_item("acquisitions", self.acquisitions)?;
         all.set_item("contended", self.contended)?;
         all.set_item("handoffs", self.handoffs)?;
+        all.set_item("retakes", self.retakes)?;
         all.set_item("busy", self.busy)?;
         all.set_item("timeouts", self.timeouts)?;
         all.set_item("losses", self.losses)?;

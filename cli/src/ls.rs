@@ -165,8 +165,12 @@ fn table(path: &str, places: &[Place], verbose: bool) -> String {
             place if place.contender.reader => "  reader",
             _ => "",
         };
+        let sharing: String =
+            place.sharing().into_iter().flat_map(|option| ["  ".to_owned(), option]).collect();
         let (role, token) = (place.role.as_str(), place.contender.fencing_token);
-        let line = format!("  {role}  {who:who_width$}  for {age:age_width$}  token {token}  {node}{kind}\n");
+        let line = format!(
+            "  {role}  {who:who_width$}  for {age:age_width$}  token {token}  {node}{kind}{sharing}\n"
+        );
         text.push_str(&line);
     }
     text

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use zklock::internal::Escaped;
-use zklock::{Client, Contender, Mutex, OwnerInfo, Semaphore};
+use zklock::{Client, Contender, ContenderInfo, Mutex, OwnerInfo, Semaphore};
 
 use crate::failure::Failure;
 
@@ -116,6 +116,11 @@ impl Place {
         })
     }
 
+    /// For how many holds its node may be there, and for how long without one, if it says so.
+    pub(crate) fn sharing(&self) -> Vec<String> {
+        self.contender.about.as_ref().map(sharing).unwrap_or_default()
+    }
+
     fn described(&self, owner: impl FnOnce(&OwnerInfo) -> String) -> String {
         let Some(about) = &self.contender.about else {
             let data = String::from_utf8_lossy(&self.contender.data);
@@ -148,9 +153,23 @@ impl Place {
                 "process": owner.process,
             })),
             "since": about.as_ref().map(|about| about.since),
+            "cohort": about.as_ref().and_then(|about| about.cohort),
+            "linger_ms": about.as_ref().and_then(linger_ms),
             "data": about.is_none().then(|| String::from_utf8_lossy(data)),
         })
     }
+}
+
+/// The options by which several holds may follow each other on a node, such as `cohort 64` and `linger 1s`.
+pub(crate) fn sharing(about: &ContenderInfo) -> Vec<String> {
+    let cohort = about.cohort.map(|holds| format!("cohort {holds}"));
+    let linger = about.linger.map(|time| format!("linger {}", humantime::format_duration(time)));
+    cohort.into_iter().chain(linger).collect()
+}
+
+/// For how many milliseconds a node may be kept, for programs.
+pub(crate) fn linger_ms(about: &ContenderInfo) -> Option<u64> {
+    about.linger.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// How long ago that was, to the second.

@@ -413,10 +413,10 @@ class Lease(Level):
 
     @property
     def handoffs(self) -> int:
-        """How many holds there were on this lease's node before its own; 0 without the option `cohort`.
+        """How many holds there were on this lease's node before its own.
 
-        Holds that follow each other on one node have the same fencing token. The pair of token and hand-offs
-        grows from holder to holder.
+        Holds that follow each other on one node, because of the options `cohort` and `linger`, have the same
+        fencing token. The pair of token and hand-offs grows from holder to holder. 0 without these options.
         """
 
     @property
@@ -835,6 +835,20 @@ class Contender:
         """Whether it was asked to give up the lock while it held it, and has been told."""
 
     @property
+    def cohort(self) -> int | None:
+        """How many holds of its client may follow each other on the node before the queue gets its turn.
+
+        None without the option `cohort`. Its waiters without nodes are in no list.
+        """
+
+    @property
+    def linger(self) -> float | None:
+        """For how many seconds its client may keep the node after a release; None without `linger`.
+
+        The node does not tell whether somebody holds through it now.
+        """
+
+    @property
     def owner(self) -> OwnerInfo | None:
         """The owner inside its program, such as a thread or a task."""
 
@@ -1120,6 +1134,14 @@ class Mutex(Lock):
 
     >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
 
+    `linger` is for how long the lock's node is kept after a release, in seconds, while nobody else waits for
+    it: for a lock that one client takes again and again, such as the read lock of a configuration. Taking it
+    again sends no request. The client gives the node up as soon as a contender joins that has to wait for it;
+    until then a try of another client finds the lock taken. The time counts from the first release after a
+    grant. As with `cohort`, holds on one node share their fencing token.
+
+    >>> settings = zklock.ReadWriteLock(client, "/locks/settings", linger=1)
+
     Raises `BadArgument` for a malformed argument.
     """
 
@@ -1135,6 +1157,7 @@ class Mutex(Lock):
         grace: float | None = None,
         max_waiters: int | None = None,
         cohort: int = 0,
+        linger: float = 0.0,
         options: ClientOptions | None = None,
     ) -> Self: ...
     def once(
@@ -1214,7 +1237,8 @@ class ReadWriteLock:
     `UpgradeRefused` at once.
 
     The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
-    for `max_waiters` the waiters of both halves count. `cohort` is for the write lock.
+    for `max_waiters` the waiters of both halves count. `cohort` is for the write lock,
+    `linger` for both.
     Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
     path are not one lock; give them different paths.
     """
@@ -1230,6 +1254,7 @@ class ReadWriteLock:
         grace: float | None = None,
         max_waiters: int | None = None,
         cohort: int = 0,
+        linger: float = 0.0,
         options: ClientOptions | None = None,
     ) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -1417,6 +1442,10 @@ class Stats:
         """Acquisitions that the client handed on without a request: see the option `cohort`."""
 
     @property
+    def retakes(self) -> int:
+        """Acquisitions that took a node again, without a request: see the option `linger`."""
+
+    @property
     def busy(self) -> int:
         """Tries that found the lock taken."""
 
@@ -1546,6 +1575,14 @@ class WaitReport:
     @property
     def node(self) -> str | None:
         """The full path of its node; None as long as it has none, as without a connection."""
+
+    @property
+    def in_cohort(self) -> bool:
+        """Whether it waits in its client's line for a lock with `cohort`: without a node.
+
+        Other clients do not see it. One node of the client stands in the queue for the whole line;
+        `position` and `behind` are those of that node.
+        """
 
     @property
     def position(self) -> int | None:

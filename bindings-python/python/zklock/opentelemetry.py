@@ -187,10 +187,10 @@ def observe(
     >>> observe({"reports": client})
 
     They are read when the metrics are exported. Counters: `zklock.acquisitions`, `zklock.contended`,
-    `zklock.handoffs`, `zklock.busy`, `zklock.timeouts`, `zklock.sessions`, `zklock.reconnections`,
-    `zklock.losses` by `reason`, and `zklock.requests` by `kind`; gauges: `zklock.waiters` and
-    `zklock.holders` by `mode`, `zklock.state` by `state` (1 for the one that the client is in),
-    `zklock.responsive`, and in seconds
+    `zklock.handoffs`, `zklock.retakes`, `zklock.busy`, `zklock.timeouts`, `zklock.sessions`,
+    `zklock.reconnections`, `zklock.losses` by `reason`, and `zklock.requests` by `kind`; gauges:
+    `zklock.waiters` and `zklock.holders` by `mode`, `zklock.state` by `state` (1 for the one that the client
+    is in), `zklock.responsive`, and in seconds
     `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`. All have the attribute `client`.
     `path` is a function from a lock's path to the attribute `path` of waiters and holders, which should have
     few values; without it there is no such attribute.

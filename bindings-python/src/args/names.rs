@@ -36,6 +36,7 @@ arguments! {
     Grace = "grace",
     MaxWaiters = "max_waiters",
     Cohort = "cohort",
+    Linger = "linger",
     Seconds = "seconds",
     Reentrant = "reentrant",
     Wait = "wait",

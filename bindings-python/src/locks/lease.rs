@@ -73,10 +73,10 @@ impl Lease {
         self.0.fencing_token()
     }
 
-    /// How many holds there were on this lease's node before its own; 0 without the option `cohort`.
+    /// How many holds there were on this lease's node before its own.
     ///
-    /// Holds that follow each other on one node have the same fencing token. The pair of token and hand-offs
-    /// grows from holder to holder.
+    /// Holds that follow each other on one node, because of the options `cohort` and `linger`, have the same
+    /// fencing token. The pair of token and hand-offs grows from holder to holder. 0 without these options.
     #[getter]
     fn handoffs(&self) -> u32 {
         self.0.handoffs()

@@ -36,7 +36,8 @@ use crate::locks::pickle::{Recipe, keywords};
 /// `UpgradeRefused` at once.
 ///
 /// The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
-/// for `max_waiters` the waiters of both halves count. `cohort` is for the write lock.
+/// for `max_waiters` the waiters of both halves count. `cohort` is for the write lock,
+/// `linger` for both.
 /// Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
 /// path are not one lock; give them different paths.
 #[pyclass(frozen, weakref, module = "zklock")]
@@ -51,8 +52,8 @@ impl ReadWriteLock {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "by keyword")]
     #[pyo3(
-        signature = (client, path, *, label=None, naming=Text::of("curator"), max_hold=None, grace=None, max_waiters=None, cohort=Integer::of(0), options=None),
-        text_signature = "(client, path, *, label=None, naming='curator', max_hold=None, grace=None, max_waiters=None, cohort=0, options=None)"
+        signature = (client, path, *, label=None, naming=Text::of("curator"), max_hold=None, grace=None, max_waiters=None, cohort=Integer::of(0), linger=Number::of(0.0), options=None),
+        text_signature = "(client, path, *, label=None, naming='curator', max_hold=None, grace=None, max_waiters=None, cohort=0, linger=0.0, options=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -64,6 +65,7 @@ impl ReadWriteLock {
         grace: Option<Number<names::Grace>>,
         max_waiters: Option<Integer<names::MaxWaiters>>,
         cohort: Integer<names::Cohort>,
+        linger: Number<names::Linger>,
         options: Option<LockClientOptions>,
     ) -> Result<Self> {
         let given = GivenOptions {
@@ -73,6 +75,7 @@ impl ReadWriteLock {
             grace: grace.map(|seconds| seconds.0),
             max_waiters: max_waiters.map(|waiters| waiters.to_number()),
             cohort: (cohort.0 != 0).then(|| cohort.to_number()),
+            linger: (linger.0 != 0.0).then_some(linger.0),
             ..Default::default()
         };
         let keywords = keywords(py, &given)?;

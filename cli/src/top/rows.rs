@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use zklock::internal::Escaped;
 
+use crate::queue::{linger_ms, sharing};
 use crate::top::board::{Board, Entry, Holder};
 
 /// One lock.
@@ -123,7 +124,7 @@ impl Sort {
 }
 
 impl Row {
-    /// Who holds it: label, host and process, as far as it says.
+    /// Who holds it: label, host and process, as far as it says; and whether several holds may share the node.
     pub(crate) fn who(&self) -> String {
         let Some(holder) = &self.holder else {
             return if self.state == State::Unknown { "may not be read".to_owned() } else { String::new() };
@@ -133,7 +134,9 @@ impl Row {
             return if data.is_empty() { "?".to_owned() } else { Escaped(&data).to_string() };
         };
         let label = about.label.as_deref().unwrap_or(&about.language);
-        Escaped(&format!("{label} ({}, process {})", about.host, about.pid)).to_string()
+        let sharing: String =
+            sharing(about).into_iter().flat_map(|option| [", ".to_owned(), option]).collect();
+        Escaped(&format!("{label} ({}, process {}){sharing}", about.host, about.pid)).to_string()
     }
 
     pub(crate) fn session(&self) -> String {
@@ -168,6 +171,8 @@ impl Row {
                 "host": about.map(|about| &about.host),
                 "pid": about.map(|about| about.pid),
                 "label": about.and_then(|about| about.label.as_ref()),
+                "cohort": about.and_then(|about| about.cohort),
+                "linger_ms": about.and_then(linger_ms),
                 "data": about.is_none().then(|| String::from_utf8_lossy(&holder.data)),
             })),
         })
@@ -320,6 +325,25 @@ pub(crate) mod tests {
         assert_eq!((nightly.rate, nightly.session().as_str()), (Some(1.5), "0x10"));
         assert_eq!(nightly.age.map(Age::shown).as_deref(), Some("<=1m 5s"));
         assert_eq!(nightly.to_json()["holder"]["token"], "7");
+    }
+
+    #[test]
+    fn a_node_that_may_be_kept_or_handed_on_says_so() {
+        let now = Instant::now();
+        for (said, words, cohort, linger) in [
+            (r#","linger":1500"#, ", linger 1s 500ms", json!(null), json!(1500)),
+            (r#","cohort":64"#, ", cohort 64", json!(64), json!(null)),
+            (r#","cohort":2,"linger":60000"#, ", cohort 2, linger 1m", json!(2), json!(60_000)),
+        ] {
+            let mut board = Board::default();
+            board.discover("/a");
+            let queue = Listing { names: vec![named("lock-", 1)], czxid: 1, created: 2 };
+            board.update("/a", &queue, Some(sight(said, NOW_MS)), now);
+            let [row] = &rows(&board, now, NOW_MS)[..] else { panic!("one lock") };
+            assert_eq!(row.who(), format!("nightly (db1, process 42){words}"));
+            let holder = &row.to_json()["holder"];
+            assert_eq!((&holder["cohort"], &holder["linger_ms"]), (&cohort, &linger));
+        }
     }
 
     #[test]

@@ -78,10 +78,16 @@ fn write(
 
 /// `own`: whether the client itself holds the node that it waits for.
 fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
-    let WaitReport { path, mode, label, age, node, position, behind, .. } = wait;
+    let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
     match (node, position) {
         (Some(node), Some(position)) => write!(text, ", {position} before it, as {}", Escaped(node))?,
+        (None, position) if *in_cohort => {
+            if let Some(position) = position {
+                write!(text, ", {position} before it")?;
+            }
+            text.push_str(", in a cohort, without a node of its own");
+        }
         _ => text.push_str(", not in the queue yet"),
     }
     if let Some(behind) = behind {

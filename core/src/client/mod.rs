@@ -70,16 +70,31 @@ struct Inner {
 #[derive(Default)]
 struct Directories {
     used: HashMap<LockPath, Weak<HoldTable>>,
+    /// The directories in which nodes may be kept, also for lock objects that are created later.
+    lasting: HashMap<LockPath, Arc<HoldTable>>,
     prune_at: usize,
 }
 
 impl Directories {
-    fn get(&mut self, place: &LockPath, new: impl FnOnce(LockPath) -> HoldTable) -> Arc<HoldTable> {
-        if let Some(holds) = self.used.get(place).and_then(Weak::upgrade) {
-            return holds;
+    /// `lasts`: whether it may keep nodes.
+    fn get(
+        &mut self,
+        place: &LockPath,
+        lasts: bool,
+        new: impl FnOnce(LockPath) -> HoldTable,
+    ) -> Arc<HoldTable> {
+        let used = self.used.get(place).and_then(Weak::upgrade);
+        let holds = used.unwrap_or_else(|| self.add(place, new));
+        if lasts && !self.lasting.contains_key(place) {
+            self.lasting.insert(place.clone(), Arc::clone(&holds));
         }
+        holds
+    }
+
+    fn add(&mut self, place: &LockPath, new: impl FnOnce(LockPath) -> HoldTable) -> Arc<HoldTable> {
         // Entries of dropped locks are removed when the map has doubled, so that this costs nothing on average.
         if self.used.len() >= self.prune_at {
+            self.lasting.retain(|_, holds| holds.keeps_any());
             self.used.retain(|_, holds| holds.strong_count() > 0);
             self.prune_at = 2 * self.used.len() + 64;
         }
@@ -304,15 +319,15 @@ impl Client {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The holds at a place.
-    pub(crate) fn holds(&self, place: &LockPath) -> Result<Arc<HoldTable>> {
+    /// The holds at a place; `lasts`: of a lock that may keep nodes.
+    pub(crate) fn holds(&self, place: &LockPath, lasts: bool) -> Result<Arc<HoldTable>> {
         let Inner { mailbox, directories, .. } = &*self.0;
         mailbox.origin.check()?;
         let new = |place| {
             let driver: Arc<dyn Report> = Arc::clone(mailbox) as _;
             HoldTable::new(place, mailbox.origin, Arc::clone(&mailbox.status.recorder), driver)
         };
-        Ok(locked(directories).get(place, new))
+        Ok(locked(directories).get(place, lasts, new))
     }
 
     /// Gives the driver a command; the first command starts the driver.

@@ -22,12 +22,12 @@ use super::directory::Directory;
 use super::errors::{denied, unreachable};
 use super::heartbeat::HeartbeatScheduler;
 use super::queries::{inquire, transact};
-use super::timers::{Alarm, Timers};
+use super::timers::{Alarm, RareAlarms, Timers};
 use crate::config::ClientOptions;
 use crate::driver::directory::inspect::SharedDirectories;
 use crate::driver::directory::resync::CHECK_INTERVAL;
 use crate::driver::directory::table::DirectoryTable;
-use crate::driver::directory::waiters::{Waiter, WaiterAlarms};
+use crate::driver::directory::waiters::{DEADLINE, UNREACHABLE, Waiter};
 use crate::driver::mailbox::{AcquireAttempt, Checked, Command, DirectoryId, Inbox, Input, OwnNode};
 use crate::driver::status::{ClientState, Status};
 use crate::error::escape::Escaped;
@@ -35,7 +35,7 @@ use crate::error::loss_reason::LossReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::EnterOutcome;
 use crate::lease::hold::Notice;
-use crate::queue::{Event, Intent, JoinId, Outcome};
+use crate::queue::{Access, Event, Intent, JoinId, Outcome};
 use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
@@ -144,8 +144,8 @@ impl Driver {
                     self.on_connection_event(change);
                 }
                 Input::Revoked { directory, node, version } => {
-                    if let Some(directory) = self.directories.get_mut(directory) {
-                        directory.revoked(node, version, &mut self.connection);
+                    if let Some(directory) = self.directories.change(directory) {
+                        directory.revoked(node, version, &mut self.connection, &mut self.timers);
                     }
                 }
                 Input::Deadlock { directory, join, held, found } => {
@@ -241,24 +241,33 @@ impl Driver {
         if let Err(error) = self.connection.check_grace(attempt.claim.grace.time()) {
             return attempt.answer(Err(error));
         }
+        let anew = !matches!(attempt.intent, Intent::Downgrade { .. });
+        let kept =
+            anew.then(|| attempt.holds.take_again(&attempt.claim, attempt.naming, Access::Driver)).flatten();
+        if let Some(lease) = kept {
+            return attempt.answer(Ok(lease));
+        }
         self.start_connection();
         let (path, join) = (attempt.holds.place.full(), attempt.join);
         let id = self.directories.open(path, &self.connection, self.heartbeat.is_fresh());
-        let mut alarms = WaiterAlarms::default();
+        let mut alarms = RareAlarms::default();
         let tries = attempt.intent.only_tries();
         if let Some(deadline) = attempt.deadline.end().filter(|_| !tries) {
-            alarms.set_deadline(match time_to_search(&attempt, deadline) {
-                Some(at) => self.timers.set(at, Alarm::DeadlineNears(id, join)),
-                None => self.timers.set(deadline, Alarm::Deadline(id, join)),
-            });
+            alarms.set(
+                DEADLINE,
+                match time_to_search(&attempt, deadline) {
+                    Some(at) => self.timers.set(at, Alarm::DeadlineNears(id, join)),
+                    None => self.timers.set(deadline, Alarm::Deadline(id, join)),
+                },
+            );
         }
         if !self.was_connected || tries {
             let bound = attempt.deadline.end().filter(|_| tries);
             let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
-            alarms.set_unreachable(self.timers.set(unreachable, Alarm::Unreachable(id, join)));
+            alarms.set(UNREACHABLE, self.timers.set(unreachable, Alarm::Unreachable(id, join)));
         }
         if let Some(directory) = self.directories.change(id) {
-            directory.join(Waiter::new(attempt, alarms));
+            directory.join(Waiter::new(attempt, alarms), &mut self.timers);
         }
     }
 
@@ -281,6 +290,10 @@ impl Driver {
             Notice::Released { node, release } => directory.release(&node, release, &mut self.timers),
             Notice::HandedOn { hold, join, claim } => {
                 directory.handed_on(&hold, join, &claim, self.connection.term_left(), &mut self.timers);
+            }
+            Notice::Kept { node, time } => directory.node_kept(&node, time, &mut self.timers),
+            Notice::Retaken { hold, claim } => {
+                directory.retaken(&hold, &claim, self.connection.term_left(), &mut self.timers);
             }
             Notice::Expired { hold, reason } => {
                 directory.expire(&hold, reason, self.connection.term_left(), &mut self.timers);
@@ -318,7 +331,7 @@ impl Driver {
             }
             ConnectionEvent::Disconnected => {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
-                self.heartbeat.suspend(&self.directories, true);
+                self.heartbeat.suspend(&mut self.directories, true);
                 self.directories.tell_all(&Event::Disconnected);
                 // Who is told of it, and looks at a lease, finds it suspended.
                 self.status.set(ClientState::Suspended);
@@ -422,6 +435,11 @@ impl Driver {
                 Alarm::GraceEnds(id, node) => {
                     if let Some(directory) = self.directories.change(id) {
                         directory.end_grace(&node, &mut self.timers);
+                    }
+                }
+                Alarm::KeepingEnds(id, node) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.stop_keeping(&node, &mut self.timers);
                     }
                 }
                 // After the alarms it is asked whether the time is up.

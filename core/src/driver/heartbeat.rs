@@ -138,12 +138,12 @@ impl HeartbeatScheduler {
     }
 
     /// Tells the holders that the session is disconnected, or connected again.
-    pub(super) fn suspend(&mut self, directories: &DirectoryTable, suspended: bool) {
+    pub(super) fn suspend(&mut self, directories: &mut DirectoryTable, suspended: bool) {
         self.suspended = suspended;
         if suspended {
             self.at_stake = !self.vital.is_empty();
         }
-        for directory in directories.iter() {
+        for directory in directories.iter_mut() {
             directory.suspend(suspended);
         }
     }

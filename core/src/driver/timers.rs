@@ -38,6 +38,8 @@ pub(super) enum Alarm {
     GraceBegins(DirectoryId, NodeName),
     /// The term of the hold through this node, which was lost, is over: its grace ends.
     GraceEnds(DirectoryId, NodeName),
+    /// This node is not kept any longer while nobody holds through it.
+    KeepingEnds(DirectoryId, NodeName),
     /// A client that was to close when it holds nothing any more closes now.
     Drained,
     /// The heartbeat is due.
@@ -54,6 +56,32 @@ pub(super) enum Alarm {
 
 /// Names an alarm that was set. The number distinguishes alarms set for the same instant.
 pub(super) type AlarmKey = (Instant, u64);
+
+/// The alarms of something that seldom has any: a waiter, or a hold. They take no room until one is set.
+#[derive(Debug, Default)]
+pub(super) struct RareAlarms(Option<Box<[Option<AlarmKey>; 2]>>);
+
+impl RareAlarms {
+    /// Remembers an alarm, in the place of an earlier one there that is over.
+    pub(super) fn set(&mut self, place: usize, key: AlarmKey) {
+        self.0.get_or_insert_default()[place] = Some(key);
+    }
+
+    /// Forgets an alarm.
+    pub(super) fn take(&mut self, place: usize) -> Option<AlarmKey> {
+        self.0.as_mut()?[place].take()
+    }
+
+    /// Whether an alarm was set.
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.0.as_ref().is_some_and(|keys| keys[place].is_some())
+    }
+
+    /// The alarms that were set, to be cancelled.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &AlarmKey> {
+        self.0.iter().flat_map(|keys| keys.iter().flatten())
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Timers {

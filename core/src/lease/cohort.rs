@@ -12,11 +12,13 @@
 //! * once its holder is asked to give up the lock, or it has been held for longer than a lock's `max_hold`;
 //! * while the connection is lost: it may be gone;
 //! * once a downgrade is decided: a reader takes its place;
+//! * to another reader, while its holder also holds the writer in whose place it stands;
 //! * while a transaction may be under way, whose check of the node would also pass under the next holder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -24,7 +26,7 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::lease::hold::{AcquireRequest, Grant, Hold, HoldId, HoldIndex, HoldTable, Notice};
 use crate::lease::state::LeaseState;
-use crate::queue::JoinId;
+use crate::queue::{HoldFacts, HoldRow, JoinId, Kind};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::{AtomicBool, AtomicUsize};
 
@@ -43,40 +45,70 @@ struct LineWaiter {
 }
 
 /// The facts that the holds on one node share.
-pub(super) struct CohortHold {
-    /// How many holds there were on this node before.
-    handoffs: u32,
-    /// How many holds there may be on it.
-    most: u16,
-    /// When the first of them began.
+pub(super) struct SharedNode {
+    /// How many holds there were.
+    row: HoldRow,
+    /// When the first of all began.
     since: BootInstant,
+    /// Until when the node is kept while nobody holds through it, if it has ever been.
+    kept_until: Option<BootInstant>,
     /// Transactions that were sent and may still be carried out.
     transactions: AtomicUsize,
     /// Whether a reader is to take the node's place.
     downgrading: AtomicBool,
 }
 
-impl CohortHold {
+impl SharedNode {
     /// Of the first hold on a node; `None` if nobody else is to have it.
     pub(super) fn first(claim: &AcquireRequest) -> Option<Box<Self>> {
-        (claim.cohort > 1).then(|| Box::new(Self::new(0, claim.cohort, BootInstant::now())))
+        (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldRow::new(0, claim.cohort))))
     }
 
     /// Of a reader in the place of a writer, whose fencing token it keeps, with what goes with it.
     pub(super) fn of_reader(all: &HoldIndex, token: i64) -> Option<Box<Self>> {
         let line = all.line.as_ref().filter(|line| line.last.0 == token)?;
-        Some(Box::new(Self::new(line.last.1, 0, BootInstant::now())))
+        Some(Box::new(Self::new(HoldRow::new(line.last.1, 0))))
     }
 
-    fn new(handoffs: u32, most: u16, since: BootInstant) -> Self {
+    fn new(row: HoldRow) -> Self {
         let (transactions, downgrading) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Self { handoffs, most, since, transactions, downgrading }
+        let (since, kept_until) = (BootInstant::now(), None);
+        Self { row, since, kept_until, transactions, downgrading }
+    }
+
+    /// The same node, after other holds.
+    fn after(&self, row: HoldRow) -> Self {
+        let Self { since, kept_until, .. } = *self;
+        Self { since, kept_until, ..Self::new(row) }
     }
 
     /// Of the next hold on the node, if there may be one.
     fn next(&self, claim: &AcquireRequest) -> Option<Box<Self>> {
-        let (handoffs, most) = (self.handoffs + 1, self.most.min(claim.cohort));
-        (handoffs < u32::from(most)).then(|| Box::new(Self::new(handoffs, most, self.since)))
+        self.row.next(claim.cohort).map(|row| Box::new(self.after(row)))
+    }
+
+    /// Of a hold that begins while nobody holds. Nobody else waits, so a new row begins.
+    pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
+        self.after(self.row.taken_again(claim.cohort))
+    }
+
+    /// The same while nobody holds, and whether that is for the first time; `None` if the time for which the node is kept
+    /// is over.
+    pub(super) fn kept_for(&self, time: Duration) -> Option<(bool, Box<Self>)> {
+        let now = BootInstant::now();
+        let until = self.kept_until.unwrap_or_else(|| now.after(time));
+        let kept = || Box::new(Self { kept_until: Some(until), ..self.after(self.row) });
+        (now < until).then(|| (self.kept_until.is_none(), kept()))
+    }
+
+    /// Whether it is kept then while nobody holds.
+    pub(super) fn is_kept_at(&self, now: BootInstant) -> bool {
+        self.kept_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether the node is too old for a claim.
+    pub(super) fn is_too_old(&self, claim: &AcquireRequest, now: BootInstant) -> bool {
+        claim.max_hold.is_some_and(|most| now.since(self.since) >= most)
     }
 }
 
@@ -130,78 +162,87 @@ impl HoldTable {
     }
 }
 
+impl HoldIndex {
+    /// Remembers the last hold on a node with this token, for a reader that takes the node's place.
+    pub(super) fn note_shared(&mut self, token: i64, node: &SharedNode) {
+        self.line.get_or_insert_default().last = (token, node.row.handoffs());
+    }
+
+    /// Whether somebody waits in the line.
+    pub(super) fn has_line(&self) -> bool {
+        self.line.as_ref().is_some_and(|line| !line.waiting.is_empty())
+    }
+}
+
 impl Hold {
     /// How many holds there were on its node before.
     pub(crate) fn handoffs(&self) -> u32 {
-        self.cohort.as_ref().map_or(0, |cohort| cohort.handoffs)
+        self.shared.as_ref().map_or(0, |node| node.row.handoffs())
     }
 
     /// A reader is to take the place of its node.
     pub(super) fn begin_downgrade(&self, _: &HoldIndex) {
-        if let Some(cohort) = &self.cohort {
-            cohort.downgrading.store(true, Ordering::Relaxed);
+        if let Some(node) = &self.shared {
+            node.downgrading.store(true, Ordering::Relaxed);
         }
     }
 
     /// A transaction is about to be sent. It counts until its outcome is known.
     pub(super) fn begin_transaction(&self) {
-        if let Some(cohort) = &self.cohort {
+        if let Some(node) = &self.shared {
             let _all = self.holds.all();
-            cohort.transactions.fetch_add(1, Ordering::Relaxed);
+            node.transactions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// The outcome of a transaction is known.
     pub(super) fn end_transaction(&self) {
-        if let Some(cohort) = &self.cohort {
+        if let Some(node) = &self.shared {
             let _all = self.holds.all();
-            cohort.transactions.fetch_sub(1, Ordering::Relaxed);
+            node.transactions.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Whether another hold may begin on its node, as far as this hold decides that.
-    fn may_be_handed_on(&self, cohort: &CohortHold) -> bool {
-        let too_old = self.claim.max_hold.is_some_and(|most| BootInstant::now().since(cohort.since) >= most);
-        self.state() == LeaseState::Held
-            && !self.fate.is_revoked()
-            && !too_old
-            && cohort.transactions.load(Ordering::Relaxed) == 0
-            && !cohort.downgrading.load(Ordering::Relaxed)
+    pub(super) fn may_have_successor(&self, node: &SharedNode, all: &HoldIndex) -> bool {
+        let facts = HoldFacts {
+            held: self.state() == LeaseState::Held,
+            revoked: self.fate.is_revoked(),
+            too_old: node.is_too_old(&self.claim, BootInstant::now()),
+            transacting: node.transactions.load(Ordering::Relaxed) > 0,
+            downgrading: node.downgrading.load(Ordering::Relaxed),
+            beside_writer: self.claim.kind == Kind::Read && all.of(self.claim.owner, Kind::Write).is_some(),
+        };
+        facts.may_have_successor()
     }
 
     /// Ends this hold, whose last level was released, and begins that of the first in the line on the same node; `None` if
     /// that is not to be, or nobody is there.
     pub(super) fn hand_on(&self, all: &mut HoldIndex) -> Option<HandOff> {
-        let cohort = self.cohort.as_ref()?;
-        if !all.is_current(self) || !self.may_be_handed_on(cohort) {
+        let shared = self.shared.as_ref()?;
+        if !all.is_current(self) || !self.may_have_successor(shared, all) {
             return None;
         }
         let line = all.line.as_mut()?;
         let first = line.waiting.first_entry()?;
         let claim = &first.get().claim;
-        let next = cohort.next(claim)?;
-        let too_old = claim.max_hold.is_some_and(|most| BootInstant::now().since(cohort.since) >= most);
+        let next = shared.next(claim)?;
+        let too_old = shared.is_too_old(claim, BootInstant::now());
         // As for a grant: a sixth of the session time-out, and the grace.
-        let Grant { node, fencing_token, session_id, term } = &self.grant;
+        let Grant { node, fencing_token, term, .. } = &self.grant;
         let needed = term.interval() + claim.grace.time();
         if claim.kind != self.claim.kind || too_old || term.remaining() <= needed {
             return None;
         }
         let (join, LineWaiter { claim, reply }) = first.remove_entry();
-        line.last = (*fencing_token, next.handoffs);
+        all.note_shared(*fencing_token, &next);
         all.take(node);
         self.fate.change(|state| state.holds().then_some(LeaseState::Released));
         let claim = AcquireRequest { contended: true, ..claim };
         self.holds.note_grant(&claim, node);
         self.holds.recorder.handoff();
         let told = Box::new(claim.clone());
-        let grant = Grant {
-            node: node.clone(),
-            fencing_token: *fencing_token,
-            session_id: *session_id,
-            term: Arc::clone(term),
-        };
-        let hold = Arc::new(Hold::new(Arc::clone(&self.holds), claim, grant, Some(next)));
+        let hold = Arc::new(Hold::new(Arc::clone(&self.holds), claim, self.grant.clone(), Some(next)));
         all.add(&hold);
         hold.report(|hold| Notice::HandedOn { hold, join, claim: told }).ok();
         Some(HandOff { lease: Lease::new(hold), reply })

@@ -21,7 +21,8 @@ use crate::config::lock_path::LockPath;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
 use crate::error::{Error, Result};
-use crate::lease::cohort::{CohortHold, LocalLine};
+use crate::lease::cohort::{LocalLine, SharedNode};
+use crate::lease::linger::Lingering;
 use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::release::Release;
 use crate::lease::report::HoldReport;
@@ -52,6 +53,10 @@ pub(crate) enum Notice {
     Released { node: NodeName, release: Release },
     /// The hold that comes after so many on this node begins, of the waiter with this claim; the hold before it has ended.
     HandedOn { hold: HoldId, join: JoinId, claim: Box<AcquireRequest> },
+    /// For the first time nobody holds through this node, which is kept for so long.
+    Kept { node: NodeName, time: Duration },
+    /// This hold with this claim has begun on a node that was kept.
+    Retaken { hold: HoldId, claim: Box<AcquireRequest> },
     /// A holder found that its time is over, for this reason.
     Expired { hold: HoldId, reason: LossReason },
     /// A holder wants to be told at once when it is asked to give up the lock: its node must be watched.
@@ -89,6 +94,8 @@ pub(crate) struct AcquireRequest {
     pub(crate) grace: Grace,
     /// How many holds there may be on one node, if it may be handed from one to the next: more than one.
     pub(crate) cohort: u16,
+    /// For how long its node is kept after the first release, in milliseconds; 0 if it is not.
+    pub(crate) linger: u32,
 }
 
 /// How long before the end of its term a lease is lost, in whole milliseconds: there is one for each waiter.
@@ -109,6 +116,10 @@ impl Grace {
     pub(crate) fn time(self) -> Duration {
         Duration::from_millis(self.0.into())
     }
+
+    pub(crate) fn millis(self) -> u32 {
+        self.0
+    }
 }
 
 impl AcquireRequest {
@@ -116,7 +127,17 @@ impl AcquireRequest {
     pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
-        Self { owner: caller.id(), caller, kind, since, contended, max_hold: None, grace, cohort: 0 }
+        Self {
+            owner: caller.id(),
+            caller,
+            kind,
+            since,
+            contended,
+            max_hold: None,
+            grace,
+            cohort: 0,
+            linger: 0,
+        }
     }
 
     /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
@@ -126,6 +147,7 @@ impl AcquireRequest {
 }
 
 /// What a claim was granted through.
+#[derive(Clone)]
 pub(crate) struct Grant {
     pub(crate) node: NodeName,
     pub(crate) fencing_token: i64,
@@ -151,6 +173,8 @@ pub(crate) struct HoldIndex {
     by_owner: HashMap<OwnerId, Owned, BuildHasherDefault<OwnerHasher>>,
     /// The waiters of this client that a holder may hand the lock to. Most locks have none.
     pub(super) line: Option<Box<LocalLine>>,
+    /// The nodes that are kept though nobody holds through them.
+    pub(super) kept: Option<Box<Lingering>>,
 }
 
 /// The holds of an owner: nearly always one.
@@ -235,7 +259,7 @@ pub(crate) struct Hold {
     /// Whether the program was warned that it forgot this hold.
     forgotten: AtomicBool,
     /// The facts that it shares with the others on its node, if it may be handed on.
-    pub(super) cohort: Option<Box<CohortHold>>,
+    pub(super) shared: Option<Box<SharedNode>>,
 }
 
 impl std::fmt::Debug for HoldTable {
@@ -324,21 +348,26 @@ impl HoldTable {
         })
     }
 
-    /// Declares the hold through a node lost, whichever of those on the node it is. Returns false if there is none: its
-    /// release is on its way.
+    /// Declares the hold through a node lost, whichever of those on the node it is, or a node that is kept. Returns false if
+    /// there is none: its release is on its way.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
-        let lost = self.all().take(node);
+        let mut all = self.all();
+        if all.forget_kept(node) {
+            return true;
+        }
+        let lost = all.take(node);
+        drop(all);
         lost.is_some_and(|hold| {
             hold.lose(reason);
             true
         })
     }
 
-    /// The same for one of the holds on its node. `None` if its node was handed on: its successor's is not lost.
+    /// The same for one of the holds on its node. `None` if that is over, and the node was handed on or is kept.
     pub(crate) fn lose_unless_handed_on(&self, id: &HoldId, reason: LossReason) -> Option<bool> {
         let mut all = self.all();
         let current = all.by_node.get(&id.node).map(|hold| hold.handoffs());
-        if current.is_some_and(|handoffs| handoffs != id.handoffs) {
+        if current.is_some_and(|handoffs| handoffs != id.handoffs) || all.is_kept(&id.node) {
             return None;
         }
         let lost = all.take(&id.node);
@@ -407,7 +436,7 @@ impl Hold {
         holds: Arc<HoldTable>,
         claim: AcquireRequest,
         grant: Grant,
-        cohort: Option<Box<CohortHold>>,
+        shared: Option<Box<SharedNode>>,
     ) -> Self {
         Self {
             holds,
@@ -419,7 +448,7 @@ impl Hold {
             levels: AtomicUsize::new(1),
             pins: AtomicUsize::new(0),
             forgotten: AtomicBool::new(false),
-            cohort,
+            shared,
         }
     }
 

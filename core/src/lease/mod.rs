@@ -7,6 +7,7 @@ mod cohort;
 mod forgotten;
 pub(crate) mod hold;
 pub(crate) mod lease_set;
+pub(crate) mod linger;
 pub(crate) mod mode;
 pub(crate) mod owner;
 pub(crate) mod release;
@@ -25,7 +26,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::cohort::CohortHold;
+use self::cohort::SharedNode;
 use self::hold::{AcquireRequest, Grant, Hold, HoldId, HoldTable, Notice};
 use self::owner::{Owner, OwnerId};
 use self::release::{LateLossReporter, Level, OwnLevel, Release, ReleaseWaiter, Releasing};
@@ -99,11 +100,9 @@ impl HoldTable {
     pub(crate) fn grant(self: &Arc<Self>, claim: AcquireRequest, grant: Grant) -> Lease {
         self.note_grant(&claim, &grant.node);
         let mut all = self.all();
-        let cohort = match claim.kind {
-            Kind::Read => CohortHold::of_reader(&all, grant.fencing_token),
-            _ => CohortHold::first(&claim),
-        };
-        let hold = Arc::new(Hold::new(Arc::clone(self), claim, grant, cohort));
+        let of_writer = SharedNode::of_reader(&all, grant.fencing_token).filter(|_| claim.kind == Kind::Read);
+        let shared = of_writer.or_else(|| SharedNode::first(&claim));
+        let hold = Arc::new(Hold::new(Arc::clone(self), claim, grant, shared));
         all.add(&hold);
         drop(all);
         Lease::new(hold)
@@ -195,8 +194,8 @@ impl Lease {
     }
 
     /// How many holds there were on this lease's node before its own. Holds that follow each other on one node, because of
-    /// the option [`cohort`](crate::LockOptions::cohort), have the same fencing token; the pair of token and hand-offs grows
-    /// from holder to holder. 0 without that option.
+    /// the options [`cohort`](crate::LockOptions::cohort) and [`linger`](crate::LockOptions::linger), have the same fencing
+    /// token; the pair of token and hand-offs grows from holder to holder. 0 without these options.
     #[must_use]
     pub fn handoffs(&self) -> u32 {
         self.hold.handoffs()
@@ -459,6 +458,9 @@ impl Lease {
         if let Some(hand_off) = self.hold.hand_on(&mut all) {
             drop(all);
             hand_off.tell();
+            return Ok(true);
+        }
+        if self.hold.keep_node(&mut all) {
             return Ok(true);
         }
         let freed = all.take(&grant.node);

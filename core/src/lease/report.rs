@@ -30,6 +30,10 @@ pub struct WaitReport {
     pub age: Duration,
     /// The full path of its node. `None` as long as it has none, as without a connection.
     pub node: Option<String>,
+    /// Whether it waits in its client's line for a lock with [`cohort`](crate::LockOptions::cohort): without a node, so
+    /// that other clients do not see it. One node of the client stands in the queue for the whole line; `position` and
+    /// `behind` are those of that node.
+    pub in_cohort: bool,
     /// How many contenders stand before it in the queue, as far as is known. `None` as long as it has no node.
     pub position: Option<usize>,
     /// The full path of the node that it waits for: the nearest before it that it cannot hold together with. `None` if

@@ -34,7 +34,7 @@ use crate::lease::{EnterOutcome, Lease};
 use crate::lock::options::LockSettings;
 use crate::metrics::recorder::WaitTimer;
 use crate::queue::contender::{Contender, ContenderInfo};
-use crate::queue::{Intent, JoinId, Kind};
+use crate::queue::{Access, Intent, JoinId, Kind};
 use crate::runtime::fork::PerProcess;
 
 /// Something that can be acquired: a [`Mutex`](crate::Mutex), or a half of a [`ReadWriteLock`](crate::ReadWriteLock).
@@ -221,6 +221,9 @@ impl Lock {
             EnterOutcome::Queues(intent) => {
                 // A re-entry does not pay for reading the clock.
                 let wait = WaitTimer::begin();
+                if let Some(lease) = self.take_again(owner, caller, &intent, wait)? {
+                    return Ok(Acquiring::Granted(lease));
+                }
                 Acquiring::Pending(self.queue_up((owner, caller), self.0.kind, intent, timeout, wait)?)
             }
         })
@@ -256,6 +259,35 @@ impl Lock {
         self.resolved(|resolved| resolved.holds.enter(owner, kind, intent))
     }
 
+    /// A hold on a node that was kept, if there is one.
+    fn take_again(
+        &self,
+        owner: OwnerId,
+        caller: &Owner,
+        intent: &Intent,
+        wait: WaitTimer,
+    ) -> Result<Option<Lease>> {
+        let Inner { kind, settings, .. } = &*self.0;
+        if settings.linger.is_zero() || matches!(intent, Intent::Downgrade { .. }) {
+            return Ok(None);
+        }
+        let owner = if settings.reentrant { owner } else { OwnerId::new() };
+        let claim = AcquireRequest { owner, ..settings.request(caller.clone(), *kind, wait) };
+        self.resolved(|resolved| Ok(resolved.holds.take_again(&claim, settings.naming, Access::Everybody)))
+    }
+
+    /// The same lock, whose nodes are not kept.
+    pub(crate) fn without_linger(&self) -> Self {
+        let Inner { source, place, kind, settings, .. } = &*self.0;
+        if settings.linger.is_zero() {
+            return self.clone();
+        }
+        let (source, place, kind) = (source.clone(), place.clone(), *kind);
+        let settings = LockSettings { linger: Duration::ZERO, ..settings.clone() };
+        let (first, last) = (PerProcess::new(), PerProcess::new());
+        Self(Arc::new(Inner { source, place, kind, settings, first, last }))
+    }
+
     /// Sends the request to the driver.
     fn queue_up(
         &self,
@@ -289,12 +321,12 @@ impl Lock {
     /// The data of a new node.
     fn node_data(&self, options: &ClientOptions, owner: &Owner) -> Vec<u8> {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
-        let owner = (!self.0.settings.is_handed_on(self.0.kind)).then_some(owner);
+        let holders = self.0.settings.node_holders(self.0.kind, owner);
         match (self.0.kind, label) {
             // A candidate's is its id and nothing else: Curator shows it as such.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),
             (Kind::Lead, None) => ContenderInfo::candidate_id(options).into(),
-            _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits, owner),
+            _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits, holders),
         }
     }
 
@@ -426,7 +458,7 @@ impl Lock {
             ClientSource::Shared(options) => Client::shared(options),
             ClientSource::EachProcess(client) => client.here().clone(),
         };
-        let holds = client.holds(&self.0.place)?;
+        let holds = client.holds(&self.0.place, !self.0.settings.linger.is_zero())?;
         Ok(Arc::new(Resolved { client, holds }))
     }
 }

@@ -21,6 +21,19 @@ struct Process {
     number: u128,
 }
 
+/// The holders for whom a node is created.
+#[derive(Clone, Copy)]
+pub(crate) enum NodeHolders<'a> {
+    One(&'a Owner),
+    /// One after the other: the data names none of them, for it is not written again with each hold.
+    Several {
+        /// How many may follow each other before the queue gets its turn; zero without that option.
+        cohort: u16,
+        /// For how many milliseconds the node may be kept; zero without that option.
+        linger: u32,
+    },
+}
+
 /// How many bytes of an owner's name are told.
 const NAME_LENGTH: usize = 64;
 
@@ -44,13 +57,12 @@ impl ContenderInfo {
     }
 
     /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it. The
-    /// number of permits is always stated, because all contenders must agree on it. Without an owner: several will hold
-    /// through the node.
+    /// number of permits is always stated, because all contenders must agree on it.
     pub(crate) fn node_data(
         options: &ClientOptions,
         label: Option<&str>,
         permits: Option<u32>,
-        owner: Option<&Owner>,
+        holders: NodeHolders<'_>,
     ) -> Vec<u8> {
         if !options.identify {
             return permits
@@ -74,13 +86,23 @@ impl ContenderInfo {
             }
             write!(data, r#","language":"#)?;
             serde_json::to_writer(&mut data, options.language)?;
-            if let Some(owner) = owner {
-                write!(data, r#","owner":{{"number":{},"name":"#, owner.number())?;
-                match owner.name() {
-                    Some(name) => serde_json::to_writer(&mut data, beginning(name))?,
-                    None => write!(data, "null")?,
+            match holders {
+                NodeHolders::One(owner) => {
+                    write!(data, r#","owner":{{"number":{},"name":"#, owner.number())?;
+                    match owner.name() {
+                        Some(name) => serde_json::to_writer(&mut data, beginning(name))?,
+                        None => write!(data, "null")?,
+                    }
+                    write!(data, r#","process":{process}}}"#)?;
                 }
-                write!(data, r#","process":{process}}}"#)?;
+                NodeHolders::Several { cohort, linger } => {
+                    if cohort > 0 {
+                        write!(data, r#","cohort":{cohort}"#)?;
+                    }
+                    if linger > 0 {
+                        write!(data, r#","linger":{linger}"#)?;
+                    }
+                }
             }
             if let Some(permits) = permits {
                 write!(data, r#","permits":{permits}"#)?;
@@ -94,6 +116,8 @@ impl ContenderInfo {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::queue::contender::stated_permits;
 
@@ -105,9 +129,12 @@ mod tests {
     fn a_client_that_does_not_identify_itself_states_only_its_permits() {
         let options =
             ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap().identify(false);
-        assert_eq!(ContenderInfo::node_data(&options, Some("lock"), None, Some(&Owner::new())), b"");
         assert_eq!(
-            ContenderInfo::node_data(&options, Some("lock"), Some(3), Some(&Owner::new())),
+            ContenderInfo::node_data(&options, Some("lock"), None, NodeHolders::One(&Owner::new())),
+            b""
+        );
+        assert_eq!(
+            ContenderInfo::node_data(&options, Some("lock"), Some(3), NodeHolders::One(&Owner::new())),
             br#"{"permits":3}"#
         );
         let data = serde_json::from_slice(br#"{"permits":3}"#).unwrap();
@@ -117,44 +144,78 @@ mod tests {
     #[test]
     fn what_ours_write_is_understood() {
         let options = ClientOptions::new(Some("a")).unwrap().label(Some("client".into())).unwrap();
-        let about =
-            parse(&ContenderInfo::node_data(&options, Some("lock"), Some(3), Some(&Owner::new()))).unwrap();
+        let about = parse(&ContenderInfo::node_data(
+            &options,
+            Some("lock"),
+            Some(3),
+            NodeHolders::One(&Owner::new()),
+        ))
+        .unwrap();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
         assert_eq!(
             (about.language.as_str(), about.label.as_deref(), about.permits),
             ("rust", Some("lock"), Some(3))
         );
-        let about = parse(&ContenderInfo::node_data(&options, None, None, Some(&Owner::new()))).unwrap();
+        let about =
+            parse(&ContenderInfo::node_data(&options, None, None, NodeHolders::One(&Owner::new()))).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
         // What would end the text or the line ends neither.
         let about = parse(&ContenderInfo::node_data(
             &options,
             Some("a \"b\"\\\n\u{1f512}"),
             None,
-            Some(&Owner::new()),
+            NodeHolders::One(&Owner::new()),
         ))
         .unwrap();
         assert_eq!(about.label.as_deref(), Some("a \"b\"\\\n\u{1f512}"));
         let nobody = ClientOptions::new(Some("a")).unwrap();
         assert_eq!(
-            parse(&ContenderInfo::node_data(&nobody, None, None, Some(&Owner::new()))).unwrap().label,
+            parse(&ContenderInfo::node_data(&nobody, None, None, NodeHolders::One(&Owner::new())))
+                .unwrap()
+                .label,
             None
         );
     }
 
     #[test]
-    fn a_node_that_several_hold_through_tells_of_no_owner() {
+    fn a_node_that_several_hold_through_tells_of_no_owner_but_of_the_options() {
         let options = ClientOptions::new(Some("a")).unwrap();
-        let about = parse(&ContenderInfo::node_data(&options, None, None, None)).unwrap();
-        assert_eq!((about.pid, about.owner), (std::process::id(), None));
+        for (cohort, linger) in [(64, 0), (0, 1500), (u16::MAX, u32::MAX)] {
+            let data =
+                ContenderInfo::node_data(&options, None, None, NodeHolders::Several { cohort, linger });
+            let about = parse(&data).unwrap();
+            assert_eq!((about.pid, about.owner), (std::process::id(), None));
+            assert_eq!(about.cohort, (cohort > 0).then_some(cohort.into()));
+            assert_eq!(about.linger, (linger > 0).then(|| Duration::from_millis(linger.into())));
+            let silent = options.clone().identify(false);
+            let several = NodeHolders::Several { cohort, linger };
+            assert_eq!(ContenderInfo::node_data(&silent, None, None, several), b"");
+        }
+    }
+
+    #[test]
+    fn the_data_of_a_node_with_one_holder_has_the_same_keys_as_ever() {
+        let options = ClientOptions::new(Some("a")).unwrap();
+        let owner = Owner::new();
+        let data = ContenderInfo::node_data(&options, None, None, NodeHolders::One(&owner));
+        let text = String::from_utf8(data).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let (host, process) = (&said["host"], &said["owner"]["process"]);
+        let (number, pid, since) = (owner.number(), std::process::id(), &said["since"]);
+        let owner = format!(r#"{{"number":{number},"name":null,"process":{process}}}"#);
+        let told = format!(
+            r#"{{"host":{host},"label":null,"language":"rust","owner":{owner},"pid":{pid},"since":{since}}}"#
+        );
+        assert_eq!(text, told);
     }
 
     #[test]
     fn an_owner_is_told_with_its_number_and_the_beginning_of_its_name() {
         let options = ClientOptions::new(Some("a")).unwrap();
         let told = |owner: &Owner| {
-            let about = parse(&ContenderInfo::node_data(&options, None, None, Some(owner))).unwrap();
+            let about =
+                parse(&ContenderInfo::node_data(&options, None, None, NodeHolders::One(owner))).unwrap();
             about.owner.unwrap()
         };
         let (unnamed, named) = (Owner::new(), Owner::named("a \"b\"\n"));

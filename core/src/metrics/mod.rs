@@ -36,6 +36,9 @@ pub struct Stats {
     /// Acquisitions without a request: the client handed the lock on to its next waiter. See
     /// [`cohort`](crate::LockOptions::cohort).
     pub handoffs: u64,
+    /// Acquisitions without a request: the client took a node again that it had kept. See
+    /// [`linger`](crate::LockOptions::linger).
+    pub retakes: u64,
     /// Tries that found the lock taken, and attempts that [`max_waiters`](crate::LockOptions::max_waiters) refused.
     pub busy: u64,
     /// Attempts that timed out.

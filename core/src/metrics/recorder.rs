@@ -44,6 +44,7 @@ impl WaitTimer {
 pub(crate) struct Recorder {
     contended: AtomicU64,
     handoffs: AtomicU64,
+    retakes: AtomicU64,
     busy: AtomicU64,
     timeouts: AtomicU64,
     losses: [AtomicU64; LossReason::COUNTED.len()],
@@ -66,6 +67,11 @@ impl Recorder {
     /// A hold that began was handed on to its owner.
     pub(crate) fn handoff(&self) {
         count(&self.handoffs);
+    }
+
+    /// A hold that began took a node that was kept.
+    pub(crate) fn retake(&self) {
+        count(&self.retakes);
     }
 
     /// A hold ended.
@@ -111,13 +117,14 @@ impl Recorder {
         let losses: BTreeMap<_, _> =
             LossReason::COUNTED.into_iter().zip(self.losses.iter().map(read)).collect();
         let (hold, contended) = (self.hold.snapshot(), read(&self.contended));
-        let handoffs = read(&self.handoffs);
+        let (handoffs, retakes) = (read(&self.handoffs), read(&self.retakes));
         let wait = self.wait.snapshot();
         Stats {
             transport,
             acquisitions: wait.count,
             contended,
             handoffs,
+            retakes,
             busy: read(&self.busy),
             timeouts: read(&self.timeouts),
             losses: losses.values().sum(),

@@ -1,6 +1,7 @@
 //! The contenders for a lock, for operators.
 
 use std::ffi::CStr;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -73,6 +74,14 @@ pub struct ContenderInfo {
     pub permits: Option<u32>,
     /// Whether it was asked to give up the lock while it held it, and has been told.
     pub revoked: bool,
+    /// How many holds of its client may follow each other on the node before the queue gets its turn: see
+    /// [`LockOptions::cohort`](crate::LockOptions::cohort). Its waiters without nodes are in no list. `None` without that
+    /// option.
+    pub cohort: Option<u32>,
+    /// For how long its client may keep the node after a release: see
+    /// [`LockOptions::linger`](crate::LockOptions::linger). The node does not tell whether somebody holds through it now.
+    /// `None` without that option.
+    pub linger: Option<Duration>,
 }
 
 /// How one of zklock's contenders describes its owner.
@@ -160,6 +169,8 @@ impl ContenderInfo {
             owner: data.get("owner").and_then(OwnerInfo::parse),
             permits: stated_permits(data),
             revoked: data.get("revoked").and_then(Value::as_bool).unwrap_or_default(),
+            cohort: data.get("cohort").and_then(Value::as_u64).and_then(|holds| holds.try_into().ok()),
+            linger: data.get("linger").and_then(Value::as_u64).map(Duration::from_millis),
         })
     }
 
@@ -220,6 +231,8 @@ mod tests {
             owner: None,
             permits: None,
             revoked: false,
+            cohort: None,
+            linger: None,
         };
         let revoked = ContenderInfo::revoked_data(ours).expect("an object");
         assert_eq!(parse(&revoked), Some(ContenderInfo { revoked: true, ..about.clone() }));
@@ -230,6 +243,18 @@ mod tests {
         let told = br#"{"host":"h","pid":7,"language":"rust","label":null,"since":1,"owner":{"number":3,"process":31}}"#;
         let owner = OwnerInfo { number: 3, name: None, process: 31 };
         assert_eq!(parse(told).and_then(|about| about.owner), Some(owner));
+        for (said, cohort, linger) in [
+            (r#""cohort":64"#, Some(64), None),
+            (r#""linger":1500"#, None, Some(Duration::from_millis(1500))),
+            (r#""cohort":2,"linger":1"#, Some(2), Some(Duration::from_millis(1))),
+            // Other programs may write anything.
+            (r#""cohort":-1,"linger":"1 s""#, None, None),
+            (r#""cohort":4294967296,"linger":1.5"#, None, None),
+        ] {
+            let told = format!(r#"{{"host":"h","pid":7,"language":"rust","label":null,{said},"since":1}}"#);
+            let about = parse(told.as_bytes()).expect("in our form");
+            assert_eq!((about.cohort, about.linger), (cohort, linger), "{said}");
+        }
         for other in [&b""[..], b"10.0.0.1", b"{}", b"\xff", br#"{"host":1}"#, b"[1]"] {
             assert_eq!(parse(other), None);
         }

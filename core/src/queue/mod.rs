@@ -13,6 +13,8 @@
 mod action;
 pub(crate) mod contender;
 mod event;
+mod handoff;
+mod keeping;
 mod machine;
 mod node_name;
 mod remote_view;
@@ -21,7 +23,9 @@ pub(crate) mod wait_graph;
 
 pub use self::action::Action;
 pub use self::event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
-pub use self::machine::{ContenderAhead, Known, NEAR, Queue};
+pub use self::handoff::{HoldFacts, HoldRow, Representative};
+pub use self::keeping::{Access, KeepingFacts, KeepingState, KeepingStep, KeptNodes};
+pub use self::machine::{Company, ContenderAhead, Known, NEAR, Queue};
 pub use self::node_name::{Kind, Naming, NodeName, is_kazoos};
 pub(crate) use self::small_map::{SmallMap, SmallSet};
 pub(crate) use self::wait_graph::OwnerKey;

@@ -35,6 +35,11 @@ impl WatchBudget {
         Some(Reserved { room: self.clone(), bytes })
     }
 
+    /// Whether more than half of the room is used: the rest is for those that wait.
+    pub(crate) fn is_half_used(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > limit() / 2
+    }
+
     /// Whether there is room for a watch on a path of this length.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.0.load(Ordering::Relaxed) + bytes <= limit()
@@ -59,6 +64,10 @@ mod tests {
         assert!(!room.fits(1) && room.clone().reserve(1).is_none());
         all.pop();
         assert!(room.fits(120) && !room.fits(121));
+        all.truncate(513);
+        assert!(room.is_half_used());
+        all.pop();
+        assert!(!room.is_half_used());
         drop(all);
         assert!(room.fits(LIMIT));
     }

@@ -130,6 +130,7 @@ class Mutex(Lock):
         grace: float | None = None,
         max_waiters: int | None = None,
         cohort: int = 0,
+        linger: float = 0.0,
         options: _zklock.ClientOptions | None = None,
     ) -> None:
         lock = _zklock.Mutex(
@@ -142,6 +143,7 @@ class Mutex(Lock):
             grace=grace,
             max_waiters=max_waiters,
             cohort=cohort,
+            linger=linger,
             options=options,
         )
         super().__init__(lock, reentrant)
@@ -240,6 +242,7 @@ class ReadWriteLock:
         grace: float | None = None,
         max_waiters: int | None = None,
         cohort: int = 0,
+        linger: float = 0.0,
         options: _zklock.ClientOptions | None = None,
     ) -> None:
         self._lock = _zklock.ReadWriteLock(
@@ -251,6 +254,7 @@ class ReadWriteLock:
             grace=grace,
             max_waiters=max_waiters,
             cohort=cohort,
+            linger=linger,
             options=options,
         )
         self._read_lock = Lock(self._lock.read_lock)

@@ -15,21 +15,15 @@ use super::waiters::Waiter;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::Timers;
 use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
-use crate::queue::{Event, Intent, JoinId, Kind, Naming, Queue};
+use crate::queue::{Event, JoinId, Queue, Representative};
 use crate::runtime::backoff::RestartBackoff;
 
 /// The line of waiters without nodes, as the driver sees it.
 pub(in crate::driver) struct Cohort {
     /// The contender that stands in the queue for them.
-    representative: Option<JoinId>,
-    /// How many there have been.
-    count: u64,
-    kind: Kind,
-    naming: Naming,
+    representative: Representative,
     /// They keep the client open, not the line.
     holds: Weak<HoldTable>,
-    /// How many wait in the line.
-    waiting: usize,
     /// When the representative's last node was to be created, and the pauses before it gets another.
     created: Option<Instant>,
     rests: RestartBackoff,
@@ -38,14 +32,9 @@ pub(in crate::driver) struct Cohort {
 impl Cohort {
     /// Of this attempt.
     pub(super) fn of(attempt: &AcquireAttempt) -> Self {
-        let (kind, naming) = (attempt.claim.kind, attempt.naming);
         Self {
-            representative: None,
-            count: 0,
-            kind,
-            naming,
+            representative: Representative::new(attempt.claim.kind, attempt.naming),
             holds: Arc::downgrade(&attempt.holds),
-            waiting: 0,
             created: None,
             rests: RestartBackoff::default(),
         }
@@ -53,27 +42,24 @@ impl Cohort {
 
     /// Whether attempts like this stand in the line. An empty one becomes theirs.
     pub(super) fn takes(&mut self, attempt: &AcquireAttempt) -> bool {
-        if self.waiting == 0 {
+        if self.representative.is_unneeded() {
             // All lock objects may have gone since, and these holds with them.
             self.holds = Arc::downgrade(&attempt.holds);
-            if self.representative.is_none() {
-                (self.kind, self.naming) = (attempt.claim.kind, attempt.naming);
-            }
         }
-        (self.kind, self.naming) == (attempt.claim.kind, attempt.naming)
+        self.representative.takes(attempt.claim.kind, attempt.naming)
     }
 
     pub(super) fn enter(&mut self) {
-        self.waiting += 1;
+        self.representative.enter();
     }
 
     pub(super) fn leave(&mut self) {
-        self.waiting -= 1;
+        self.representative.leave();
     }
 
     /// The contender that stands in the queue for those in the line.
     pub(super) fn representative(&self) -> Option<JoinId> {
-        self.representative
+        self.representative.join()
     }
 
     /// The first that waits in the line.
@@ -83,29 +69,18 @@ impl Cohort {
 
     /// The representative is out of the queue: granted the lock, or refused it.
     fn end(&mut self, join: JoinId) -> bool {
-        self.representative.take_if(|representative| *representative == join).is_some()
+        self.representative.end(join)
     }
 
     /// Tells the queue of a representative that is needed, and of one that is not needed any more.
     fn settle(&mut self, queue: &mut Queue) -> bool {
-        match self.representative {
-            None if self.waiting > 0 => {
-                self.count += 1;
-                // Attempts are numbered from the other end.
-                let join = JoinId(u64::MAX - self.count);
-                // Another representative had its node for as long as it was needed.
-                self.begin_anew();
-                self.representative = Some(join);
-                queue.handle(Event::Join(join, self.naming, self.kind, Intent::Wait));
-                true
-            }
-            Some(join) if self.waiting == 0 => {
-                self.representative = None;
-                queue.handle(Event::Leave(join));
-                true
-            }
-            _ => false,
+        let Some(event) = self.representative.settle() else { return false };
+        if matches!(event, Event::Join(..)) {
+            // Another representative had its node for as long as it was needed.
+            self.begin_anew();
         }
+        queue.handle(event);
+        true
     }
 
     /// The pause before the representative gets another node.

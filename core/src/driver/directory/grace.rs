@@ -114,6 +114,9 @@ impl Directory {
     ) {
         let hold = self.graces.as_ref().and_then(|graces| graces.holds.get(node));
         let Some((grace, _)) = hold.copied() else { return };
+        if self.stop_keeping(node, timers) {
+            return;
+        }
         let left = connection.term_left();
         if left > grace {
             self.await_grace(node, grace, left, timers);

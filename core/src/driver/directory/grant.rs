@@ -46,6 +46,7 @@ impl Directory {
         let (claim, hold) = (lease.claim(), lease.hold_id());
         self.holders.add(&hold, &holds, claim, (data, label), self.id, timers);
         self.await_grace(node, claim.grace.time(), connection.term_left(), timers);
+        self.begin_keeping(&holds, claim, timers);
         let (owner, kind) = (claim.owner, claim.kind);
         if let Some(version) = self.revoked.remove(node) {
             holds.revoke(node);

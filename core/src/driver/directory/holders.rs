@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
 use crate::driver::mailbox::DirectoryId;
-use crate::driver::timers::{Alarm, AlarmKey, Timers};
+use crate::driver::timers::{Alarm, AlarmKey, RareAlarms, Timers};
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
 use crate::lease::owner::OwnerId;
@@ -15,8 +15,8 @@ use crate::queue::{NodeName, SmallMap};
 /// A hold that the driver granted.
 pub(in crate::driver) struct Holder {
     holds: Weak<HoldTable>,
-    /// Goes off when it has lasted for as long as it may.
-    limit: Option<AlarmKey>,
+    /// For the times in [`LIMIT`] and [`KEEPING`].
+    alarms: RareAlarms,
     /// The data of its node.
     data: Arc<[u8]>,
     /// The label of its lock.
@@ -27,7 +27,17 @@ impl Holder {
     /// Short holds are many, and their alarms would be too.
     pub(in crate::driver) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
         timers.hold_ends(node);
-        timers.cancel(self.limit.as_slice());
+        timers.cancel(self.alarms.keys());
+    }
+
+    /// The holds of its client, unless all lock objects are gone.
+    pub(in crate::driver) fn table(&self) -> Option<Arc<HoldTable>> {
+        self.holds.upgrade()
+    }
+
+    /// Whether its node has ever been kept while nobody held.
+    pub(in crate::driver) fn is_kept(&self) -> bool {
+        self.alarms.has(KEEPING)
     }
 
     /// Tells this hold that it is lost. Returns false if its release is on its way; `None` if the notice is that its node
@@ -42,15 +52,23 @@ impl Holder {
     }
 }
 
-/// Sets the alarm of a hold that may last only so long.
+/// The place of the alarm for the end of the time for which a hold may last.
+const LIMIT: usize = 0;
+/// The place of the alarm for the end of the time for which a node is kept, once it was.
+const KEEPING: usize = 1;
+
+/// Sets the alarm of a hold that may last only so long, in place of that of the hold before it.
 fn limit(
+    alarms: &mut RareAlarms,
     hold: HoldId,
     claim: &AcquireRequest,
     directory: DirectoryId,
     timers: &mut Timers,
-) -> Option<AlarmKey> {
-    let end = Instant::now() + claim.max_hold?;
-    Some(timers.set(end, Alarm::HeldTooLong(directory, hold)))
+) {
+    timers.cancel(alarms.take(LIMIT).as_slice());
+    if let Some(time) = claim.max_hold {
+        alarms.set(LIMIT, timers.set(Instant::now() + time, Alarm::HeldTooLong(directory, hold)));
+    }
 }
 
 /// All of a directory, by node.
@@ -69,8 +87,9 @@ impl Holders {
         timers: &mut Timers,
     ) {
         timers.hold_begins(directory, &hold.node);
-        let limit = limit(hold.clone(), claim, directory, timers);
-        self.0.insert(hold.node.clone(), Holder { holds: Arc::downgrade(holds), limit, data, label });
+        let (holds, mut alarms) = (Arc::downgrade(holds), RareAlarms::default());
+        limit(&mut alarms, hold.clone(), claim, directory, timers);
+        self.0.insert(hold.node.clone(), Holder { holds, alarms, data, label });
     }
 
     /// The lock is handed on, on the same node, to this hold. Returns its holds; `None` if it is lost. The node is watched
@@ -84,10 +103,39 @@ impl Holders {
         timers: &mut Timers,
     ) -> Option<Arc<HoldTable>> {
         let holder = self.0.get_mut(&hold.node)?;
-        timers.cancel(holder.limit.as_slice());
-        holder.limit = limit(hold.clone(), claim, directory, timers);
+        limit(&mut holder.alarms, hold.clone(), claim, directory, timers);
         holder.label = label;
         holder.holds.upgrade()
+    }
+
+    /// A hold with this claim has begun on a node that was kept. Returns false if the node is lost.
+    pub(in crate::driver) fn retake(
+        &mut self,
+        hold: &HoldId,
+        claim: &AcquireRequest,
+        directory: DirectoryId,
+        timers: &mut Timers,
+    ) -> bool {
+        let Some(holder) = self.0.get_mut(&hold.node) else { return false };
+        limit(&mut holder.alarms, hold.clone(), claim, directory, timers);
+        true
+    }
+
+    /// A node is kept until an alarm goes off.
+    pub(in crate::driver) fn await_end_of_keeping(
+        &mut self,
+        node: &NodeName,
+        alarm: impl FnOnce() -> AlarmKey,
+    ) {
+        if let Some(holder) = self.0.get_mut(node) {
+            holder.alarms.set(KEEPING, alarm());
+        }
+    }
+
+    /// The nodes that were kept by lock objects that are gone.
+    pub(in crate::driver) fn kept_without_table(&self) -> Vec<NodeName> {
+        let gone = self.0.iter().filter(|(_, holder)| holder.is_kept() && holder.table().is_none());
+        gone.map(|(node, _)| node.clone()).collect()
     }
 
     pub(in crate::driver) fn get(&self, node: &NodeName) -> Option<&Holder> {

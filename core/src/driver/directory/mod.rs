@@ -8,6 +8,7 @@ mod grace;
 mod grant;
 mod holders;
 pub(super) mod inspect;
+mod linger;
 mod releases;
 mod report;
 pub(super) mod resync;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 
 use self::grace::Graces;
 use self::holders::Holders;
+use self::linger::Keeping;
 use self::releases::Releases;
 use self::resync::{Due, ResyncTimer};
 use self::retry::RetryBackoff;
@@ -44,6 +46,7 @@ use crate::queue::{
     Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, SmallMap, SmallSet, Ticket, is_kazoos,
 };
 
+#[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 pub(super) struct Directory {
     id: DirectoryId,
     /// Its path from the ensemble's root.
@@ -53,6 +56,8 @@ pub(super) struct Directory {
     holders: Holders,
     releases: Releases,
     graces: Option<Box<Graces>>,
+    /// Whether nodes may be kept while nobody holds through them.
+    keeping: Option<Box<Keeping>>,
     /// Nodes of waiters that were asked to give up the lock before they had it, each with the version of its data.
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
@@ -66,6 +71,8 @@ pub(super) struct Directory {
     unsettled: bool,
     /// Whether there was a contender whose node kazoo sees only if it is told of such names.
     hidden_from_kazoo: bool,
+    /// Whether the client is about to close.
+    drains: bool,
 }
 
 impl Directory {
@@ -98,6 +105,7 @@ impl Directory {
             holders: Holders::default(),
             releases: Releases::default(),
             graces: None,
+            keeping: None,
             revoked: SmallMap::default(),
             pauses: RetryBackoff::new(Instant::now()),
             late: SmallSet::default(),
@@ -105,6 +113,7 @@ impl Directory {
             listed: false,
             unsettled: true,
             hidden_from_kazoo: false,
+            drains: false,
         }
     }
 
@@ -229,8 +238,9 @@ impl Directory {
         Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
-    pub(super) fn join(&mut self, waiter: Waiter) {
+    pub(super) fn join(&mut self, waiter: Waiter, timers: &mut Timers) {
         let join = waiter.attempt.join;
+        self.make_way(waiter.attempt.claim.kind, timers);
         self.note_grace(&waiter.attempt);
         if self.waiters.add(waiter) {
             self.enter_queue(join);
@@ -332,6 +342,8 @@ impl Directory {
         timers: &mut Timers,
         keep: impl Fn(&AcquireAttempt) -> bool,
     ) {
+        self.drains = true;
+        self.end_keeping(timers);
         for Waiter { attempt, alarms, .. } in self.waiters.turn_away(keep) {
             timers.cancel(alarms.keys());
             self.forget_grace(&attempt);
@@ -342,6 +354,7 @@ impl Directory {
 
     /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
     pub(super) fn end_term(&mut self, timers: &mut Timers) {
+        self.end_keeping(timers);
         let nodes = self.holders.nodes();
         for node in nodes {
             self.lose_in_time(&node, LossReason::TermEnded, Duration::ZERO, timers);
@@ -396,6 +409,7 @@ impl Directory {
     }
 
     pub(super) fn lose_all(&mut self, reason: LossReason) {
+        self.forget_keeping();
         let nodes = self.holders.nodes();
         for node in nodes {
             self.lose(&node, reason);
@@ -403,8 +417,19 @@ impl Directory {
     }
 
     /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
-    pub(super) fn revoked(&mut self, node: NodeName, version: i32, connection: &mut Connection) {
-        if self.holders.revoke(&node) {
+    pub(super) fn revoked(
+        &mut self,
+        node: NodeName,
+        version: i32,
+        connection: &mut Connection,
+        timers: &mut Timers,
+    ) {
+        let told = self.holders.revoke(&node);
+        if !told && self.stop_keeping(&node, timers) {
+            return;
+        }
+        // It may have been taken again in between. A hold that was told does not keep its node.
+        if told || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;
         }
@@ -425,7 +450,10 @@ impl Directory {
     }
 
     /// The holders are disconnected from the server, or connected again.
-    pub(super) fn suspend(&self, suspended: bool) {
+    pub(super) fn suspend(&mut self, suspended: bool) {
+        if suspended {
+            self.suspend_keeping();
+        }
         self.holders.suspend(suspended);
     }
 
@@ -451,6 +479,7 @@ impl Directory {
         // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
         loop {
             self.settle_representative();
+            self.settle_keeping(connection, timers);
             self.unsettled = false;
             self.check_waiters_grace(connection);
             self.queue.flush();
@@ -497,6 +526,8 @@ impl Directory {
                     // Its release came before this was acted on.
                     self.releases.lost(&node, reason);
                 }
+                // Without a node there is nothing to keep, and no reason to watch the children.
+                self.unsettled |= self.keeping.is_some();
             }
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),

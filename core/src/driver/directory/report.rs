@@ -28,6 +28,7 @@ impl Directory {
                 label: attempt.label.as_deref().map(str::to_owned),
                 age: attempt.asked.elapsed(),
                 node: self.queue.node_of(join).map(node),
+                in_cohort: attempt.is_in_line(),
                 position: self.queue.ahead_of(contender),
                 behind: self.queue.waits_for(contender).map(node),
                 owner: attempt.claim.caller.clone(),

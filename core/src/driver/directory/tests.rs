@@ -8,9 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config::ClientOptions;
 use crate::config::lock_path::LockPath;
 use crate::config::timeout::{Deadline, Timeout};
-use crate::driver::directory::waiters::WaiterAlarms;
 use crate::driver::directory::*;
-use crate::driver::timers::Alarm;
+use crate::driver::timers::{Alarm, RareAlarms};
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::lease::hold::{Grace, HoldTable, Notice, Report};
@@ -88,7 +87,7 @@ fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Gran
             deadline,
             reply: Some(reply),
         };
-        directory.join(Waiter::new(attempt, WaiterAlarms::default()));
+        directory.join(Waiter::new(attempt, RareAlarms::default()), &mut Timers::default());
         outcome
     };
     let outcomes = (1..=joins).map(JoinId).map(join).collect();
@@ -212,4 +211,15 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     let other =
         Directory::new((DirectoryId::default(), "/l".into()), Ticket::default(), &connection(), false, 1);
     assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_node_that_is_kept_after_keeping_has_ended_is_deleted() {
+    let hour = Duration::from_secs(3600);
+    let Granted { mut directory, mut timers, node, outcomes, .. } = granted(1);
+    // Its hold is over, and all lock objects are gone.
+    drop(outcomes);
+    directory.node_kept(&node, hour, &mut timers);
+    assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
+    assert_eq!(timers.len(), 0);
 }

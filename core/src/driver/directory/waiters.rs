@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::cohort::Cohort;
 use crate::driver::mailbox::AcquireAttempt;
-use crate::driver::timers::AlarmKey;
+use crate::driver::timers::{AlarmKey, RareAlarms};
 use crate::lease::owner::OwnerId;
 use crate::queue::{Intent, JoinId, Kind, Queue, SmallMap, SmallSet};
 use crate::runtime::backoff::RestartBackoff;
@@ -16,7 +16,7 @@ use crate::runtime::backoff::RestartBackoff;
 pub(in crate::driver) struct Waiter {
     pub(in crate::driver) attempt: AcquireAttempt,
     /// To be cancelled when it no longer waits.
-    pub(in crate::driver) alarms: WaiterAlarms,
+    pub(in crate::driver) alarms: RareAlarms,
     /// When its last node was to be created, and the pauses before it gets another.
     created: Option<Instant>,
     rests: RestartBackoff,
@@ -24,28 +24,13 @@ pub(in crate::driver) struct Waiter {
     blocked: bool,
 }
 
-/// The alarms of a waiter. Not in the waiter itself: every directory has room for one.
-#[derive(Default)]
-pub(in crate::driver) struct WaiterAlarms(Option<Box<[Option<AlarmKey>; 2]>>);
-
-impl WaiterAlarms {
-    /// For the end of the waiter's own time, in place of an earlier one that is over.
-    pub(in crate::driver) fn set_deadline(&mut self, key: AlarmKey) {
-        self.0.get_or_insert_default()[0] = Some(key);
-    }
-
-    /// For the end of the time in which a server has to be reached.
-    pub(in crate::driver) fn set_unreachable(&mut self, key: AlarmKey) {
-        self.0.get_or_insert_default()[1] = Some(key);
-    }
-
-    pub(in crate::driver) fn keys(&self) -> impl Iterator<Item = &AlarmKey> {
-        self.0.iter().flat_map(|keys| keys.iter().flatten())
-    }
-}
+/// The place of the alarm for the end of a waiter's own time.
+pub(in crate::driver) const DEADLINE: usize = 0;
+/// The place of the alarm for the end of the time in which a server has to be reached.
+pub(in crate::driver) const UNREACHABLE: usize = 1;
 
 impl Waiter {
-    pub(in crate::driver) fn new(attempt: AcquireAttempt, alarms: WaiterAlarms) -> Self {
+    pub(in crate::driver) fn new(attempt: AcquireAttempt, alarms: RareAlarms) -> Self {
         Self { attempt, alarms, created: None, rests: RestartBackoff::default(), blocked: false }
     }
 }
@@ -97,7 +82,7 @@ impl Waiters {
     /// Sets the alarm for the end of a waiter's time.
     pub(in crate::driver) fn set_deadline(&mut self, join: JoinId, alarm: AlarmKey) {
         if let Some(waiter) = self.all.get_mut(&join) {
-            waiter.alarms.set_deadline(alarm);
+            waiter.alarms.set(DEADLINE, alarm);
         }
     }
 

@@ -89,6 +89,11 @@ impl DirectoryWatches {
         self.set.insert(ticket, ActiveWatch { task, snapshot: None, _room: room });
     }
 
+    /// Whether a watch is set, or being set.
+    pub(in crate::driver) fn is_set(&self, ticket: Ticket) -> bool {
+        self.set.contains_key(&ticket)
+    }
+
     /// What was seen of another client's node when this watch was set.
     pub(in crate::driver) fn snapshot(&self, ticket: Ticket) -> Option<Arc<NodeSnapshot>> {
         self.set.get(&ticket)?.snapshot.as_ref()?.get().cloned()

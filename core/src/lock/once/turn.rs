@@ -49,6 +49,8 @@ pub(crate) async fn begin(
     timeout: Timeout,
     record: Record,
 ) -> Result<Option<Turn>> {
+    // The node of a turn is not kept: its transactions are to fail under the next holder.
+    let lock = lock.without_linger();
     let lease = Arc::new(lock.acquire_for(owner, timeout).await?);
     let client = lock.resolve()?.client.clone();
     let options = client.options();

@@ -66,6 +66,17 @@ impl Queue {
     }
 }
 
+/// The contenders of other clients in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// Nobody.
+    Nobody,
+    /// Readers of other clients.
+    Readers,
+    /// A writer of another client.
+    Writers,
+}
+
 impl Queue {
     /// Grants all that wait if there are permits for all of them. Returns whether this is a directory of permits.
     ///
@@ -100,16 +111,49 @@ impl Queue {
         self.entries.awaiting().next().is_some()
     }
 
-    /// Sets the watch on the children when one of ours waits for a permit, and drops it when none does.
+    /// Whether the children are to be watched.
+    pub(super) fn needs_child_watch(&self) -> bool {
+        self.awaits_permits() || self.guards
+    }
+
+    /// Sets the watch on the children when it is needed, as when one of ours waits for a permit, and drops it when it is
+    /// not.
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
-            None if self.awaits_permits() => self.want(ListingMode::Plain),
+            None if self.needs_child_watch() => self.want(ListingMode::Plain),
             // While its listing is under way, wait for the outcome.
-            Some(ticket) if !self.awaits_permits() && !self.is_listing(ticket) => {
+            Some(ticket) if !self.needs_child_watch() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
             }
             _ => {}
         }
+    }
+
+    /// Has the children watched, or no longer.
+    pub fn guard(&mut self, guards: bool) {
+        self.guards = guards;
+        if let Some(ticket) = self.child_watch().filter(|_| !self.needs_child_watch()) {
+            self.drop_child_watch(ticket);
+        }
+    }
+
+    /// The listing whose watch on the children may fire, if it is answered.
+    #[must_use]
+    pub fn child_watch(&self) -> Option<Ticket> {
+        self.child_watch.filter(|ticket| !self.is_listing(*ticket))
+    }
+
+    /// The contenders of other clients, as this connection has seen them last; `None` if it has not.
+    #[must_use]
+    pub fn company(&self) -> Option<Company> {
+        let view = self.view.as_ref().filter(|_| self.connected)?;
+        Some(if view.blocks_newcomer(Kind::Read) {
+            Company::Writers
+        } else if view.blocks_newcomer(Kind::Exclusive) {
+            Company::Readers
+        } else {
+            Company::Nobody
+        })
     }
 
     fn is_listing(&self, ticket: Ticket) -> bool {
@@ -125,7 +169,7 @@ impl Queue {
 
     pub(super) fn children_changed(&mut self) {
         self.child_watch = None;
-        if self.awaits_permits() {
+        if self.needs_child_watch() {
             self.want(ListingMode::Plain);
         }
     }

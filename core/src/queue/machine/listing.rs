@@ -85,7 +85,7 @@ impl Queue {
             let ticket = self.ticket();
             self.listing = Some((ticket, look));
             let sync = look == ListingMode::Synced;
-            self.actions.push_back(if self.awaits_permits() && self.child_watch.is_none() {
+            self.actions.push_back(if self.needs_child_watch() && self.child_watch.is_none() {
                 self.child_watch = Some(ticket);
                 Action::ListAndWatch { ticket, sync }
             } else {
@@ -105,7 +105,11 @@ impl Queue {
                 self.drop_child_watch(ticket);
                 self.want(look);
             }
-            Outcome::Refused(refusal) => self.refuse_all(&refusal),
+            Outcome::Refused(refusal) => {
+                // No watch was set with it.
+                self.drop_child_watch(ticket);
+                self.refuse_all(&refusal);
+            }
         }
     }
 

@@ -72,6 +72,7 @@ use std::collections::VecDeque;
 use self::delete::PendingDeletes;
 use self::entries::Entries;
 use self::entries::order::LocalOrder;
+pub use self::grant::Company;
 use self::position::FarBeyond;
 pub use self::position::{ContenderAhead, Known, NEAR};
 use self::watches::WatchTable;
@@ -109,6 +110,8 @@ pub struct Queue {
     probe: Probing,
     /// The listing that watches the children, while it is under way and for as long as the watch may fire.
     child_watch: Option<Ticket>,
+    /// Whether the children are to be watched, although nobody waits for a permit.
+    guards: bool,
     making_parents: Option<Ticket>,
     /// Set while a create that was given up may still be carried out (rule 8): the last ticket when it was.
     doubt: Option<Ticket>,
