@@ -5,6 +5,8 @@
 mod model;
 #[path = "scenes/several.rs"]
 mod several;
+#[path = "scenes/sharing.rs"]
+mod sharing;
 #[path = "scenes/terms.rs"]
 mod terms;
 #[path = "scenes/tries.rs"]

@@ -24,12 +24,22 @@ impl World {
                     Told::Unfounded(join) => {
                         return Err(format!("client {number} was granted {join:?} without a term"));
                     }
+                    Told::Unconnected(join) => {
+                        return Err(format!("client {number} was granted {join:?} without a connection"));
+                    }
+                    Told::Unwatched(join) => {
+                        return Err(format!("client {number} was granted {join:?} without a watch"));
+                    }
+                    Told::AskedFor(join) => {
+                        return Err(format!("client {number} was granted {join:?} instead of giving up"));
+                    }
                     _ => {}
                 }
                 told.push((number, news));
             }
         }
         self.check_exclusion()?;
+        self.check_rows()?;
         self.check_rest()?;
         Ok(told)
     }
@@ -43,6 +53,7 @@ impl World {
             if let Some((join, _)) = client.waiting.iter().find(|(_, wish)| wish.tries) {
                 return Err(format!("client {number} lets {join:?} wait, which only tries"));
             }
+            self.check_kept(number)?;
             if let Some(node) = self.kept_by(client) {
                 return Err(format!("client {number} keeps {node}, for which nobody waits or holds"));
             }
@@ -120,7 +131,7 @@ impl World {
 
     /// A downgrade lets no one in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
-        let Some(Place { session, sequence, late }) = hold.place else { return Ok(false) };
+        let Some(Place { session, sequence, late, .. }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
         let lost = self.server.nodes.iter().any(|(name, node)| node.deleted_by_operator && same(name));
         if hold.node.sequence() == sequence {
@@ -182,19 +193,26 @@ impl World {
 
     fn check_exclusion_in(&self, directory: usize) -> Result<(), String> {
         let stands = |node: &NodeName| !self.is_deleted(node);
-        let mut holders: Vec<(Option<usize>, &NodeName, Kind)> = Vec::new();
+        #[allow(clippy::type_complexity, reason = "it is used here alone")]
+        let mut holders: Vec<(Option<(usize, &Hold)>, &NodeName, Kind)> = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
             let here = client.believed().filter(|hold| hold.directory == directory);
             let held = here.filter(|hold| stands(&hold.node));
-            holders.extend(held.map(|hold| (Some(number), &hold.node, hold.kind)));
+            holders.extend(held.map(|hold| (Some((number, hold)), &hold.node, hold.kind)));
         }
         let foreign = self.foreign.iter().filter(|_| directory == 0);
         let foreign = foreign.filter_map(Foreign::held).filter(|node| stands(node));
         holders.extend(foreign.map(|node| (None, node, node.kind())));
-        for (at, (client, node, kind)) in holders.iter().enumerate() {
-            for (other_client, other, other_kind) in &holders[..at] {
-                // One owner, with a writer and the reader in its place.
-                let same = client == other_client && node.sequence() == other.sequence();
+        // One owner, with a writer and the reader in its place.
+        let is_readers = |reader: &Hold, writer: &Hold| {
+            reader.place.is_some_and(|place| place.writer == writer.join)
+                && reader.node.sequence() == writer.node.sequence()
+        };
+        for (at, (ours, node, kind)) in holders.iter().enumerate() {
+            for (others, other, other_kind) in &holders[..at] {
+                let same = ours.zip(*others).is_some_and(|((client, hold), (other_client, other))| {
+                    client == other_client && (is_readers(hold, other) || is_readers(other, hold))
+                });
                 if !same && conflict(*kind, *other_kind) {
                     return Err(format!("{other:?} and {node:?} are held at once"));
                 }

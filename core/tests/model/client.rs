@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use zklock::queue::{Event, Intent, JoinId, Kind, Naming, NodeName, Refusal, Ticket};
+use zklock::queue::{Access, Event, Intent, JoinId, Kind, Naming, NodeName, Refusal, Ticket};
 
 use super::attempt::{Answer, Attempt};
 use super::foreign::conflict;
+use super::local::{Local, SharedNode};
 use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
 use super::session::{News, Session};
@@ -20,6 +21,12 @@ pub(super) enum Input {
     Leave(usize, JoinId),
     Release(usize, NodeName),
     WatchHold(usize, NodeName),
+    /// A holder has handed this node on, for a lock of this kind, to a waiter that perhaps has another.
+    HandedOn(NodeName, Kind, Option<JoinId>),
+    /// The time for which a node is kept is over.
+    KeepingEnds(NodeName),
+    /// The owner of a node is asked to give up the lock.
+    Revoked(NodeName),
     LookAgain,
     Certain,
     Beat,
@@ -54,6 +61,8 @@ pub(crate) struct Wish {
 pub(crate) struct Place {
     pub(crate) session: SessionId,
     pub(crate) sequence: u64,
+    /// The attempt that became the writer's hold.
+    pub(crate) writer: JoinId,
     /// The writer was lost before the driver learned of the request: the reader may, but need not, take its place.
     pub(crate) late: bool,
 }
@@ -74,6 +83,8 @@ pub(crate) struct Hold {
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
     pub(crate) guard: Guard,
+    /// The facts that it shares with the others on its node, if it may be handed on or kept.
+    pub(crate) shared: Option<SharedNode>,
 }
 
 /// Whether the node of a hold is watched.
@@ -93,6 +104,12 @@ pub(crate) enum Told {
     Granted(JoinId),
     /// Granted, although no term ran.
     Unfounded(JoinId),
+    /// Granted without a request, although there was no connection.
+    Unconnected(JoinId),
+    /// Granted without a request or the driver's consent, although the children were not watched.
+    Unwatched(JoinId),
+    /// Granted without a request, through a node that the client was asked to give up.
+    AskedFor(JoinId),
     Refused(JoinId, Refusal),
     Lost(NodeName),
     Released(NodeName),
@@ -144,6 +161,8 @@ pub(crate) struct Client {
     pub(crate) told: Vec<Told>,
     /// The ends of tries since this was last read.
     pub(super) tried: Vec<Tried>,
+    /// What it hands on and keeps, if its locks ask for that.
+    pub(crate) local: Option<Box<Local>>,
     /// Its attempts at several locks or permits.
     pub(crate) attempts: Vec<Attempt>,
     /// The answers to what these asked for, which they have not received.
@@ -190,6 +209,7 @@ impl Client {
             holds: BTreeMap::new(),
             told: Vec::new(),
             tried: Vec::new(),
+            local: None,
             attempts: Vec::new(),
             answers: BTreeMap::new(),
             prefixes: BTreeMap::new(),
@@ -237,6 +257,9 @@ impl Client {
             held.filter(|hold| !matches!(&intent, Intent::Downgrade { writer, .. } if **writer == hold.node));
         wish.beside |= tries && others.into_iter().any(|hold| against(kind, hold.kind));
         self.waiting.insert(join, wish);
+        if self.take_again(join, kind, &intent, Access::Everybody) {
+            return join;
+        }
         self.inbox.push_back(Input::Join(directory, join, naming, kind, intent));
         join
     }
@@ -271,7 +294,10 @@ impl Client {
     /// The owner of a write lock asks for the read lock too; `tries`: it only tries.
     pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName, tries: bool) {
         if let Some(hold) = self.holds.get(writer).filter(|hold| hold.kind == Kind::Write) {
-            let place = Some(Place { session: hold.session, sequence: hold.node.sequence(), late: false });
+            let Hold { join, session, .. } = *hold;
+            let sequence = hold.node.sequence();
+            let place = Some(Place { session, sequence, writer: join, late: false });
+            self.begin_downgrade(writer);
             let intent = Intent::Downgrade { writer: Box::new(writer.clone()), tries };
             let reader = self.join(naming, Kind::Read, intent);
             self.waiting.entry(reader).and_modify(|wish| wish.place = place);
@@ -285,6 +311,9 @@ impl Client {
     }
 
     pub(crate) fn release(&mut self, node: NodeName) {
+        if self.hand_on(&node) || self.keep_node(&node) {
+            return;
+        }
         if let Some(hold) = self.holds.remove(&node) {
             self.inbox.push_back(Input::Release(hold.directory, node));
         }
@@ -344,6 +373,9 @@ impl Client {
         self.last_tickets.clear();
         self.attempts.clear();
         self.answers.clear();
+        if let Some(local) = &mut self.local {
+            local.begin_anew();
+        }
         (self.live, self.connected, self.running, self.fresh) = (false, false, false, false);
         self.connection += 1;
     }

@@ -30,9 +30,23 @@ impl Client {
         match input {
             Input::Join(directory, join, naming, kind, intent) => {
                 self.open(directory);
-                self.tell(directory, Event::Join(join, naming, kind, intent));
+                if !self.join_locally(join, naming, kind, &intent) {
+                    self.tell(directory, Event::Join(join, naming, kind, intent));
+                }
             }
-            Input::Leave(directory, join) => self.tell(directory, Event::Leave(join)),
+            Input::Leave(directory, join) => {
+                if !self.leave_locally(join) {
+                    self.tell(directory, Event::Leave(join));
+                }
+            }
+            Input::HandedOn(node, kind, other) => {
+                self.handed_on();
+                if let Some(other) = other {
+                    self.settle_other_half(0, kind, other, node);
+                }
+            }
+            Input::KeepingEnds(node) => drop(self.stop_keeping(&node)),
+            Input::Revoked(node) => self.revoked(&node),
             Input::Release(directory, node) => {
                 self.holds.remove(&node);
                 self.tell(directory, Event::Release(node));
@@ -129,6 +143,7 @@ impl Client {
     fn lose_connection(&mut self) {
         self.connection += 1;
         self.connected = false;
+        self.suspend_keeping();
         let number = self.connection;
         self.on_session(|session, _| session.moved(number));
     }
@@ -136,12 +151,13 @@ impl Client {
     fn lose_session(&mut self) {
         self.lose_connection();
         self.live = false;
+        self.forget_keeping();
         let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
         self.told.extend(lost);
         self.tell_all(&Event::SessionLost);
     }
 
-    fn tell(&mut self, directory: usize, event: Event) {
+    pub(super) fn tell(&mut self, directory: usize, event: Event) {
         if let Some(queue) = self.queues.get_mut(&directory) {
             queue.handle(event);
             self.unsettled = true;
@@ -176,6 +192,7 @@ impl Client {
         // Carrying out an action may tell the queue something.
         self.unsettled = true;
         while std::mem::take(&mut self.unsettled) {
+            self.settle_locally();
             for directory in self.queues.keys().copied().collect::<Vec<_>>() {
                 if let Some(queue) = self.queues.get_mut(&directory) {
                     queue.flush();
@@ -202,6 +219,7 @@ impl Client {
     fn check_term(&mut self) {
         let running = self.term_runs();
         if std::mem::replace(&mut self.running, running) && !running {
+            self.end_keeping();
             for (node, hold) in std::mem::take(&mut self.holds) {
                 self.told.push(Told::Lost(node.clone()));
                 self.come_too_late(&node);
@@ -241,9 +259,10 @@ impl Client {
     fn act(&mut self, directory: usize, action: Action) {
         match action {
             Action::Grant(join, node, czxid) => self.grant(directory, join, node, czxid),
-            Action::Refuse(join, refusal) => self.refuse(join, refusal),
+            Action::Refuse(join, refusal) => self.refuse(join, &refusal),
             Action::NodeLost(node) => {
-                if self.holds.remove(&node).is_some() {
+                self.unsettled |= self.local.is_some();
+                if !self.forget_kept(&node) && self.holds.remove(&node).is_some() {
                     self.told.push(Told::Lost(node));
                 }
             }
@@ -304,7 +323,13 @@ impl Client {
         self.send(listing);
     }
 
-    fn refuse(&mut self, join: JoinId, refusal: Refusal) {
+    fn refuse(&mut self, join: JoinId, refusal: &Refusal) {
+        for waiter in self.refused_waiters(join) {
+            self.refuse_one(waiter, refusal.clone());
+        }
+    }
+
+    fn refuse_one(&mut self, join: JoinId, refusal: Refusal) {
         if let Some(wish) = self.waiting.remove(&join) {
             if refusal == Refusal::Busy {
                 self.tried.push(Tried::Busy(join, wish));
@@ -318,9 +343,11 @@ impl Client {
 
     fn grant(&mut self, directory: usize, join: JoinId, node: NodeName, czxid: Zxid) {
         let session = self.session.as_ref().expect("a grant needs a session").id;
+        let Some(join) = self.granted_waiter(join) else {
+            return self.tell(directory, Event::Release(node));
+        };
         self.told.push(if self.is_fresh() { Told::Granted(join) } else { Told::Unfounded(join) });
         let wish = self.waiting.remove(&join);
-        let writers_place = Some(Place { session, sequence: node.sequence(), late: false });
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
         let kind = wish.map_or(unwanted, |wish| wish.kind);
@@ -329,20 +356,36 @@ impl Client {
             self.answers.insert(join, Answer::Lease(node.clone()));
         }
         let (guard, node_of) = (Guard::None, node.clone());
-        let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard };
+        let shared = self.local.as_ref().and_then(|local| local.first(kind));
+        let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard, shared };
         self.holds.insert(node.clone(), hold);
-        let Some(wish) = wish else {
+        if wish.is_none() {
             // It left, but the driver did not know yet. No one receives the lease, which releases it.
             return self.inbox.push_back(Input::Release(directory, node));
-        };
-        // An owner that asked for both halves at once must not wait for itself with the other one.
-        let Some(other) = wish.other_half.filter(|other| self.waiting.contains_key(other)) else { return };
-        if wish.kind == Kind::Write {
-            self.waiting.entry(other).and_modify(|wish| wish.place = writers_place);
+        }
+        self.begin_keeping(kind);
+        if let Some(other) = wish.and_then(|wish| wish.other_half) {
+            self.settle_other_half(directory, kind, other, node);
+        }
+    }
+
+    /// An owner that asked for both halves of a lock at once holds one, and must not wait for itself with the other.
+    fn settle_other_half(&mut self, directory: usize, kind: Kind, other: JoinId, node: NodeName) {
+        if !self.waiting.contains_key(&other) {
+            return;
+        }
+        if kind == Kind::Write {
+            let Some(Hold { join, session, .. }) = self.holds.get(&node) else { return };
+            let (sequence, late) = (node.sequence(), false);
+            let place = Some(Place { session: *session, sequence, writer: *join, late });
+            self.waiting.entry(other).and_modify(|wish| wish.place = place);
+            self.begin_downgrade(&node);
             self.tell(directory, Event::Downgrade(other, node));
         } else {
             self.waiting.remove(&other);
-            self.tell(directory, Event::Leave(other));
+            if !self.leave_locally(other) {
+                self.tell(directory, Event::Leave(other));
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use zklock::queue::{Kind, Naming};
 
 use super::attempt::Plan;
 use super::client::{Client, FAR_BEYOND, Guard, Told};
+use super::local::{Local, LocalOptions};
 use super::mutants::Mutant;
 use super::session::Session;
 use super::step::Step;
@@ -68,6 +69,10 @@ pub(crate) struct Budget {
     pub(crate) ticks: u8,
     /// Holds that last for long.
     pub(crate) guards: u8,
+    /// Nodes that are kept until the time for that is over.
+    pub(crate) keepings: u8,
+    /// Owners that are asked to give up the lock.
+    pub(crate) revocations: u8,
     /// How often foreign contenders queue up.
     pub(crate) enters: u8,
     /// Steps of foreign downgrades, of which each takes two.
@@ -101,6 +106,8 @@ pub(crate) const NOTHING: Budget = Budget {
     looks: 0,
     ticks: 0,
     guards: 0,
+    keepings: 0,
+    revocations: 0,
     enters: 0,
     downgrades: 0,
     deletions: 0,
@@ -110,7 +117,7 @@ pub(crate) const NOTHING: Budget = Budget {
 
 impl Budget {
     /// What may happen, by name. Not `faults`, which limits others together.
-    fn items(&self) -> [(&'static str, u8); 27] {
+    fn items(&self) -> [(&'static str, u8); 29] {
         [
             ("joins", self.joins),
             ("tries", self.tries),
@@ -134,6 +141,8 @@ impl Budget {
             ("looks", self.looks),
             ("ticks", self.ticks),
             ("guards", self.guards),
+            ("keepings", self.keepings),
+            ("revocations", self.revocations),
             ("enters", self.enters),
             ("downgrades", self.downgrades),
             ("deletions", self.deletions),
@@ -177,6 +186,8 @@ pub(crate) struct Scene {
     pub(crate) grain: Grain,
     /// With more than this many before it a contender is far (rule 10).
     pub(crate) far_beyond: u8,
+    /// What our locks hand on and keep.
+    pub(crate) local: LocalOptions,
     /// The bug that the clients' queues have.
     pub(crate) mutant: Option<Mutant>,
     pub(crate) budget: Budget,
@@ -202,6 +213,7 @@ impl Scene {
             foreign_kinds: &[Kind::Exclusive, Kind::Write],
             grain: Grain::Fine,
             far_beyond: FAR_BEYOND,
+            local: LocalOptions { cohort: 0, linger: false },
             mutant: None,
             budget,
         }
@@ -228,6 +240,8 @@ impl Scene {
         for client in &mut world.clients {
             client.mutant = self.mutant;
             client.far_beyond = self.far_beyond;
+            let shares = self.local != LocalOptions::default();
+            client.local = shares.then(|| Box::new(Local::new(self.local)));
         }
         if self.budget.ticks > 0 {
             world.start_clock(self.mutant);
@@ -352,7 +366,7 @@ impl State {
             self.add_attempts(scene, number, client, &mut moves);
             if let Some(session) = &client.session {
                 self.add_traffic(scene, number, session, &mut moves);
-                self.add_faults(number, client, session, &mut moves);
+                self.add_faults(scene, number, client, session, &mut moves);
             } else {
                 moves.push((vec![Step::Establish(number), Step::Drive(number, ALL)], self.budget));
             }
@@ -489,6 +503,18 @@ impl State {
         if budget.looks > 0 && !client.queues.is_empty() {
             add(&[Step::LookAgain(number), drive], Budget { looks: budget.looks - 1, ..budget });
         }
+        if budget.keepings > 0 {
+            for which in 0..client.lingering().len() {
+                let left = Budget { keepings: budget.keepings - 1, ..budget };
+                add(&[Step::EndKeeping(number, which), drive], left);
+            }
+        }
+        if budget.revocations > 0 && client.local.is_some() {
+            for which in 0..client.shared_nodes().len() {
+                let left = Budget { revocations: budget.revocations - 1, ..budget };
+                add(&[Step::Revoke(number, which), drive], left);
+            }
+        }
         for (which, hold) in client.holds.values().enumerate() {
             if budget.guards > 0 && hold.guard == Guard::None {
                 let left = Budget { guards: budget.guards - 1, ..budget };
@@ -498,7 +524,14 @@ impl State {
     }
 
     /// What may go wrong, and what follows.
-    fn add_faults(&self, number: usize, client: &Client, session: &Session, moves: &mut Vec<Move>) {
+    fn add_faults(
+        &self,
+        scene: &Scene,
+        number: usize,
+        client: &Client,
+        session: &Session,
+        moves: &mut Vec<Move>,
+    ) {
         let (budget, up, drive) = (self.budget, session.is_up(), Step::Drive(number, ALL));
         let mut add = |steps: &[Step], left: Budget| moves.push((steps.to_vec(), left));
         if !up && client.needs_session() {
@@ -523,6 +556,16 @@ impl State {
             if left.put_offs > 0 {
                 let left = Budget { put_offs: left.put_offs - 1, ..left };
                 add(&[Step::Cut(number), Step::PutOff(number), drive], left);
+            }
+            // The application acts before the driver knows.
+            if client.local.is_some() {
+                for which in 0..client.wholes().len() {
+                    add(&[Step::Cut(number), Step::Release(number, which), drive], left);
+                }
+                for kind in scene.kinds.iter().filter(|_| left.joins > 0) {
+                    let left = Budget { joins: left.joins - 1, ..left };
+                    add(&[Step::Cut(number), Step::Join(number, scene.naming, *kind), drive], left);
+                }
             }
             if session.has_unread() {
                 add(&[Step::Receive(number), Step::Cut(number), drive], left);

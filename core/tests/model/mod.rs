@@ -16,6 +16,7 @@ mod driver;
 pub(crate) mod explorer;
 mod foreign;
 mod ledger;
+pub(crate) mod local;
 pub(crate) mod mutants;
 mod request;
 pub(crate) mod server;

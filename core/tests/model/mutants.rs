@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Action, Event, Intent, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
+use zklock::queue::{Action, Company, Event, Intent, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
 
 use super::ledger::Ledger;
 
@@ -233,6 +233,21 @@ impl Pipe {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_idle()
+    }
+
+    /// Has the children watched, or no longer.
+    pub(crate) fn guard(&mut self, guards: bool) {
+        self.queue.guard(guards);
+    }
+
+    /// The listing whose watch on the children may fire.
+    pub(crate) fn child_watch(&self) -> Option<Ticket> {
+        self.queue.child_watch()
+    }
+
+    /// The contenders of other clients that were seen last.
+    pub(crate) fn company(&self) -> Option<Company> {
+        self.queue.company()
     }
 
     pub(crate) fn doubt(&self) -> Option<Ticket> {

@@ -8,7 +8,7 @@ use zklock::reply::SessionEvidence;
 use super::clock::TimedTerm;
 use super::connection::{Asker, Connection, Message};
 use super::request::{Request, Sent};
-use super::server::{Fired, Server, SessionId, Zxid};
+use super::server::{Fired, Server, SessionId, Zxid, watched_directory};
 
 /// What the driver is told by its session, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -220,6 +220,11 @@ impl Session {
     /// Watches that the server keeps for this session.
     pub(crate) fn server_watches(&self) -> BTreeSet<String> {
         self.connection.iter().flat_map(|connection| &connection.watches).cloned().collect()
+    }
+
+    /// Whether the server has said that it watches a directory's children.
+    pub(crate) fn watches_children(&self) -> bool {
+        self.watchers.values().any(|(name, _)| watched_directory(name).is_some())
     }
 
     /// Watches that the driver requested and did not drop, acknowledged or not.

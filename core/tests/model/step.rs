@@ -20,6 +20,10 @@ pub(crate) enum Step {
     Leave(usize, usize),
     Release(usize, usize),
     WatchHold(usize, usize),
+    /// The time for which a node is kept is over.
+    EndKeeping(usize, usize),
+    /// The owner of a node is asked to give up the lock.
+    Revoke(usize, usize),
     /// The application asks for several locks, or for permits; `true`: it only tries.
     Acquire(usize, Plan, bool),
     /// The task of an attempt at several runs.

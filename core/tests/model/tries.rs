@@ -82,7 +82,11 @@ impl World {
     /// Whether the client waits or holds through a node.
     fn is_wanted(client: &Client, name: &str) -> bool {
         let made_for = client.made_for(name);
-        made_for.is_some_and(|join| client.waiting.contains_key(&join))
+        let local = client.local.as_deref();
+        let stands =
+            |join| client.waiting.contains_key(&join) || local.is_some_and(|local| local.needs(join));
+        made_for.is_some_and(stands)
+            || local.is_some_and(|local| local.kept().any(|node| node.as_str() == name))
             || client.holds.keys().any(|node| node.as_str() == name)
     }
 

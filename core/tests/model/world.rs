@@ -68,6 +68,18 @@ impl World {
                     client.watch_hold(node);
                 }
             }
+            Step::EndKeeping(client, which) => {
+                let client = self.client(client);
+                if let Some(node) = pick(client.lingering().iter(), which) {
+                    client.end_keeping_time(&node);
+                }
+            }
+            Step::Revoke(client, which) => {
+                let client = self.client(client);
+                if let Some(node) = pick(client.shared_nodes().iter(), which) {
+                    client.revoke(node);
+                }
+            }
             Step::Acquire(client, plan, tries) => self.client(client).acquire(plan, tries),
             Step::Run(client, which) => {
                 let complete = self.client(client).run(which);
@@ -322,6 +334,10 @@ impl World {
             let rests = self.is_at_rest();
             // The first look may have found a check under way that was sent before the event was missed.
             let looked = !self.server.event_was_missed || round > 8;
+            if rested && rests && looked && self.outlast_keeping() {
+                rested = false;
+                continue;
+            }
             if rested && rests && looked {
                 self.check_attempts()?;
                 self.check_nodes()?;

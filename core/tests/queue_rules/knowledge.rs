@@ -1,6 +1,6 @@
 //! What is known of others, and for how long (rules 5 and 10).
 
-use zklock::queue::{Event, Outcome};
+use zklock::queue::{Action, Company, Event, Outcome, Refusal};
 
 use super::desk::{A, Desk, acknowledged, grants, list, listed, other, watch, watched};
 
@@ -47,4 +47,54 @@ fn rule_10_nothing_is_granted_before_a_listing_on_the_new_connection() {
     assert_eq!(grants(&look), []);
     assert!(list(&look).1);
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
+}
+
+/// The ticket of a listing that sets a watch on the children.
+fn list_and_watch(actions: &[Action]) -> zklock::queue::Ticket {
+    let found = actions.iter().find_map(|action| match action {
+        Action::ListAndWatch { ticket, .. } => Some(*ticket),
+        _ => None,
+    });
+    found.expect("a listing")
+}
+
+#[test]
+fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    desk.0.guard(true);
+    let ticket = list_and_watch(&desk.tell([]));
+    assert_eq!(desk.0.child_watch(), None, "it is not answered");
+    desk.tell([listed(ticket, [&node])]);
+    assert_eq!((desk.0.child_watch(), desk.0.company()), (Some(ticket), Some(Company::Nobody)));
+    // Somebody comes: that is known from the next listing on, and stays known while the watch is set again.
+    let again = list_and_watch(&desk.tell([Event::Changed(ticket)]));
+    assert_eq!(desk.0.child_watch(), None);
+    desk.tell([listed(again, [&node, &other(6)]), Event::Changed(again)]);
+    assert_eq!((desk.0.child_watch(), desk.0.company()), (None, Some(Company::Writers)));
+    // Without a connection nothing is known.
+    desk.tell([Event::Disconnected]);
+    assert_eq!(desk.0.company(), None);
+}
+
+#[test]
+fn rule_19_a_listing_that_is_refused_sets_no_watch() {
+    let mut desk = Desk::new(1);
+    desk.hold(A, 5);
+    desk.0.guard(true);
+    let ticket = list_and_watch(&desk.tell([]));
+    desk.tell([Event::Listed(ticket, Outcome::Refused(Refusal::NotAuthorized))]);
+    assert_eq!(desk.0.child_watch(), None);
+}
+
+#[test]
+fn rule_19_the_watch_goes_when_nothing_may_be_kept() {
+    let mut desk = Desk::new(1);
+    let node = desk.hold(A, 5);
+    desk.0.guard(true);
+    let ticket = list_and_watch(&desk.tell([]));
+    desk.tell([listed(ticket, [&node])]);
+    desk.0.guard(false);
+    assert!(desk.tell([]).contains(&Action::Unwatch(ticket)));
+    assert_eq!(desk.0.child_watch(), None);
 }

@@ -82,6 +82,40 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
 }
 
 #[test]
+fn waiters_without_nodes_are_told_by_their_client_alone() {
+    run(async {
+        let server = server().await;
+        let (ours, theirs) = (client(&server.hosts()).await, client(&server.hosts()).await);
+        let (lock, other) = (cohort(&ours, "/l", 3), mutex(&theirs, "/l"));
+        let lease = lock.acquire().await.expect("the lock");
+        let waiters = waiters(&ours, &lock, 5).await;
+        until_contenders(&other, 2).await;
+        for contender in other.contenders().await.expect("a list") {
+            let about = contender.about.expect("one of zklock's");
+            assert_eq!((about.cohort, about.linger, about.owner), (Some(3), None, None));
+        }
+        let waits = ours.health().waits;
+        assert_eq!(waits.len(), 5);
+        for wait in &waits {
+            assert_eq!((wait.in_cohort, wait.node.as_deref()), (true, None));
+            assert_eq!((wait.position, wait.behind.clone()), (Some(1), Some(lease.node())));
+        }
+        let line = format!(", 1 before it, in a cohort, without a node of its own, behind {}", lease.node());
+        assert_eq!(zklock::dump().matches(&line).count(), 5);
+        // A waiter with a node of its own is none of a cohort.
+        let asked = tokio::spawn(async move { other.acquire().await });
+        until_contenders(&lock, 3).await;
+        let wait = theirs.health().waits.pop().expect("it waits");
+        assert_eq!((wait.in_cohort, wait.node.is_some()), (false, true));
+        asked.abort();
+        drop(lease);
+        for waiter in waiters {
+            drop(get(waiter).await);
+        }
+    });
+}
+
+#[test]
 fn a_waiter_in_the_line_has_waited_for_its_holder_though_no_listing_says_so() {
     run(async {
         let server = server().await;
@@ -213,6 +247,35 @@ fn a_node_that_is_older_than_max_hold_is_not_handed_on_and_each_hold_has_its_own
         assert_eq!(third.state(), LeaseState::Held);
         drop(second);
         assert_eq!(third.state(), LeaseState::Held);
+    });
+}
+
+#[test]
+fn a_node_that_is_too_old_for_its_holder_or_for_a_waiter_is_not_handed_on() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let limit = Duration::from_secs(1);
+        let brief = Mutex::with_options(&client, "/l", options(100).max_hold(limit)).expect("a path");
+        let lock = cohort(&client, "/l", 100);
+        for (first, last) in [(&brief, &lock), (&lock, &brief)] {
+            let lease = first.acquire().await.expect("the lock");
+            let [second, third] = [first, last].map(|lock| {
+                let lock = lock.clone();
+                async move { lock.acquire().await }
+            });
+            let second = tokio::spawn(second);
+            until_waiting(&client, 1).await;
+            let third = tokio::spawn(third);
+            until_waiting(&client, 2).await;
+            // Each holds for less than the limit, and both together for longer.
+            tokio::time::sleep(limit * 6 / 10).await;
+            drop(lease);
+            let lease = get(second).await;
+            tokio::time::sleep(limit * 6 / 10).await;
+            drop(lease);
+            assert_eq!(get(third).await.handoffs(), 0);
+        }
     });
 }
 

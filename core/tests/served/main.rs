@@ -14,6 +14,7 @@ mod handles;
 mod health;
 mod leaving;
 mod limits;
+mod linger;
 mod lost_replies;
 mod multi;
 mod once;

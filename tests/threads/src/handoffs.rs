@@ -29,8 +29,9 @@ const DAY: Duration = Duration::from_hours(24);
 struct Driver(std::sync::Mutex<Vec<Told>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+pub(crate) enum Told {
     Released,
+    Kept,
     HandedOn(JoinId),
     Expired,
 }
@@ -41,7 +42,8 @@ impl Report for Driver {
             Notice::Released { .. } => Told::Released,
             Notice::HandedOn { join, .. } => Told::HandedOn(join),
             Notice::Expired { .. } => Told::Expired,
-            Notice::Listening { .. } | Notice::Transact { .. } => return Ok(()),
+            Notice::Kept { .. } => Told::Kept,
+            Notice::Listening { .. } | Notice::Retaken { .. } | Notice::Transact { .. } => return Ok(()),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         Ok(())
@@ -57,42 +59,48 @@ impl Report for Driver {
 }
 
 /// A directory in which one owner holds, and others wait in the line.
-struct Scene {
+pub(crate) struct Scene {
     driver: Arc<Driver>,
-    holds: Arc<HoldTable>,
-    owner: Owner,
+    pub(crate) holds: Arc<HoldTable>,
+    pub(crate) owner: Owner,
     waiting: Vec<Receiver<Result<Lease>>>,
 }
 
 impl Scene {
     fn new(kind: Kind, waiters: u64) -> (Self, Lease) {
+        Self::with(kind, waiters, |owner| Self::claim(owner, kind))
+    }
+
+    fn claim(owner: &Owner, kind: Kind) -> AcquireRequest {
+        let claim = AcquireRequest::new(owner.clone(), kind, Some(WaitTimer::begin()));
+        AcquireRequest { cohort: 10, ..claim }
+    }
+
+    /// One owner holds with this claim.
+    pub(crate) fn with(kind: Kind, waiters: u64, claim: impl Fn(&Owner) -> AcquireRequest) -> (Self, Lease) {
         let driver = Arc::<Driver>::default();
         let report: Arc<dyn Report> = Arc::clone(&driver) as _;
         let place = LockPath::new("", "/lock", "").expect("a path");
         let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), report));
         let term = Term::new(2 * DAY, 1);
         term.prove(BootInstant::now(), 1);
-        let claim = |owner: &Owner| AcquireRequest {
-            cohort: 10,
-            ..AcquireRequest::new(owner.clone(), kind, Some(WaitTimer::begin()))
-        };
         let owner = Owner::new();
         let grant = Grant { node: Self::node(), fencing_token: 7, session_id: 1, term: Arc::new(term) };
         let lease = holds.grant(claim(&owner), grant);
         let waiting = (1..=waiters).map(|number| {
             let (reply, answer) = oneshot::channel();
-            holds.line_up(JoinId(number), &claim(&Owner::new()), reply);
+            holds.line_up(JoinId(number), &Self::claim(&Owner::new(), kind), reply);
             answer
         });
         let waiting = waiting.collect();
         (Self { driver, holds, owner, waiting }, lease)
     }
 
-    fn node() -> NodeName {
+    pub(crate) fn node() -> NodeName {
         NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
     }
 
-    fn told(&self) -> Vec<Told> {
+    pub(crate) fn told(&self) -> Vec<Told> {
         self.driver.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

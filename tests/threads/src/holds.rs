@@ -41,7 +41,10 @@ impl Report for Driver {
             Notice::Released { .. } => told.released += 1,
             Notice::Expired { .. } => told.expired += 1,
             Notice::Listening { .. } => told.listening += 1,
-            Notice::HandedOn { .. } | Notice::Transact { .. } => {}
+            Notice::HandedOn { .. }
+            | Notice::Kept { .. }
+            | Notice::Retaken { .. }
+            | Notice::Transact { .. } => {}
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ mod operation;
 mod queue;
 #[allow(dead_code, unfulfilled_lint_expectations, reason = "no test uses all of it")]
 mod runtime;
+#[path = "../../../core/src/internal/same_thread.rs"]
+mod same_thread;
 #[allow(dead_code, reason = "no test uses all of it")]
 mod session;
 mod sync;
@@ -32,6 +34,7 @@ mod sync;
 pub mod handoffs;
 pub mod holds;
 pub mod inboxes;
+pub mod lingers;
 pub mod operations;
 pub mod processes;
 pub mod terms;

@@ -1,6 +1,6 @@
 //! Every interleaving of the scenes, one test each.
 
-use threads::{handoffs, holds, inboxes, operations, processes, terms};
+use threads::{handoffs, holds, inboxes, lingers, operations, processes, terms};
 
 macro_rules! scenes {
     ($($module:ident::$scene:ident),* $(,)?) => {
@@ -30,9 +30,18 @@ scenes! {
     inboxes::a_queue_ends_while_its_thread_waits,
     inboxes::every_arrival_is_taken_by_a_wake_up,
     inboxes::an_arrival_against_the_end_of_its_receiver,
+    lingers::a_release_against_the_end_of_keeping,
+    lingers::a_take_against_the_end_of_keeping,
+    lingers::a_take_against_the_news_of_somebody,
+    lingers::two_threads_take_a_node,
+    lingers::a_take_against_a_loss,
+    lingers::a_late_end_of_the_first_hold_spares_the_node,
+    lingers::a_re_entry_against_a_release_that_keeps_the_node,
     operations::woken_while_it_begins,
     operations::cancelled_while_it_is_woken,
     operations::woken_twice_it_becomes_one_task,
+    operations::woken_by_its_own_thread_and_by_another,
+    operations::cancelled_while_its_own_thread_carries_it_on,
     processes::all_threads_get_one_value,
     terms::an_older_proof_shortens_no_term,
     terms::a_proof_is_seen_with_its_connection,

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use loom::thread_local;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering;

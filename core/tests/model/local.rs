@@ -1,0 +1,522 @@
+//! Hand-off and keeping within a client (rule 19): the threads' part, under the lock of the holds, and the driver's.
+//!
+//! How many holds a node may have, who stands in the queue for those that wait without a node, and when a node is kept, taken
+//! again and given up, the crate's own code decides ([`HoldRow`], [`HoldFacts`], [`Representative`], [`KeptNodes`],
+//! [`KeepingState`]). Here is the order in which `lease/cohort.rs`, `lease/linger.rs` and `driver/directory/` ask it. What
+//! threads do is atomic here; `tests/threads` tries their interleavings.
+//!
+//! Left out: the pause after nodes were given up too often, `max_hold`, transactions, watches for which there is no room, how
+//! much of a term is left, and owners that are asked to give up the lock before they have it.
+
+use std::collections::BTreeSet;
+
+use zklock::queue::{
+    Access, Company, Event, HoldFacts, HoldRow, Intent, JoinId, KeepingFacts, KeepingState, KeepingStep,
+    KeptNodes, Kind, Naming, NodeName, Representative,
+};
+
+use super::client::{Client, Guard, Hold, Input, Place, Told};
+use super::foreign::conflict;
+use super::mutants::Pipe;
+use super::server::{SessionId, Zxid};
+use super::session::Session;
+use super::world::World;
+
+/// What the locks of a client ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct LocalOptions {
+    /// How many holds there may be on one node in a row.
+    pub(crate) cohort: u16,
+    pub(crate) linger: bool,
+}
+
+impl LocalOptions {
+    /// The same for a lock of this kind.
+    fn cohort_of(self, kind: Kind) -> u16 {
+        if matches!(kind, Kind::Exclusive | Kind::Write) { self.cohort } else { 0 }
+    }
+}
+
+/// Whether the time for which a node is kept is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum KeepingTime {
+    /// It was never kept.
+    Unbegun,
+    Runs,
+    Over,
+}
+
+/// The facts that the holds on one node share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SharedNode {
+    row: HoldRow,
+    time: KeepingTime,
+    /// Its holder was asked to give up the lock.
+    revoked: bool,
+    /// A reader is to take its place.
+    pub(super) downgrading: bool,
+    /// How many holds there were in a row, with this one, as the model counts them.
+    in_row: u16,
+    /// The client was ever asked to give up the node.
+    asked: bool,
+}
+
+impl SharedNode {
+    /// The same for the next hold, or while nobody holds.
+    fn after(&self, row: HoldRow, in_row: u16) -> Self {
+        let Self { time, asked, .. } = *self;
+        Self { row, time, revoked: false, downgrading: false, in_row, asked }
+    }
+}
+
+/// A node through which nobody holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeptNode {
+    kind: Kind,
+    place: Option<Place>,
+    czxid: Zxid,
+    session: SessionId,
+    guard: Guard,
+    shared: SharedNode,
+}
+
+/// Those of a client's waiters and nodes that other clients do not see one by one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Local {
+    options: LocalOptions,
+    /// Those that wait without a node.
+    line: BTreeSet<JoinId>,
+    representative: Option<Representative>,
+    kept: KeptNodes<KeptNode>,
+    keeping: Option<KeepingState>,
+}
+
+impl Local {
+    pub(crate) fn new(options: LocalOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// The process has died, and another begins.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self::new(self.options);
+    }
+
+    /// The facts of the first hold on a node.
+    pub(super) fn first(&self, kind: Kind) -> Option<SharedNode> {
+        let LocalOptions { linger, .. } = self.options;
+        let cohort = self.options.cohort_of(kind);
+        (cohort > 1 || linger).then(|| SharedNode {
+            row: HoldRow::new(0, cohort),
+            time: KeepingTime::Unbegun,
+            revoked: false,
+            downgrading: false,
+            in_row: 1,
+            asked: false,
+        })
+    }
+
+    /// The nodes that are kept.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &NodeName> {
+        self.kept.iter().map(|(node, _)| node)
+    }
+
+    /// Whether somebody waits for whom this contender stands in the queue.
+    pub(super) fn needs(&self, join: JoinId) -> bool {
+        let representative = self.representative.as_ref();
+        !self.line.is_empty() && representative.is_some_and(|standing| standing.join() == Some(join))
+    }
+}
+
+/// The threads' part.
+impl Client {
+    /// Ends a hold, and begins that of the first in the line on the same node. Returns false if that is not to be.
+    pub(super) fn hand_on(&mut self, node: &NodeName) -> bool {
+        let Some((hold, shared)) = self.shared(node) else { return false };
+        let Some(local) = &self.local else { return false };
+        let Some(first) = local.line.first().copied() else { return false };
+        let (kind, other_half) = (self.waiting[&first].kind, self.waiting[&first].other_half);
+        let next = shared.row.next(local.options.cohort_of(kind));
+        let permitted = self.facts(hold, shared).may_have_successor() && self.term_runs();
+        let Some(row) = next.filter(|_| permitted && kind == hold.kind) else { return false };
+        let shared = shared.after(row, shared.in_row + 1);
+        let hold = Hold { join: first, place: None, shared: Some(shared), ..hold.clone() };
+        if let Some(local) = &mut self.local {
+            local.line.remove(&first);
+        }
+        self.begin_hold(hold);
+        self.inbox.push_back(Input::HandedOn(node.clone(), kind, other_half));
+        true
+    }
+
+    /// Ends a hold, and keeps its node. Returns false if that is not to be.
+    pub(super) fn keep_node(&mut self, node: &NodeName) -> bool {
+        let Some((hold, shared)) = self.shared(node) else { return false };
+        let Some(local) = self.local.as_ref().filter(|local| local.options.linger) else { return false };
+        let may_keep = local.kept.may_keep(!local.line.is_empty());
+        if !may_keep || !self.facts(hold, shared).may_have_successor() || shared.time == KeepingTime::Over {
+            return false;
+        }
+        let shared = SharedNode { time: KeepingTime::Runs, ..shared.after(shared.row, 0) };
+        let Hold { kind, place, czxid, session, guard, .. } = *hold;
+        self.holds.remove(node);
+        if let Some(local) = &mut self.local {
+            local.kept.keep(node.clone(), KeptNode { kind, place, czxid, session, guard, shared });
+        }
+        true
+    }
+
+    /// Begins a hold on a node that is kept, if there is one for this claim.
+    pub(super) fn take_again(&mut self, join: JoinId, kind: Kind, intent: &Intent, access: Access) -> bool {
+        let has_term = self.term_runs();
+        let is_watched = self.session.as_ref().is_some_and(Session::watches_children);
+        let Some(local) = self.local.as_mut().filter(|local| local.options.linger) else { return false };
+        if matches!(intent, Intent::Downgrade { .. }) {
+            return false;
+        }
+        let suits = |kept: &KeptNode| kept.kind == kind && kept.shared.time == KeepingTime::Runs && has_term;
+        let Some((node, kept)) = local.kept.take(access, suits) else { return false };
+        let row = kept.shared.row.taken_again(local.options.cohort_of(kind));
+        let KeptNode { place, czxid, session, guard, shared, .. } = kept;
+        let shared = Some(shared.after(row, 1));
+        // Its owner is another one than the writer's.
+        let place = place.map(|place| Place { writer: JoinId(0), ..place });
+        if access == Access::Everybody && !is_watched {
+            self.told.push(Told::Unwatched(join));
+        }
+        self.begin_hold(Hold {
+            join,
+            directory: 0,
+            part: false,
+            kind,
+            place,
+            node,
+            czxid,
+            session,
+            guard,
+            shared,
+        });
+        true
+    }
+
+    /// A hold begins without a request.
+    fn begin_hold(&mut self, hold: Hold) {
+        let join = hold.join;
+        self.waiting.remove(&join);
+        let asked = hold.shared.as_ref().is_some_and(|shared| shared.asked);
+        self.told.push(match self.connected {
+            true if asked => Told::AskedFor(join),
+            true => Told::Granted(join),
+            false => Told::Unconnected(join),
+        });
+        self.holds.insert(hold.node.clone(), hold);
+    }
+
+    fn shared(&self, node: &NodeName) -> Option<(&Hold, &SharedNode)> {
+        let hold = self.holds.get(node)?;
+        Some((hold, hold.shared.as_ref()?))
+    }
+
+    fn facts(&self, hold: &Hold, shared: &SharedNode) -> HoldFacts {
+        HoldFacts {
+            held: self.connected && self.term_runs(),
+            revoked: shared.revoked,
+            too_old: false,
+            transacting: false,
+            downgrading: shared.downgrading,
+            beside_writer: hold.kind == Kind::Read
+                && hold.place.is_some_and(|place| self.holds.values().any(|hold| hold.join == place.writer)),
+        }
+    }
+
+    /// The time for which a node is kept is over, if it has begun.
+    pub(crate) fn end_keeping_time(&mut self, node: &NodeName) {
+        let held = self.holds.get_mut(node).and_then(|hold| hold.shared.as_mut());
+        if let Some(shared) = held.filter(|shared| shared.time == KeepingTime::Runs) {
+            shared.time = KeepingTime::Over;
+        }
+        if let Some(local) = &mut self.local
+            && local.kept.contains(node)
+        {
+            local.kept.change(node, |kept| kept.shared.time = KeepingTime::Over);
+        }
+        self.inbox.push_back(Input::KeepingEnds(node.clone()));
+    }
+
+    /// The nodes of which the time to keep them runs.
+    pub(crate) fn lingering(&self) -> Vec<NodeName> {
+        let runs = |shared: &SharedNode| shared.time == KeepingTime::Runs;
+        let held = self.holds.values().filter(|hold| hold.shared.as_ref().is_some_and(runs));
+        let kept = self.local.iter().flat_map(|local| local.kept.iter());
+        let kept = kept.filter(|(_, kept)| runs(&kept.shared)).map(|(node, _)| node);
+        held.map(|hold| &hold.node).chain(kept).cloned().collect()
+    }
+
+    /// The nodes through which it holds, or which it keeps.
+    pub(crate) fn shared_nodes(&self) -> Vec<NodeName> {
+        let kept = self.local.iter().flat_map(|local| local.kept());
+        self.holds.keys().chain(kept).cloned().collect()
+    }
+
+    pub(crate) fn revoke(&mut self, node: NodeName) {
+        self.inbox.push_back(Input::Revoked(node));
+    }
+}
+
+/// The driver's part.
+impl Client {
+    /// Takes a request in: a waiter takes a node again, stands in the line, or joins the queue.
+    pub(super) fn join_locally(&mut self, join: JoinId, naming: Naming, kind: Kind, intent: &Intent) -> bool {
+        if !self.waiting.contains_key(&join) {
+            return self.local.is_some();
+        }
+        if self.take_again(join, kind, intent, Access::Driver) {
+            return true;
+        }
+        self.make_way(kind);
+        let Some(local) = &mut self.local else { return false };
+        let wanted = local.options.cohort_of(kind) > 1 && *intent == Intent::Wait;
+        let representative = || Representative::new(kind, naming);
+        if !wanted || !local.representative.get_or_insert_with(representative).takes(kind, naming) {
+            return false;
+        }
+        local.line.insert(join);
+        if let Some(representative) = &mut local.representative {
+            representative.enter();
+        }
+        self.unsettled = true;
+        true
+    }
+
+    /// A waiter leaves the line. Returns false if it is not there.
+    pub(super) fn leave_locally(&mut self, join: JoinId) -> bool {
+        let Some(local) = &mut self.local else { return false };
+        let was_there = local.line.remove(&join);
+        if was_there {
+            self.unsettled = true;
+            self.leave_representative();
+        }
+        was_there
+    }
+
+    fn leave_representative(&mut self) {
+        if let Some(representative) = self.local.as_mut().and_then(|local| local.representative.as_mut()) {
+            representative.leave();
+        }
+    }
+
+    /// A holder has handed the lock to this waiter.
+    pub(super) fn handed_on(&mut self) {
+        self.unsettled = true;
+        self.leave_representative();
+    }
+
+    /// For whom a contender stood in the queue, now that it is out of it: itself, or the first in the line.
+    pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<JoinId> {
+        let Some(local) = &mut self.local else { return Some(join) };
+        if !local.representative.as_mut().is_some_and(|representative| representative.end(join)) {
+            return Some(join);
+        }
+        let first = local.line.pop_first();
+        self.unsettled = true;
+        if first.is_some() {
+            self.leave_representative();
+        }
+        first
+    }
+
+    /// For whom a contender stood in the queue, which is refused.
+    pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<JoinId> {
+        let Some(first) = self.granted_waiter(join) else { return Vec::new() };
+        if first == join {
+            return vec![join];
+        }
+        let line = self.local.as_mut().map(|local| std::mem::take(&mut local.line)).unwrap_or_default();
+        for _ in &line {
+            self.leave_representative();
+        }
+        std::iter::once(first).chain(line).collect()
+    }
+
+    /// A claim was granted: its node may be kept from its release on.
+    pub(super) fn begin_keeping(&mut self, kind: Kind) {
+        if self.keeping().is_some_and(|keeping| keeping.kind() == kind) {
+            return;
+        }
+        self.end_keeping();
+        let (state, company) = (KeepingState::begin(kind), self.company());
+        let nobody_waits = self.waiting.is_empty() && state.stands_beside(company);
+        let Some(local) = self.local.as_mut().filter(|local| local.options.linger && nobody_waits) else {
+            return;
+        };
+        local.kept.open();
+        local.keeping = Some(state);
+        self.guard(true);
+    }
+
+    fn keeping(&self) -> Option<KeepingState> {
+        self.local.as_ref().and_then(|local| local.keeping)
+    }
+
+    /// The contenders of other clients that were seen last.
+    fn company(&self) -> Option<Company> {
+        self.queues.get(&0).and_then(Pipe::company)
+    }
+
+    /// Whether the children are watched.
+    fn is_watched(&self) -> bool {
+        self.queues.get(&0).is_some_and(|queue| queue.child_watch().is_some())
+    }
+
+    fn guard(&mut self, guards: bool) {
+        if let Some(queue) = self.queues.get_mut(&0) {
+            queue.guard(guards);
+        }
+        self.unsettled = true;
+    }
+
+    /// What both parts need of the queue.
+    pub(super) fn settle_locally(&mut self) {
+        let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.settle());
+        if let Some(event) = settled {
+            self.tell(0, event);
+        }
+        let (company, watched) = (self.company(), self.is_watched());
+        let connected = self.connected;
+        let holds = !self.holds.is_empty();
+        let Some(local) = &mut self.local else { return };
+        let holds = holds || !local.kept.is_empty();
+        let Some(keeping) = &mut local.keeping else { return };
+        let facts = KeepingFacts { may_go_on: connected && holds, no_room: false, watched, company };
+        match keeping.settle(facts, self.waiting.values().map(|wish| wish.kind)) {
+            KeepingStep::Unchanged => {}
+            KeepingStep::Access(access) => local.kept.set_access(access),
+            KeepingStep::End | KeepingStep::NoRoom | KeepingStep::GiveWay => self.end_keeping(),
+        }
+    }
+
+    /// A waiter of this client comes that takes none of the nodes that are kept.
+    fn make_way(&mut self, kind: Kind) {
+        if self.keeping().is_some_and(|keeping| !keeping.suits(kind)) {
+            self.end_keeping();
+        }
+    }
+
+    /// The connection is lost: from now on no node is taken again.
+    pub(super) fn suspend_keeping(&mut self) {
+        if let Some(local) = &mut self.local
+            && let Some(keeping) = &mut local.keeping
+        {
+            keeping.suspend();
+            local.kept.set_access(Access::Closed);
+        }
+    }
+
+    /// Gives up all nodes that are kept.
+    pub(super) fn end_keeping(&mut self) {
+        for node in self.forget_keeping() {
+            self.tell(0, Event::Release(node));
+        }
+    }
+
+    /// The session is over: nothing is kept. Returns the nodes that were.
+    pub(super) fn forget_keeping(&mut self) -> Vec<NodeName> {
+        let Some(local) = &mut self.local else { return Vec::new() };
+        if local.keeping.take().is_none() {
+            return Vec::new();
+        }
+        let nodes = local.kept.close();
+        self.guard(false);
+        nodes
+    }
+
+    /// A node is not to be kept any longer. Returns whether nobody held through it: then it is deleted.
+    pub(super) fn stop_keeping(&mut self, node: &NodeName) -> bool {
+        let kept = self.forget_kept(node);
+        if kept {
+            self.tell(0, Event::Release(node.clone()));
+        }
+        kept
+    }
+
+    /// The node is gone. Returns whether it was kept.
+    pub(super) fn forget_kept(&mut self, node: &NodeName) -> bool {
+        self.local.as_mut().is_some_and(|local| local.kept.forget(node))
+    }
+
+    /// The owner of a node is asked to give up the lock.
+    pub(super) fn revoked(&mut self, node: &NodeName) {
+        if self.stop_keeping(node) {
+            return;
+        }
+        if let Some(shared) = self.holds.get_mut(node).and_then(|hold| hold.shared.as_mut()) {
+            (shared.revoked, shared.asked) = (true, true);
+        }
+    }
+
+    /// A reader is to take the place of this writer's node.
+    pub(super) fn begin_downgrade(&mut self, writer: &NodeName) {
+        if let Some(shared) = self.holds.get_mut(writer).and_then(|hold| hold.shared.as_mut()) {
+            shared.downgrading = true;
+        }
+    }
+}
+
+/// What must be true of hand-off and keeping.
+impl World {
+    /// As many holds follow each other on a node as the locks permit, and none begins without a connection.
+    pub(super) fn check_rows(&self) -> Result<(), String> {
+        for (number, client) in self.clients.iter().enumerate() {
+            let Some(local) = &client.local else { continue };
+            if let Some(node) = local.kept().next().filter(|_| !client.connected && !client.has_news()) {
+                return Err(format!("client {number} keeps {node:?} without a connection"));
+            }
+            let most = local.options.cohort.max(1);
+            let mut rows = client.holds.values().filter_map(|hold| Some((hold, hold.shared.as_ref()?)));
+            if let Some((hold, shared)) = rows.find(|(_, shared)| shared.in_row > most) {
+                let holds = shared.in_row;
+                return Err(format!("client {number} has {holds} holds in a row on {:?}", hold.node));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a client that has nothing left to do: nobody waits for a node through which nobody holds.
+    pub(super) fn check_kept(&self, number: usize) -> Result<(), String> {
+        let client = &self.clients[number];
+        let Some(local) = &client.local else { return Ok(()) };
+        for (node, kept) in local.kept.iter() {
+            let who = format!("client {number} keeps {node:?}");
+            if client.waiting.values().any(|wish| conflict(wish.kind, kept.kind)) {
+                return Err(format!("{who}, for which its own wait: {:?}", client.waiting));
+            }
+            if self.server.event_was_missed {
+                continue;
+            }
+            if !self.server.exists(node.as_str()) {
+                return Err(format!("{who}, which was deleted"));
+            }
+            let children = self.server.children_at(0, self.server.now);
+            let mut others = children.iter().filter_map(|child| NodeName::parse(child));
+            let waits = |other: &NodeName| {
+                let foreign = self.server.nodes[other.as_str()].owner != Some(kept.session);
+                foreign && conflict(other.kind(), kept.kind)
+            };
+            if let Some(other) = others.find(waits) {
+                return Err(format!("{who}, for which {other:?} waits"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Enough time passes that no node is kept any longer.
+    pub(super) fn outlast_keeping(&mut self) -> bool {
+        let mut outlasts = false;
+        for client in &mut self.clients {
+            for node in client.lingering() {
+                client.end_keeping_time(&node);
+                outlasts = true;
+            }
+        }
+        outlasts
+    }
+}

@@ -1,0 +1,145 @@
+//! A node that is kept while nobody holds through it: keeping it and taking it again against the driver, a loss and each
+//! other.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use crate::error::loss_reason::LossReason;
+use crate::every_interleaving;
+use crate::handoffs::{Scene, Told};
+use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
+use crate::lease::owner::Owner;
+use crate::lease::state::LeaseState;
+use crate::lease::{EnterOutcome, Lease};
+use crate::metrics::recorder::WaitTimer;
+use crate::queue::{Access, Intent, Kind, Naming};
+
+fn claim(owner: &Owner) -> AcquireRequest {
+    let claim = AcquireRequest::new(owner.clone(), Kind::Exclusive, Some(WaitTimer::begin()));
+    AcquireRequest { linger: 60_000, ..claim }
+}
+
+/// An owner holds a lock whose node may be kept.
+fn held() -> (Scene, Lease) {
+    let (scene, lease) = Scene::with(Kind::Exclusive, 0, claim);
+    assert!(scene.holds.open_access());
+    scene.holds.set_access(Access::Everybody);
+    (scene, lease)
+}
+
+/// A lock whose node is kept.
+fn kept() -> Scene {
+    let (scene, lease) = held();
+    drop(lease);
+    assert_eq!(scene.told(), [Told::Kept]);
+    scene
+}
+
+fn take(holds: &Arc<HoldTable>) -> Option<Lease> {
+    holds.take_again(&claim(&Owner::new()), Naming::Curator, Access::Everybody)
+}
+
+/// The driver gives up all nodes while the holder releases: it has the node to delete, or is told of the release.
+pub fn a_release_against_the_end_of_keeping() {
+    every_interleaving(|| {
+        let (scene, lease) = held();
+        let releases = thread::spawn(move || drop(lease));
+        let given_up = scene.holds.close_access();
+        releases.join().expect("no panic");
+        let expected = if given_up.is_empty() { Told::Released } else { Told::Kept };
+        assert_eq!(scene.told(), [expected]);
+        assert!(take(&scene.holds).is_none() && !scene.holds.keeps_any());
+    });
+}
+
+/// The driver gives up the node while a thread takes it: one of the two has it.
+pub fn a_take_against_the_end_of_keeping() {
+    every_interleaving(|| {
+        let scene = kept();
+        let holds = Arc::clone(&scene.holds);
+        let takes = thread::spawn(move || take(&holds));
+        let given_up = scene.holds.close_access();
+        let taken = takes.join().expect("no panic");
+        assert!(taken.is_some() == given_up.is_empty(), "nobody has the node, or two have it");
+        drop(taken);
+        assert!(!scene.holds.keeps_any(), "a node that was taken is not kept again once that is over");
+    });
+}
+
+/// The driver learns that somebody may wait while a thread takes the node: the thread has it, or the driver may give it to a
+/// waiter.
+pub fn a_take_against_the_news_of_somebody() {
+    every_interleaving(|| {
+        let scene = kept();
+        let holds = Arc::clone(&scene.holds);
+        let takes = thread::spawn(move || take(&holds));
+        scene.holds.set_access(Access::Driver);
+        let taken = takes.join().expect("no panic");
+        assert!(taken.is_some() != scene.holds.keeps_any());
+        assert!(take(&scene.holds).is_none());
+    });
+}
+
+/// Two threads take the node: one of them has it.
+pub fn two_threads_take_a_node() {
+    every_interleaving(|| {
+        let scene = kept();
+        let holds = Arc::clone(&scene.holds);
+        let takes = thread::spawn(move || take(&holds));
+        let ours = take(&scene.holds);
+        let theirs = takes.join().expect("no panic");
+        assert!(ours.is_some() != theirs.is_some(), "two hold, or none does");
+        let lease = ours.or(theirs).expect("one of them");
+        assert_eq!((lease.handoffs(), lease.fencing_token()), (1, 7));
+    });
+}
+
+/// The node is lost while a thread takes it: the thread loses the lock, or does not get it.
+pub fn a_take_against_a_loss() {
+    every_interleaving(|| {
+        let scene = kept();
+        let holds = Arc::clone(&scene.holds);
+        let loses = thread::spawn(move || holds.lose(&Scene::node(), LossReason::NodeDeleted));
+        let taken = take(&scene.holds);
+        assert!(loses.join().expect("no panic"), "it was held or kept");
+        if let Some(lease) = taken {
+            assert_eq!(lease.state(), LeaseState::Lost(LossReason::NodeDeleted));
+        }
+        assert!(!scene.holds.keeps_any());
+    });
+}
+
+/// A loss by the clock of the first hold comes late: it ends neither the node that is kept nor the second hold.
+pub fn a_late_end_of_the_first_hold_spares_the_node() {
+    every_interleaving(|| {
+        let (scene, lease) = held();
+        let holds = Arc::clone(&scene.holds);
+        let first = HoldId { node: Scene::node(), handoffs: 0 };
+        let ends = thread::spawn(move || holds.lose_unless_handed_on(&first, LossReason::HeldTooLong));
+        drop(lease);
+        let second = take(&scene.holds);
+        let lost = ends.join().expect("no panic");
+        match second {
+            Some(second) => assert!(lost.is_none() && second.state() == LeaseState::Held),
+            None => assert_eq!(lost, Some(true)),
+        }
+    });
+}
+
+/// The owner enters again while its last level is released: it holds, or the node is kept.
+pub fn a_re_entry_against_a_release_that_keeps_the_node() {
+    every_interleaving(|| {
+        let (scene, lease) = held();
+        let releases = thread::spawn(move || drop(lease));
+        let entered =
+            scene.holds.enter(scene.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused");
+        releases.join().expect("no panic");
+        match entered {
+            EnterOutcome::Reentered(lease) => {
+                assert!(lease.state() == LeaseState::Held && !scene.holds.keeps_any());
+            }
+            EnterOutcome::Queues(_) => assert!(scene.holds.keeps_any()),
+        }
+    });
+}
