@@ -25,6 +25,14 @@ scenario('scopes hand the lock on without a request', async (context) => {
     scopes.push(lock.using((lease) => seen.push(place(lease))));
     await untilWaiting(client, count);
   }
+  // Others see one node for them; only their client knows each of them.
+  assert.deepEqual(
+    client.health().waits.map(({ inCohort, node }) => [inCohort, node]),
+    scopes.map(() => [true, undefined]),
+  );
+  for (const { about } of await lock.contenders()) {
+    assert.deepEqual([about.cohort, about.linger, about.owner], [3, undefined, undefined]);
+  }
   await first.release();
   await Promise.all(scopes);
   assert.deepEqual(
@@ -53,6 +61,23 @@ scenario('a waiter that gives up or is aborted is passed over', async (context) 
   await first.release();
   const lease = await last;
   assert.equal(lease.handoffs, 1);
+  await lease.release();
+});
+
+scenario('a scope is handed the lock without a turn of the event loop', async (context) => {
+  const client = await connected(context);
+  const lock = new Mutex(client, freshPath(), { cohort: 64 });
+  const first = await lock.acquire();
+  let lease;
+  const waiting = lock.acquire().then((acquired) => {
+    lease = acquired;
+  });
+  await untilWaiting(client, 1);
+  const released = first.release();
+  // Neither another thread nor the event loop can come in between.
+  for (let count = 0; count < 20; count++) await null;
+  assert.equal(lease?.handoffs, 1);
+  await Promise.all([released, waiting]);
   await lease.release();
 });
 

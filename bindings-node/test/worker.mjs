@@ -4,10 +4,10 @@ import { parentPort, workerData } from 'node:worker_threads';
 
 import { Client, MultiLock, Mutex, on, Semaphore } from 'zklock';
 
-const { hosts, path, then, several } = workerData;
+const { hosts, path, then, several, cohort } = workerData;
 if (then === 'listen') on('log', (record) => parentPort.postMessage(record.message), { level: 'trace' });
 const client = await Client.connect(hosts);
-const mutex = new Mutex(client, path);
+const mutex = new Mutex(client, path, { cohort });
 const lock = several ? new MultiLock([mutex, new Semaphore(client, `${path}/slots`, 1)]) : mutex;
 parentPort.postMessage('connected');
 

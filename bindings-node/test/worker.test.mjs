@@ -11,8 +11,8 @@ import { connected, contenders, deleteNode, freshPath, hosts, run, scenario, unt
 
 const SOURCE = new URL('./worker.mjs', import.meta.url);
 
-function start(path, then, several = false) {
-  return new Worker(SOURCE, { workerData: { hosts, path, then, several } });
+function start(path, then, several = false, cohort = 0) {
+  return new Worker(SOURCE, { workerData: { hosts, path, then, several, cohort } });
 }
 
 async function message(worker) {
@@ -126,6 +126,18 @@ scenario('workers terminated at any moment leave nothing behind', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   for (let round = 0; round < 12; round++) {
     const worker = start(mutex.path, 'churn', round % 2 === 1);
+    await message(worker);
+    await new Promise((resolve) => setTimeout(resolve, round * 3));
+    await worker.terminate();
+  }
+  await untilContenders(mutex.path, 0);
+  await (await mutex.acquire({ timeout: 5000 })).release();
+}, 60_000);
+
+scenario('workers terminated while they hand a lock on leave nothing behind', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  for (let round = 0; round < 12; round++) {
+    const worker = start(mutex.path, 'churn', false, 64);
     await message(worker);
     await new Promise((resolve) => setTimeout(resolve, round * 3));
     await worker.terminate();

@@ -131,6 +131,33 @@ def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
     observer.wait_queue(path, 0)
 
 
+def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_releases(
+    hosts: str, observer: Observer, path: str, event_loop: Loop
+) -> None:
+    """No other thread had a part in it, and the loop throws out the task's turn to take the lock."""
+    lock = aio.Mutex(hosts, path, cohort=2)
+
+    async def take() -> aio.Lease | None:
+        await lock.acquire()
+        return lock.lease
+
+    held = event_loop.run_until_complete(take())
+    assert held is not None
+    waiting = event_loop.create_task(acquire(lock))
+    while len(lock.client.health().waits) != 1:
+        event_loop.turn()
+    handed_on = lock.client.stats().handoffs
+    event_loop.woken.clear()
+    event_loop.call_soon(held.release)
+    event_loop.turn()
+    assert lock.client.stats().handoffs == handed_on + 1
+    assert not event_loop.woken.is_set()
+    assert len(observer.queue(path)) == 1
+    event_loop.close()
+    observer.wait_queue(path, 0)
+    assert not waiting.done()
+
+
 def test_what_a_woken_task_has_taken_stays(
     client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:

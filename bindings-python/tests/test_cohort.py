@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import queue
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,12 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
         for number, thread in enumerate(threads, start=1):
             thread.start()
             until_waiting(client, number)
+        # Others see one node for them; only their client knows each of them.
+        waits = client.health().waits
+        assert [(wait.in_cohort, wait.node) for wait in waits] == [(True, None)] * 5
+        for contender in lock.contenders():
+            assert (contender.cohort, contender.linger, contender.owner) == (3, None, None)
+            assert pickle.loads(pickle.dumps(contender)) == contender
     for thread in threads:
         thread.join()
     told = [seen.get() for _ in range(6)]
@@ -76,6 +84,118 @@ def test_tasks_hand_the_lock_on(hosts: str, path: str) -> None:
     told = asyncio.run(main())
     assert [handoffs for _, handoffs, _ in told] == list(range(11))
     assert len({node for _, _, node in told}) == 1
+
+
+def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str) -> None:
+    async def main() -> tuple[bool, int]:
+        async with aio.Client(hosts) as client:
+            lock = aio.Mutex(client, path, cohort=64)
+            other: asyncio.Queue[aio.Lease] = asyncio.Queue()
+
+            async def work() -> None:
+                async with lock as lease:
+                    other.put_nowait(lease)
+
+            await lock.acquire()
+            waiting = asyncio.create_task(work())
+            while len(client.health().waits) != 1:
+                await asyncio.sleep(0)
+            released = lock.release()
+            # One turn of the loop for the task, and none for a thread that would have to wake the loop.
+            await asyncio.sleep(0)
+            there = not other.empty()
+            await released
+            await waiting
+            return there, (await other.get()).handoffs
+
+    assert asyncio.run(main()) == (True, 1)
+
+
+def wake_ups_of_the_delivery_thread() -> int:
+    """How often it has waited so far: it does each time that it has nothing more to deliver."""
+    for thread in Path("/proc/self/task").iterdir():
+        if (thread / "comm").read_text().strip() == "zklock-deliver":
+            (line,) = (
+                line
+                for line in (thread / "status").read_text().splitlines()
+                if line.startswith("voluntary_ctxt_switches")
+            )
+            return int(line.split()[1])
+    raise AssertionError("there is no delivery thread")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux, which counts waits by thread")
+def test_hand_offs_between_scopes_of_tasks_leave_the_delivery_thread_alone(hosts: str, path: str) -> None:
+    tasks = 200
+
+    async def main() -> tuple[int, int]:
+        async with aio.Client(hosts) as client:
+            lock = aio.Mutex(client, path, cohort=tasks + 1)
+
+            async def work() -> None:
+                async with lock:
+                    pass
+
+            async with lock:
+                working = [asyncio.create_task(work()) for _ in range(tasks)]
+                while len(client.health().waits) != tasks:
+                    await asyncio.sleep(0)
+                before = wake_ups_of_the_delivery_thread()
+            await asyncio.gather(*working)
+            return wake_ups_of_the_delivery_thread() - before, client.stats().handoffs
+
+    wake_ups, handoffs = asyncio.run(main())
+    assert handoffs == tasks
+    # The last release waits for a server. No other scope has the thread do anything.
+    assert wake_ups < tasks // 10
+
+
+def test_a_task_of_another_loop_is_handed_the_lock(hosts: str, path: str) -> None:
+    client = aio.Client(hosts)
+    lock = aio.Mutex(client, path, cohort=64)
+    seen: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    async def work() -> None:
+        async with lock as lease:
+            seen.put(lease.handoffs)
+
+    async def main() -> None:
+        others = [threading.Thread(target=lambda: asyncio.run(work())) for _ in range(2)]
+        async with lock as lease:
+            seen.put(lease.handoffs)
+            for number, other in enumerate(others, start=1):
+                other.start()
+                while len(client.health().waits) != number:
+                    await asyncio.sleep(0)
+        for other in others:
+            await asyncio.to_thread(other.join)
+        await client.close()
+
+    asyncio.run(main())
+    assert [seen.get() for _ in range(3)] == [0, 1, 2]
+
+
+def test_a_task_that_is_cancelled_as_it_is_handed_the_lock_gives_it_back(hosts: str, path: str) -> None:
+    async def main() -> int:
+        async with aio.Client(hosts) as client:
+            lock = aio.Mutex(client, path, cohort=64)
+
+            async def work() -> int:
+                async with lock as lease:
+                    return lease.handoffs
+
+            await lock.acquire()
+            cancelled, last = asyncio.create_task(work()), asyncio.create_task(work())
+            while len(client.health().waits) != 2:
+                await asyncio.sleep(0)
+            released = lock.release()
+            cancelled.cancel()
+            await released
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            return await last
+
+    assert asyncio.run(main()) == 2
 
 
 def test_writers_hand_the_lock_on_and_readers_do_not(client: zklock.Client, path: str) -> None:

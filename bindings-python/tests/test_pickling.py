@@ -22,6 +22,7 @@ EVERYTHING: dict[str, Any] = {
     "grace": 1.0,
     "max_waiters": 5,
     "cohort": 8,
+    "linger": 0.5,
     "options": zklock.ClientOptions(session_timeout=5, acl="world:anyone:cdrwa", label="nightly"),
     "permits": 3,
     "shared_count": "/count",

@@ -77,7 +77,7 @@ class Worker(Process):
         """Create a lock object, on a client or (with ``hosts``) on a shared one that its first use creates.
 
         The other options depend on its kind: ``permits``, ``shared_count``, ``label``, ``max_hold``,
-        ``max_waiters``, ``cohort``, and with ``hosts`` those of the client.
+        ``max_waiters``, ``cohort``, ``linger``, and with ``hosts`` those of the client.
         """
         self._paths[lock] = path
         self._kinds[lock] = kind

@@ -37,7 +37,7 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
     if kind == "election":
         chosen = {"id": command["candidate"]} if "candidate" in command else {}
         return api.Election(client, path, **chosen, **shared)
-    options = _given(command, "label", "naming", "max_hold", "max_waiters", "cohort") | shared
+    options = _given(command, "label", "naming", "max_hold", "max_waiters", "cohort", "linger") | shared
     if kind == "mutex":
         return api.Mutex(client, path, reentrant=command.get("reentrant", True), **options)
     return getattr(api.ReadWriteLock(client, path, **options), f"{kind}_lock")
@@ -104,7 +104,7 @@ def release_options(command: Command) -> dict[str, Any]:
 
 def describe(contender: Any) -> dict[str, Any]:
     """A contender, as the protocol reports it."""
-    since = contender.since
+    since, linger = contender.since, contender.linger
     return {
         "position": contender.position,
         "node": contender.node,
@@ -116,6 +116,8 @@ def describe(contender: Any) -> dict[str, Any]:
         "language": contender.language,
         "label": contender.label,
         "since": None if since is None else round(since * 1000),
+        "cohort": contender.cohort,
+        "linger": None if linger is None else round(linger * 1000),
         "data": contender.data.decode("latin-1"),
         "data_length": contender.data_length,
     }
@@ -142,6 +144,7 @@ def statistics(stats: Any) -> dict[str, Any]:
         "acquisitions",
         "contended",
         "handoffs",
+        "retakes",
         "busy",
         "timeouts",
         "losses",
@@ -160,7 +163,10 @@ def condition(health: Any) -> dict[str, Any]:
     """How a client is, as the protocol reports it."""
     fields = ("state", "server", "session_timeout", "last_proof", "remaining", "responsive")
     both = ("path", "mode", "label", "age", "node")
-    waits, holds = (*both, "position", "behind"), (*both, "levels", "pinned", "state", "remaining")
+    waits, holds = (
+        (*both, "in_cohort", "position", "behind"),
+        (*both, "levels", "pinned", "state", "remaining"),
+    )
     return {
         **{field: getattr(health, field) for field in fields},
         "session": str(health.session_id),

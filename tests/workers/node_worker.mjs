@@ -73,13 +73,13 @@ function clientOptions(command) {
 
 function make(command) {
   const { path, kind = 'mutex', reentrant = true, label, naming } = command
-  const maxHold = milliseconds(command.max_hold)
+  const [maxHold, linger] = [command.max_hold, command.linger].map(milliseconds)
   const { max_waiters: maxWaiters, cohort } = command
   const client = 'hosts' in command ? atFirstUse(command.hosts, command.options) : clients.get(command.client)
   const makers = {
-    mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold, maxWaiters, cohort }),
-    read: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters, cohort }).readLock,
-    write: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters, cohort }).writeLock,
+    mutex: () => new Mutex(client, path, { reentrant, label, naming, maxHold, maxWaiters, cohort, linger }),
+    read: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters, cohort, linger }).readLock,
+    write: () => new ReadWriteLock(client, path, { label, naming, maxHold, maxWaiters, cohort, linger }).writeLock,
     semaphore: () => new Semaphore(client, path, permits(command), { label, maxHold, maxWaiters }),
     election: () => campaigner(new Election(client, path, { id: command.candidate })),
     multi: () => new MultiLock(command.members.map((name) => locks.get(name).object)),
@@ -130,6 +130,8 @@ const describe = ({ sessionId, fencingToken, about, data, dataLength, ...rest })
   language: about?.language ?? null,
   label: about?.label ?? null,
   since: about?.since.getTime() ?? null,
+  cohort: about?.cohort ?? null,
+  linger: about?.linger ?? null,
   data: data.toString('latin1'),
   data_length: dataLength,
 })
@@ -470,8 +472,8 @@ const commands = {
       session_timeout: sessionTimeout / 1000,
       last_proof: lastProof === undefined ? null : lastProof / 1000,
       remaining: remaining / 1000,
-      waits: waits.map(({ label = null, age, node = null, position = null, behind = null, ...wait }) => {
-        return { ...wait, label, age: age / 1000, node, position, behind }
+      waits: waits.map(({ label = null, age, node = null, inCohort, position = null, behind = null, ...wait }) => {
+        return { ...wait, label, age: age / 1000, node, in_cohort: inCohort, position, behind }
       }),
       holds: holds.map(({ label = null, age, fencingToken, remaining, ...hold }) => {
         return { ...hold, label, age: age / 1000, token: fencingToken.toString(), remaining: remaining / 1000 }

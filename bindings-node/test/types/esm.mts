@@ -140,6 +140,9 @@ const releasing: ReleaseOptions = { wait: true };
   void [counted, paths.length === several.paths.length];
   const queue: Contender[] = await mutex.contenders();
   const owners: (OwnerInfo | undefined)[] = queue.map(({ about }) => about?.owner);
+  const shares: (number | undefined)[] = queue.flatMap(({ about }) => [about?.cohort, about?.linger]);
+  const invisible: boolean[] = client.health().waits.map(({ inCohort }) => inCohort);
+  void [shares, invisible];
   const held: OwnerReport[] = client.health().holds.map(({ owner }) => owner);
   const names: (string | undefined)[] = [...owners.map((owner) => owner?.name), ...held.map(({ name }) => name)];
   const facts = queue.map(({ position, sessionId, about }): [number, bigint, ContenderInfo | undefined] => [

@@ -51,6 +51,7 @@ def mutexes(client: zklock.Client) -> None:
     for contender in lock.contenders():
         assert_type(contender.host, str | None)
         assert_type(contender.owner, zklock.OwnerInfo | None)
+        assert_type((contender.cohort, contender.linger), tuple[int | None, float | None])
         client.break_lock(f"{lock.path}/{contender.node}")
     everywhere = zklock.Mutex("zk1:2181", "/locks/report", reentrant=False)
     threading.Thread(target=everywhere.release).start()
@@ -125,6 +126,8 @@ def a_process() -> None:
     for hold in zklock.Client("zk1:2181").health().holds:
         assert_type(hold.owner, zklock.OwnerReport)
         assert_type(hold.owner.name, str | None)
+    for wait in zklock.Client("zk1:2181").health().waits:
+        assert_type(wait.in_cohort, bool)
 
 
 async def awaiting() -> None:

@@ -36,16 +36,18 @@ pub enum Feature {
     OtherClient,
     LimitsWaiters,
     RunsOnce,
+    HandsOn,
+    Keeps,
 }
 
 use Feature::{
-    Downgrades, EntersAgain, GivesUp, HasGrace, IsAsked, IsBroken, IsLimited, KazooNames, Leads,
-    LimitsWaiters, Mutex, OtherClient, Permits, Private, Read, RunsOnce, Several, SharesObject, TimesOut,
-    Transacts, Tries, Upgrades, Waits, Write,
+    Downgrades, EntersAgain, GivesUp, HandsOn, HasGrace, IsAsked, IsBroken, IsLimited, KazooNames, Keeps,
+    Leads, LimitsWaiters, Mutex, OtherClient, Permits, Private, Read, RunsOnce, Several, SharesObject,
+    TimesOut, Transacts, Tries, Upgrades, Waits, Write,
 };
 
 /// All of them.
-pub const ALL: [Feature; 24] = [
+pub const ALL: [Feature; 26] = [
     Mutex,
     Read,
     Write,
@@ -70,6 +72,8 @@ pub const ALL: [Feature; 24] = [
     OtherClient,
     LimitsWaiters,
     RunsOnce,
+    HandsOn,
+    Keeps,
 ];
 
 const KINDS: [Feature; 6] = [Mutex, Read, Write, Permits, Several, Leads];
@@ -97,6 +101,12 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(OtherClient, &[Several])
         // `Mutex` alone has `once`: neither the halves of a read/write lock, nor the others.
         || only(RunsOnce, &[Mutex])
+        // Readers hold together.
+        || only(HandsOn, &[Mutex, Write, Several])
+        || only(Keeps, &[Mutex, Read, Write, Several])
+        // It counts nodes, which waiters of a cohort do not have.
+        || is(HandsOn, LimitsWaiters)
+        || is(HandsOn, Upgrades)
         // `Election` has no options of locks.
         || is(Leads, LimitsWaiters)
         // A leader has no limit and no grace, and cannot be asked.

@@ -20,6 +20,8 @@ pub struct Attempt {
     pub(super) takes_turns: bool,
     /// Whether its client may hand it the lock, in any order, and through a node that another attempt created.
     pub(super) in_cohort: bool,
+    /// For how long its node may be kept, in milliseconds, while nobody else waits. Others of its client may take it again.
+    pub(super) keeps: u64,
     /// Whether it may have lost its place.
     pub(super) excused: bool,
     pub(super) began: u64,
@@ -40,6 +42,7 @@ impl Attempt {
             reads,
             takes_turns,
             in_cohort: false,
+            keeps: 0,
             excused: false,
             began: clock::now(),
             granted: None,
@@ -57,6 +60,11 @@ impl Attempt {
     /// The same, whose client may hand it the lock.
     pub fn in_cohort(self, in_cohort: bool) -> Self {
         Self { in_cohort, ..self }
+    }
+
+    /// The same, whose node may be kept for so long.
+    pub fn keeps(self, keeps: u64) -> Self {
+        Self { keeps, ..self }
     }
 
     /// The same, which may be served before it knows: nobody overtakes it for certain.
@@ -92,16 +100,34 @@ impl Attempts {
         own.count()
     }
 
-    /// Until when an attempt may need its node: its end, or the end of the last that its client may hand the lock to.
-    pub(super) fn needs_node_until(&self, attempt: &Attempt) -> Option<u64> {
-        if !attempt.in_cohort {
+    /// Until when an attempt may need its node: its end, or the end of the last that its client may hand the lock to. If it
+    /// is kept, then also until somebody else of these waits for it, who joined at these times.
+    pub(super) fn needs_node_until(&self, attempt: &Attempt, waits_since: Option<u64>) -> Option<u64> {
+        if !attempt.in_cohort && attempt.keeps == 0 {
             return attempt.ended;
         }
         let beside = |other: &&Attempt| {
-            other.in_cohort && other.clients.iter().any(|client| attempt.clients.contains(client))
+            (other.in_cohort || other.keeps > 0)
+                && other.clients.iter().any(|client| attempt.clients.contains(client))
         };
         let ends = self.0.values().filter(beside).map(|other| other.ended.unwrap_or(u64::MAX));
-        ends.max().filter(|end| *end < u64::MAX)
+        let end = ends.max().filter(|end| *end < u64::MAX)?;
+        let kept = end.saturating_add(attempt.keeps);
+        Some(waits_since.map_or(kept, |since| kept.min(end.max(since))))
+    }
+
+    /// Since when somebody of another client waits among these, to hold alone: for that a kept node has to go.
+    pub(super) fn waits_since<'a>(
+        &self,
+        attempt: &Attempt,
+        labels: impl Iterator<Item = &'a String>,
+    ) -> Option<u64> {
+        let waiting = labels.filter_map(|label| {
+            let other = self.0.get(label).filter(|_| self.is_waiting(label))?;
+            let apart = !other.clients.iter().any(|client| attempt.clients.contains(client));
+            (apart && !other.tries && !other.reads).then_some(other.began)
+        });
+        waiting.min()
     }
 
     /// The attempts that wait in a queue, and have asked for it long before then.

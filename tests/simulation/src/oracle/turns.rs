@@ -83,7 +83,9 @@ impl Oracle {
                 }
                 continue;
             };
-            let ended = self.attempts.needs_node_until(attempt);
+            let labels = nodes.iter().filter_map(|(_, label)| label.as_ref());
+            let waits = self.attempts.waits_since(attempt, labels).map(|since| since + self.calm.entry());
+            let ended = self.attempts.needs_node_until(attempt, waits);
             let over = if turns { attempt.granted.or(ended) } else { ended };
             if let Some(over) = over.filter(|over| over + soon < now && self.calm.reigns_since(*over)) {
                 let what = format!("{directory}/{node} is left of {label:?}, which was through at {over} ms");

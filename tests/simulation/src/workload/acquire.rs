@@ -25,6 +25,7 @@ impl Contender {
         let wait_limit = style.wait_limit();
         let kinds = [style.is_try(), *want == Want::Read, matches!(want, Want::Permits(..))];
         let asked = Asked::new([queue(attempt), turn(want)], kinds).in_cohort(attempt.cohort > 1);
+        let asked = asked.keeps(milliseconds(attempt.linger));
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         // A number that others change may be all that was in the way.
@@ -60,6 +61,7 @@ impl Contender {
         match acquired {
             Ok(granted) => {
                 attempt.admits();
+                attempt.meets_caching();
                 self.tell(&granted);
                 self.expect_all(&granted, attempt);
                 // Of what is granted through several clients only the last was granted now.
@@ -120,7 +122,9 @@ impl Contender {
         if asked > 1 && granted.iter().any(|one| one.lease.check().is_err()) {
             self.violation(&format!("{want:?} is granted with a lost member"));
         }
-        if granted.iter().any(|one| one.lease.handoffs() >= (*cohort).max(1)) {
+        // Where nodes are kept they are taken again as often as that.
+        let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
+        if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
         }
         let too_long = |one: &Granted| limit.is_some_and(|limit| one.lease.remaining() > limit);
@@ -148,7 +152,7 @@ impl Contender {
     fn options(attempt: &Attempt) -> LockOptions {
         let options = LockOptions::default().label(attempt.label.clone());
         let options = if attempt.aims(Feature::KazooNames) { options.naming(Naming::Kazoo) } else { options };
-        let options = options.grace(attempt.grace).cohort(attempt.cohort);
+        let options = options.grace(attempt.grace).cohort(attempt.cohort).linger(attempt.linger);
         let options = attempt.waiters.into_iter().fold(options, LockOptions::max_waiters);
         match attempt.limit {
             Some(limit) => options.max_hold(limit),
@@ -260,7 +264,8 @@ impl Contender {
         let of = self.number_of(other);
         let permits: Permits = place.number(|path| self.clients.below(of, path).to_owned());
         let path = self.clients.below(of, place.path);
-        Semaphore::with_options(attempt.client(other), path, permits, Self::options(attempt).cohort(0))
+        let options = Self::options(attempt).cohort(0).linger(Duration::ZERO);
+        Semaphore::with_options(attempt.client(other), path, permits, options)
     }
 }
 

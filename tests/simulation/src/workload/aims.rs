@@ -139,3 +139,16 @@ impl Contender {
         oracle.sharing -= 1;
     }
 }
+
+impl Attempt {
+    /// Notes how its node may serve others of its client: it was granted the lock, and not as a turn.
+    pub(super) fn meets_caching(&self) {
+        let alone = matches!(self.want, Want::Mutex(_) | Want::Write | Want::Downgrade | Want::Several(_));
+        if alone && self.cohort > 1 {
+            self.meets(Feature::HandsOn);
+        }
+        if (alone || self.want == Want::Read) && !self.linger.is_zero() {
+            self.meets(Feature::Keeps);
+        }
+    }
+}

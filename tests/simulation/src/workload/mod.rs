@@ -51,6 +51,9 @@ pub struct Contender {
     scopes: Chance,
     /// Whether its client may hand locks on, drawn from a sequence of its own too.
     cohorts: Chance,
+    /// Whether nodes may be kept in this run, and the chances of that.
+    keeps: bool,
+    lingers: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
@@ -77,6 +80,8 @@ struct Attempt {
     waiters: Option<u32>,
     /// How many holds there may be on one node.
     cohort: u32,
+    /// For how long its node is kept.
+    linger: Duration,
     /// The features at which it aims, and those that it has met.
     aims: Features,
     met: RefCell<Features>,
@@ -127,6 +132,9 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
+        // In half of the runs: in the others it is known how often a node is handed on.
+        let keeps = Chance::of(seed, "keeps", 0).percent(50);
+        let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
         Self {
             number,
@@ -137,6 +145,8 @@ impl Contender {
             downgrades,
             scopes,
             cohorts,
+            keeps,
+            lingers,
             setting,
             oracle,
             stopped,
@@ -204,10 +214,11 @@ impl Contender {
         let graceful = aims.contains(&Feature::HasGrace) && want != Want::Lead;
         let grace = if graceful { longest } else { Duration::ZERO };
         let waiters = self.limit_of_waiters(&aims, &want);
-        let cohort = self.cohort(waiters);
+        let cohort = self.cohort(waiters, aims.contains(&Feature::HandsOn));
+        let linger = self.linger(aims.contains(&Feature::Keeps));
         let met = RefCell::default();
         let attempt =
-            Attempt { label, want, style, owner, limit, grace, waiters, cohort, aims, met, through };
+            Attempt { label, want, style, owner, limit, grace, waiters, cohort, linger, aims, met, through };
         self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
@@ -235,9 +246,25 @@ impl Contender {
     }
 
     /// How many holds there may be on one node of its next attempt. Not together with a limit of waiters.
-    fn cohort(&mut self, waiters: Option<u32>) -> u32 {
-        let hands_on = self.cohorts.percent(40) && waiters.is_none();
+    fn cohort(&mut self, waiters: Option<u32>, aims: bool) -> u32 {
+        let hands_on = (self.cohorts.percent(40) || aims) && waiters.is_none();
         if hands_on { self.cohorts.pick(&[2, 3, 64]) } else { 0 }
+    }
+
+    /// For how long the node of its next attempt is kept.
+    fn linger(&mut self, aims: bool) -> Duration {
+        let timeout = self.setting.timeout;
+        let lingers = (self.keeps && self.lingers.percent(60)) || aims;
+        Duration::from_millis(if lingers {
+            self.lingers.pick(&[timeout / 4, 2 * timeout, 60_000])
+        } else {
+            0
+        })
+    }
+
+    /// Whether anybody in this run may keep nodes.
+    fn may_keep(&self) -> bool {
+        self.keeps || self.together
     }
 
     fn client(&self) -> Client {

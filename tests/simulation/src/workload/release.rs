@@ -43,7 +43,9 @@ impl Contender {
                 }
             };
             let acknowledged = most == limit && began.took() < limit;
+            // Where nodes are kept a release waits for no answer.
             if held
+                && !self.may_keep()
                 && acknowledged
                 && lease.loss_reason().is_none()
                 && self.was_broken(&node, lease.session_id(), began.at)

@@ -104,7 +104,7 @@ pub(crate) fn stats(stats: &Stats) -> Value {
         stats.losses_by_reason.iter().map(|(reason, count)| (reason.as_str(), count)).collect();
     json!({
         "transport": stats.transport.map(Transport::as_str), "acquisitions": stats.acquisitions, "contended": stats.contended,
-        "handoffs": stats.handoffs, "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
+        "handoffs": stats.handoffs, "retakes": stats.retakes, "busy": stats.busy, "timeouts": stats.timeouts, "losses": stats.losses, "wait": histogram(&stats.wait),
         "hold": histogram(&stats.hold), "requests": requests, "sessions": stats.sessions,
         "reconnections": stats.reconnections, "losses_by_reason": losses,
     })
@@ -115,7 +115,7 @@ pub(crate) fn health(health: &Health) -> Value {
     let wait = |wait: &WaitReport| {
         json!({
             "path": wait.path, "mode": wait.mode.as_str(), "label": wait.label, "age": wait.age.as_secs_f64(),
-            "node": wait.node, "position": wait.position, "behind": wait.behind,
+            "node": wait.node, "in_cohort": wait.in_cohort, "position": wait.position, "behind": wait.behind,
         })
     };
     let hold = |hold: &HoldReport| {

@@ -215,6 +215,7 @@ pub(crate) struct OneLock {
     pub(crate) max_hold: Option<f64>,
     pub(crate) max_waiters: Option<u32>,
     pub(crate) cohort: Option<u32>,
+    pub(crate) linger: Option<f64>,
     /// Of a candidate.
     pub(crate) candidate: Option<String>,
 }

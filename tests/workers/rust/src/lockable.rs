@@ -20,6 +20,7 @@ pub(crate) struct Manner {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) max_waiters: Option<u32>,
     pub(crate) cohort: Option<u32>,
+    pub(crate) linger: Option<Duration>,
 }
 
 /// Something that can be acquired.
@@ -37,12 +38,13 @@ impl Lockable {
         permits: Permits,
         manner: Manner,
     ) -> Result<Self, Error> {
-        let Manner { reentrant, label, naming, max_hold, max_waiters, cohort, candidate } = manner;
+        let Manner { reentrant, label, naming, max_hold, max_waiters, cohort, linger, candidate } = manner;
         let options = LockOptions::default();
         let options = if let Some(label) = label { options.label(label) } else { options };
         let options = if let Some(time) = max_hold { options.max_hold(time) } else { options };
         let options = if let Some(most) = max_waiters { options.max_waiters(most) } else { options };
         let options = if let Some(holds) = cohort { options.cohort(holds) } else { options };
+        let options = if let Some(time) = linger { options.linger(time) } else { options };
         Ok(Self::One(match kind {
             Kind::Mutex => {
                 let options = options.reentrant(reentrant.unwrap_or(true)).naming(naming.into());
@@ -143,6 +145,8 @@ pub(crate) fn describe(contender: &Contender) -> Value {
         "language": about.map(|about| &about.language),
         "label": about.and_then(|about| about.label.as_ref()),
         "since": about.map(|about| about.since),
+        "cohort": about.and_then(|about| about.cohort),
+        "linger": about.and_then(|about| about.linger).map(|time| time.as_millis()),
         "data": data,
         "data_length": contender.data_length,
     })

@@ -108,7 +108,9 @@ impl World {
                 let OneLock { reentrant, label, naming, candidate, .. } = object;
                 let max_hold = object.max_hold.map(|time| RUST.duration("max_hold", time)).transpose()?;
                 let (max_waiters, cohort) = (object.max_waiters, object.cohort);
-                let manner = Manner { reentrant, label, naming, candidate, max_hold, max_waiters, cohort };
+                let linger = object.linger.map(|time| RUST.duration("linger", time)).transpose()?;
+                let manner =
+                    Manner { reentrant, label, naming, candidate, max_hold, max_waiters, cohort, linger };
                 let source =
                     self.source(object.client.as_deref(), object.hosts.as_deref(), *object.options)?;
                 let permits = permits(object.permits, object.shared_count.as_deref());
