@@ -20,6 +20,10 @@ MUTEX = frozenset({"mutex"})
 ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})
 
 
+# The peers where locks are handed on or kept: ours, and one to compare them with, as none has such options.
+CACHING = ("rust", "python", "asyncio", "node", "curator")
+
+
 @dataclass(frozen=True)
 class Peer:
     """A worker program, and what it can do."""
@@ -57,6 +61,7 @@ class Peer:
             and workload.op in self.ops
             and max(workload.total, workload.held) <= self.most
             and (not self.only or workload.name in self.only)
+            and (not workload.caches or self.name in CACHING)
         )
 
 

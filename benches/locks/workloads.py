@@ -29,8 +29,11 @@ class Workload:
     # Whether each contender has a lock of its own.
     each: bool = False
     # The percentage of acquires that are for reading.
-    reads: int = 0
+    reads: float = 0
     permits: int = 0
+    # Of ours alone: how many holds may follow each other on one node, for how many seconds a node is kept.
+    cohort: int = 0
+    linger: float = 0
     # How many holds there are besides; all but one are readers.
     held: int = 0
     # Whether there is a proxy that takes 5 ms each way.
@@ -47,8 +50,14 @@ class Workload:
 
     @property
     def queues(self) -> bool:
-        """Whether all contenders but one wait in a queue for one lock."""
-        return self.op == "pair" and self.kind == "mutex" and self.total > 1 and not self.each
+        """Whether all contenders but one wait in a queue for one lock, with a node each."""
+        alone = self.each or self.cohort > 0
+        return self.op == "pair" and self.kind == "mutex" and self.total > 1 and not alone
+
+    @property
+    def caches(self) -> bool:
+        """Whether locks are handed on or kept without a request."""
+        return self.cohort > 0 or self.linger > 0
 
     @property
     def unit(self) -> str:
@@ -78,6 +87,8 @@ class Workload:
             "each": self.each,
             "reads": self.reads,
             "permits": self.permits,
+            "cohort": self.cohort,
+            "linger": self.linger,
             "held": self.held,
         }
 
@@ -108,6 +119,16 @@ WORKLOADS = (
     Workload("clients", "64 clients", clients=64, quick=True),
     Workload("each", "64 threads, a lock each", contenders=64, each=True),
     Workload("readers", "16 clients, 95 % readers", kind="readwrite", clients=16, reads=95, quick=True),
+    Workload("kept", "free lock, 1 client, linger of 1 s", linger=1),
+    Workload("handed-on", "64 threads, 1 client, cohort of 64", contenders=64, cohort=64),
+    Workload(
+        "kept-readers",
+        "16 clients, 99.9 % readers, linger of 1 s",
+        kind="readwrite",
+        clients=16,
+        reads=99.9,
+        linger=1,
+    ),
     Workload("semaphore", "16 clients, 4 permits", kind="semaphore", clients=16, permits=4),
     Workload("try", "busy try, 1 client", op="try", held=1, quick=True),
     Workload("reenter", "enter again", op="reenter", counted=False, quick=True),

@@ -27,14 +27,16 @@ public final class Bench {
 
     /** What a worker is to do. */
     private record Task(
-            String hosts, String path, String op, String kind, int clients, int contenders, boolean each, int reads,
+            String hosts, String path, String op, String kind, int clients, int contenders, boolean each, double reads,
             int permits, int held) {
         String lockPath(int contender) {
             return each ? path + "/" + contender : path;
         }
 
         boolean writes(int contender, int turn) {
-            return (contender + turn) % 20 >= reads / 5;
+            // Never with 100 % readers.
+            long step = Math.round(100 / (100 - reads));
+            return (contender + turn) % step == step - 1;
         }
     }
 

@@ -13,8 +13,11 @@ export const contenders = task.clients * task.contenders
 /** The path of the lock of a contender. */
 export const lockPath = (contender) => (task.each ? `${task.path}/${contender}` : task.path)
 
+/** Every how many turns a contender writes; never with 100 % readers. */
+const step = Math.round(100 / (100 - task.reads))
+
 /** Whether a contender takes the write lock in this turn. */
-export const writes = (contender, turn) => (contender + turn) % 20 >= task.reads / 5
+export const writes = (contender, turn) => (contender + turn) % step === step - 1
 
 const tell = (fields) => process.stdout.write(`${JSON.stringify(fields)}\n`)
 

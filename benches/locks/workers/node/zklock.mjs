@@ -10,14 +10,16 @@ const require = createRequire(`${process.env.ZKLOCK_BENCH_PACKAGE}/package.json`
 const { Client, Mutex, ReadWriteLock, Semaphore } = require('zklock')
 const { version } = require('./package.json')
 
+const options = { cohort: task.cohort, linger: 1000 * task.linger }
+
 /** What a contender acquires to write, and to read. */
 function locks(client, contender) {
   const path = lockPath(contender)
   if (task.kind === 'readwrite') {
-    const both = new ReadWriteLock(client, path)
+    const both = new ReadWriteLock(client, path, options)
     return [both.writeLock, both.readLock]
   }
-  const lock = task.kind === 'mutex' ? new Mutex(client, path) : new Semaphore(client, path, task.permits)
+  const lock = task.kind === 'mutex' ? new Mutex(client, path, options) : new Semaphore(client, path, task.permits)
   return [lock, lock]
 }
 
@@ -28,6 +30,8 @@ const work = {
       await gate.pass()
       await lease.release()
       gate.done(1)
+      // An acquire without a request leaves the loop no time for its timers.
+      if (task.linger > 0 && number % BATCH === 0) await turn()
     }
   },
 

@@ -28,8 +28,10 @@ class Task:
     clients: int
     contenders: int
     each: bool
-    reads: int
+    reads: float
     permits: int
+    cohort: int
+    linger: float
     held: int
 
     @classmethod
@@ -43,7 +45,10 @@ class Task:
 
     def writes(self, contender: int, turn: int) -> bool:
         """Whether a contender takes the write lock in this turn."""
-        return (contender + turn) % 20 >= self.reads // 5
+        if self.reads == 100:
+            return False
+        step = round(100 / (100 - self.reads))
+        return (contender + turn) % step == step - 1
 
 
 class Gate:

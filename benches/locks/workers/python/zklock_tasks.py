@@ -35,12 +35,12 @@ def locks(task: Task, client: aio.Client, contender: int) -> tuple[aio.Lock, aio
     """What a contender acquires to write, and to read."""
     path = task.lock_path(contender)
     if task.kind == "mutex":
-        mutex = aio.Mutex(client, path)
+        mutex = aio.Mutex(client, path, cohort=task.cohort, linger=task.linger)
         return mutex, mutex
     if task.kind == "semaphore":
         semaphore = aio.Semaphore(client, path, task.permits)
         return semaphore, semaphore
-    both = aio.ReadWriteLock(client, path)
+    both = aio.ReadWriteLock(client, path, cohort=task.cohort, linger=task.linger)
     return both.write_lock, both.read_lock
 
 
@@ -54,6 +54,9 @@ async def pairs(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contend
         await gate.opened.wait()
         await lock.release()
         gate.done += 1
+        if task.linger and turn % BATCH == 0:
+            # An acquire without a request leaves the loop no time for its timers.
+            await asyncio.sleep(0)
 
 
 async def reenter(gate: Gate, lock: aio.Lock) -> None:

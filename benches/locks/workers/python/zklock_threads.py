@@ -14,12 +14,12 @@ def locks(task: Task, client: zklock.Client, contender: int) -> tuple[zklock.Loc
     """What a contender acquires to write, and to read."""
     path = task.lock_path(contender)
     if task.kind == "mutex":
-        mutex = zklock.Mutex(client, path)
+        mutex = zklock.Mutex(client, path, cohort=task.cohort, linger=task.linger)
         return mutex, mutex
     if task.kind == "semaphore":
         semaphore = zklock.Semaphore(client, path, task.permits)
         return semaphore, semaphore
-    both = zklock.ReadWriteLock(client, path)
+    both = zklock.ReadWriteLock(client, path, cohort=task.cohort, linger=task.linger)
     return both.write_lock, both.read_lock
 
 

@@ -53,7 +53,19 @@ impl Task {
     /// Whether a contender takes the write lock in this turn.
     #[must_use]
     pub fn writes(&self, contender: usize, turn: usize) -> bool {
-        (contender + turn) * 100 % 2_000 >= self.number("reads") * 20
+        let reads = self.0["reads"].as_f64().expect("a percentage");
+        if reads >= 100.0 {
+            return false;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+        let step = (100.0 / (100.0 - reads)).round() as usize;
+        (contender + turn) % step == step - 1
+    }
+
+    /// For how long a node is kept.
+    #[must_use]
+    pub fn linger(&self) -> Duration {
+        Duration::from_secs_f64(self.0["linger"].as_f64().expect("seconds"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use zklock::{Client, Lease, Mutex, Owner, ReadWriteLock, Result, Semaphore, Timeout};
+use zklock::{Client, Lease, LockOptions, Mutex, Owner, ReadWriteLock, Result, Semaphore, Timeout};
 use zklock_bench_locks::{BATCH, Gate, Task, serve};
 
 enum Lock {
@@ -16,9 +16,11 @@ enum Lock {
 impl Lock {
     fn new(task: &Task, client: &Client, contender: usize) -> Result<Self> {
         let path = task.path(contender);
+        let cohort = u32::try_from(task.number("cohort")).expect("a few holds");
+        let options = LockOptions::default().cohort(cohort).linger(task.linger());
         Ok(match task.text("kind") {
-            "mutex" => Lock::Mutex(Mutex::new(client, path)?),
-            "readwrite" => Lock::ReadWrite(ReadWriteLock::new(client, path)?),
+            "mutex" => Lock::Mutex(Mutex::with_options(client, path, options)?),
+            "readwrite" => Lock::ReadWrite(ReadWriteLock::with_options(client, path, options)?),
             "semaphore" => {
                 let permits = u32::try_from(task.number("permits")).expect("a few permits");
                 Lock::Semaphore(Semaphore::new(client, path, permits)?)
