@@ -124,7 +124,7 @@ impl Sort {
 }
 
 impl Row {
-    /// Who holds it: label, host and process, as far as it says; and whether several holds may share the node.
+    /// Its holder: label, host and process, as far as it says; and whether several holds may share the node.
     pub(crate) fn who(&self) -> String {
         let Some(holder) = &self.holder else {
             return if self.state == State::Unknown { "may not be read".to_owned() } else { String::new() };

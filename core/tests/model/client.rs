@@ -161,7 +161,7 @@ pub(crate) struct Client {
     pub(crate) told: Vec<Told>,
     /// The ends of tries since this was last read.
     pub(super) tried: Vec<Tried>,
-    /// What it hands on and keeps, if its locks ask for that.
+    /// Its waiters without nodes and the nodes that it keeps, if its locks ask for that.
     pub(crate) local: Option<Box<Local>>,
     /// Its attempts at several locks or permits.
     pub(crate) attempts: Vec<Attempt>,

@@ -186,7 +186,7 @@ pub(crate) struct Scene {
     pub(crate) grain: Grain,
     /// With more than this many before it a contender is far (rule 10).
     pub(crate) far_beyond: u8,
-    /// What our locks hand on and keep.
+    /// The options of hand-off and keeping of our locks.
     pub(crate) local: LocalOptions,
     /// The bug that the clients' queues have.
     pub(crate) mutant: Option<Mutant>,

@@ -22,7 +22,7 @@ use super::server::{SessionId, Zxid};
 use super::session::Session;
 use super::world::World;
 
-/// What the locks of a client ask for.
+/// The options of the locks of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct LocalOptions {
     /// How many holds there may be on one node in a row.
@@ -80,11 +80,11 @@ pub(crate) struct KeptNode {
     shared: SharedNode,
 }
 
-/// Those of a client's waiters and nodes that other clients do not see one by one.
+/// The waiters and nodes of a client that other clients do not see one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Local {
     options: LocalOptions,
-    /// Those that wait without a node.
+    /// The waiters without a node.
     line: BTreeSet<JoinId>,
     representative: Option<Representative>,
     kept: KeptNodes<KeptNode>,
@@ -374,7 +374,7 @@ impl Client {
         self.unsettled = true;
     }
 
-    /// What both parts need of the queue.
+    /// Tells the queue, and keeping, of all that has changed since.
     pub(super) fn settle_locally(&mut self) {
         let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.settle());
         if let Some(event) = settled {
@@ -461,7 +461,7 @@ impl Client {
     }
 }
 
-/// What must be true of hand-off and keeping.
+/// The rules of hand-off and keeping that hold in every state.
 impl World {
     /// As many holds follow each other on a node as the locks permit, and none begins without a connection.
     pub(super) fn check_rows(&self) -> Result<(), String> {
