@@ -182,6 +182,7 @@ class Worker(Process):
         permits: int | None = None,
         objects: str = "each",
         hold_ms: tuple[float, float] = (0, 0),
+        cohort: int | None = None,
         client: str = "c",
     ) -> Pending:
         """Let many owners contend; every hold is in the history, the answer is `done`."""
@@ -195,6 +196,7 @@ class Worker(Process):
             objects=objects,
             hold_ms=list(hold_ms),
             **({} if permits is None else {"permits": permits}),
+            **({} if cohort is None else {"cohort": cohort}),
         )
 
     # The history.

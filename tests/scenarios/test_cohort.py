@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -112,4 +114,35 @@ def test_s861_a_lock_that_was_handed_on_is_lost_as_any_other(
     ours.release("waiter-2", owner="waiter-2")
     asked["waiter-3"].expect("acquired")
     ours.release("waiter-3", owner="waiter-3")
+    observer.assert_free(path)
+
+
+@pytest.mark.timeout(120)
+def test_s866_a_contender_of_another_client_gets_its_turn_among_many_that_hand_on(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    most, owners, rounds = 64, 16, 24
+    ours, theirs = [start(surface) for _ in range(8)], start("curator")
+    for worker in (*ours, theirs):
+        worker.connect(server.hosts)
+    asked = [worker.contend(path, owners=owners, rounds=rounds, cohort=most) for worker in ours]
+    asked.append(theirs.contend(path, owners=1, rounds=10))
+    for pending in asked:
+        pending.expect("done", 90)
+    others = theirs.holds()
+    holds = sorted((hold for worker in ours for hold in worker.holds()), key=lambda hold: hold.granted)
+    everybody = sorted((*holds, *others), key=lambda hold: hold.granted)
+    assert len(everybody) == len(ours) * owners * rounds + 10
+    for before, after in pairwise(everybody):
+        assert before.until <= after.granted, f"{before} and {after} hold at once"
+    # Nodes are served in the order in which they were created, each for as many holds as the option permits.
+    tokens = [hold.token or 0 for hold in everybody]
+    assert tokens == sorted(tokens)
+    counts = Counter(hold.token for hold in holds)
+    assert 1 < max(counts.values()) <= most
+    # The contender on Curator waited for nodes that were handed on.
+    waited = [
+        [hold for hold in holds if (other.asked or 0) < hold.granted < other.granted] for other in others
+    ]
+    assert any(len(during) > len({hold.token for hold in during}) for during in waited)
     observer.assert_free(path)

@@ -257,6 +257,7 @@ pub(crate) struct Contend {
     #[serde(default)]
     pub(crate) kind: Kind,
     pub(crate) permits: Option<u32>,
+    pub(crate) cohort: Option<u32>,
     pub(crate) path: String,
     pub(crate) owners: usize,
     pub(crate) objects: Objects,

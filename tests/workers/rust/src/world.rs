@@ -380,7 +380,7 @@ impl World {
                 &contend.path,
                 contend.kind,
                 permits(contend.permits, None),
-                Manner::default(),
+                Manner { cohort: contend.cohort, ..Manner::default() },
             )
             .map(Rc::new)
         };
