@@ -3,8 +3,8 @@
 use std::process::Command;
 
 const SEEDS: &str = "400";
-const PAIRS: usize = 211;
-const TRIPLES: usize = 990;
+const PAIRS: usize = 253;
+const TRIPLES: usize = 1300;
 const SLOTS: u64 = 800;
 
 #[test]
