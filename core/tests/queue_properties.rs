@@ -338,3 +338,15 @@ fn a_reader_in_the_place_of_its_writer_is_near() {
     let steps = [ask(Kind::Write), pumps(3), ask(Kind::Read), pumps(3), late.to_vec()].concat();
     run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("nobody stays");
 }
+
+/// A waiter far behind others was told of the end of the nodes that it watched, and lost its connection before it watched
+/// the next ones. It deferred its listing, and nothing told it that all before it had gone.
+#[test]
+fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
+    let join = |client| Step::Join(client, Naming::Curator, Kind::Exclusive);
+    let joined = |client| [join(client), Step::Pump(client), Step::Pump(client), Step::Pump(client)];
+    let mut steps = vec![join(0)];
+    steps.extend((0..4).flat_map(|_| joined(0)).chain(joined(1)));
+    steps.extend([Step::Expire(0), Step::LookAgain(1)]);
+    run_refusing(world(REFUSING, false), &steps).expect("nobody stays");
+}

@@ -147,8 +147,10 @@ impl Queue {
     }
 
     /// Whether a listing would tell nothing that matters: all of ours wait, far behind others, and their places are known.
+    /// If a watch has fired since the last listing, the next ones may not be set yet: nothing would tell what they miss.
     fn can_defer_listing(&self) -> bool {
-        self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near()
+        let stale = self.last_view().is_some_and(RemoteView::stale);
+        self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale
     }
 
     /// The connection is lost. If all of ours that are here are settled, and none is near, then the watches, which the
