@@ -2,11 +2,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use zklock::internal::begin;
 use zklock::{
     Client, Contender, ErrorKind, Lease, LeaseState, Lock, LockOptions, LossReason, Mutex, Owner,
     ReadWriteLock, RequestKind, Semaphore, Timeout,
@@ -34,10 +37,22 @@ fn halves(client: &Client, path: &str) -> (Lock, Lock) {
     (read_lock, write_lock)
 }
 
-/// The lock, if nobody has to be asked for it.
+/// The lock, if nobody has to be asked for it. The library's thread stands still meanwhile: it might grant the lock while
+/// this polls.
 fn at_once(lock: &Lock) -> Option<Lease> {
+    let (stop, told_to_stop) = oneshot::channel::<()>();
+    let ((stands, stood), (go_on, told_to_go_on)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    let stopped = begin(told_to_stop, move |_| {
+        drop(stands);
+        told_to_go_on.recv().ok();
+    });
+    drop(stop);
+    stood.recv().ok();
     let mut asked = pin!(lock.acquire());
-    match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    let polled = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    drop(go_on);
+    drop(stopped);
+    match polled {
         Poll::Ready(lease) => Some(lease.expect("the lock")),
         Poll::Pending => None,
     }
