@@ -23,6 +23,9 @@ use crate::runtime::clock::BootInstant;
 /// After so many times within the time for which nodes are kept, none is kept for that time.
 const MOST_GIVEN_UP: u32 = 8;
 
+/// Keeping pays if nodes were taken again so often before they are given up.
+const PAYS: u64 = 8;
+
 /// The nodes of a lock that are kept, and when more of them may be.
 #[derive(Default)]
 pub(crate) struct Lingering {
@@ -86,10 +89,11 @@ impl HoldTable {
         all.kept.as_mut().map(|kept| kept.nodes.close()).unwrap_or_default()
     }
 
-    /// Nodes are given up for others. If that happens too often within the time for which they are kept, there is a pause.
+    /// Nodes are given up for others. If that happens too often within the time for which they are kept, and they were
+    /// seldom taken again before, there is a pause: keeping only makes others wait then.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
-        let Some(kept) = &mut all.kept else { return };
+        let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < PAYS) else { return };
         let now = BootInstant::now();
         let (since, times) = kept.given_up.filter(|(since, _)| now.since(*since) < time).unwrap_or((now, 0));
         kept.given_up = Some((since, times + 1));
@@ -103,7 +107,7 @@ impl HoldTable {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };
         kept.listed += 1;
-        kept.listed <= kept.taken.max(MOST_GIVEN_UP.into())
+        kept.listed <= kept.taken.max(PAYS)
     }
 
     /// No node is kept for this long.

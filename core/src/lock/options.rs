@@ -158,8 +158,8 @@ impl LockOptions {
     ///
     /// A try of another client finds the lock taken while its node is kept. Holds that follow each other on one node have
     /// the same fencing token: a resource compares the pair of token and [`handoffs`](crate::Lease::handoffs). If nodes are
-    /// given up more than eight times within `time`, none is kept for that long. Not for semaphores, elections and
-    /// [`once`](crate::Mutex::once).
+    /// given up more than eight times within `time`, each before it was taken again eight times, none is kept for that
+    /// long. Not for semaphores, elections and [`once`](crate::Mutex::once).
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
