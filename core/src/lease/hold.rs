@@ -84,6 +84,8 @@ pub(crate) struct AcquireRequest {
     /// The caller that asked for it: the owner itself, or, without re-entry, the flow of control that the owner was made for.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
+    /// The label of its lock.
+    pub(crate) label: Option<Arc<str>>,
     /// When its caller began to wait; `None` for a claim that does not count as a hold.
     pub(crate) since: Option<Instant>,
     /// Whether it had to wait for another contender.
@@ -131,6 +133,7 @@ impl AcquireRequest {
             owner: caller.id(),
             caller,
             kind,
+            label: None,
             since,
             contended,
             max_hold: None,
@@ -328,7 +331,7 @@ impl HoldTable {
         })
     }
 
-    /// What is to be said of the hold through a node, if it counts: all but its label.
+    /// What is to be said of the hold through a node, if it counts.
     pub(crate) fn report(&self, node: &NodeName) -> Option<HoldReport> {
         let all = self.all();
         let hold = all.by_node.get(node)?;
@@ -337,7 +340,7 @@ impl HoldTable {
             path: self.place.path().to_owned(),
             mode: hold.claim.kind.into(),
             owner: hold.claim.caller.clone(),
-            label: None,
+            label: hold.claim.label.as_deref().map(str::to_owned),
             node: format!("{}/{}", self.place.directory(), node.as_str()),
             fencing_token: hold.grant.fencing_token,
             age: hold.began?.elapsed(),

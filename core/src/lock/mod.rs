@@ -308,7 +308,6 @@ impl Lock {
             claim: AcquireRequest { owner, ..self.0.settings.request(caller.clone(), kind, wait) },
             intent,
             asked: wait.since,
-            label: self.0.settings.label.clone(),
             naming: self.0.settings.naming,
             data: self.node_data(client.options(), caller).into(),
             deadline: Deadline::after(timeout),

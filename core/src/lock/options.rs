@@ -301,6 +301,7 @@ impl LockSettings {
         let cohort = self.holds_in_a_row(kind);
         let linger = Grace::of(self.linger).millis();
         AcquireRequest {
+            label: self.label.clone(),
             max_hold,
             grace,
             cohort,

@@ -262,3 +262,31 @@ fn holds_and_waits_are_told_by_path_whichever_came_first() {
         drop(held);
     });
 }
+
+#[test]
+fn a_hold_that_follows_another_on_its_node_is_told_with_its_own_label() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let options = LockOptions::default().linger(Duration::from_secs(600)).cohort(2);
+        let [first, second] = ["first", "second"].map(|label| {
+            Mutex::with_options(&client, "/l", options.clone().label(label)).expect("a path")
+        });
+        let label = || client.health().holds.pop().and_then(|hold| hold.label);
+        let lease = first.acquire().await.expect("the lock");
+        assert_eq!(label().as_deref(), Some("first"));
+        lease.release().await.expect("held");
+        let again = second.acquire().await.expect("the lock");
+        assert_eq!((again.handoffs(), label().as_deref()), (1, Some("second")));
+        let waiting = tokio::spawn(async move { first.acquire().await });
+        while client.health().waits.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        again.release().await.expect("held");
+        let handed = waiting.await.expect("no panic").expect("the lock");
+        assert_eq!((handed.handoffs(), label().as_deref()), (2, Some("first")));
+        // Others see for which lock object the node was created.
+        let contender = second.contenders().await.expect("a list").remove(0);
+        assert_eq!(contender.about.and_then(|about| about.label).as_deref(), Some("first"));
+    });
+}

@@ -144,13 +144,12 @@ impl Directory {
         timers: &mut Timers,
     ) {
         // It was in the line, or its caller would not have been handed the lock; unless all were turned away meanwhile.
-        let label = self.waiters.remove_handed_on(join).and_then(|Waiter { attempt, alarms, .. }| {
+        if let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove_handed_on(join) {
             timers.cancel(alarms.keys());
             self.forget_grace(&attempt);
-            attempt.label
-        });
+        }
         let (owner, kind) = (claim.owner, claim.kind);
-        let Some(holds) = self.holders.hand_on(hold, claim, label, self.id, timers) else {
+        let Some(holds) = self.holders.hand_on(hold, claim, self.id, timers) else {
             // It is lost already.
             return self.leave_owners_line((owner, kind), join);
         };

@@ -34,7 +34,7 @@ impl Directory {
             self.leave_line(&attempt);
             return attempt.answer(Err(error));
         }
-        let AcquireAttempt { holds, claim, data, label, reply, .. } = attempt;
+        let AcquireAttempt { holds, claim, data, reply, .. } = attempt;
         let grant = Grant {
             node: node.clone(),
             fencing_token: czxid,
@@ -44,7 +44,7 @@ impl Directory {
         };
         let lease = holds.grant(claim, grant);
         let (claim, hold) = (lease.claim(), lease.hold_id());
-        self.holders.add(&hold, &holds, claim, (data, label), self.id, timers);
+        self.holders.add(&hold, &holds, claim, data, self.id, timers);
         self.await_grace(node, claim.grace.time(), connection.term_left(), timers);
         self.begin_keeping(&holds, claim, timers);
         let (owner, kind) = (claim.owner, claim.kind);

@@ -19,8 +19,6 @@ pub(in crate::driver) struct Holder {
     alarms: RareAlarms,
     /// The data of its node.
     data: Arc<[u8]>,
-    /// The label of its lock.
-    label: Option<Arc<str>>,
 }
 
 impl Holder {
@@ -76,20 +74,20 @@ fn limit(
 pub(in crate::driver) struct Holders(SmallMap<NodeName, Holder>);
 
 impl Holders {
-    /// A claim is granted as this hold, through a node with this data, to a lock with this label.
+    /// A claim is granted as this hold, through a node with this data.
     pub(in crate::driver) fn add(
         &mut self,
         hold: &HoldId,
         holds: &Arc<HoldTable>,
         claim: &AcquireRequest,
-        (data, label): (Arc<[u8]>, Option<Arc<str>>),
+        data: Arc<[u8]>,
         directory: DirectoryId,
         timers: &mut Timers,
     ) {
         timers.hold_begins(directory, &hold.node);
         let (holds, mut alarms) = (Arc::downgrade(holds), RareAlarms::default());
         limit(&mut alarms, hold.clone(), claim, directory, timers);
-        self.0.insert(hold.node.clone(), Holder { holds, alarms, data, label });
+        self.0.insert(hold.node.clone(), Holder { holds, alarms, data });
     }
 
     /// The lock is handed on, on the same node, to this hold. Returns its holds; `None` if it is lost. The node is watched
@@ -98,13 +96,11 @@ impl Holders {
         &mut self,
         hold: &HoldId,
         claim: &AcquireRequest,
-        label: Option<Arc<str>>,
         directory: DirectoryId,
         timers: &mut Timers,
     ) -> Option<Arc<HoldTable>> {
         let holder = self.0.get_mut(&hold.node)?;
         limit(&mut holder.alarms, hold.clone(), claim, directory, timers);
-        holder.label = label;
         holder.holds.upgrade()
     }
 
@@ -176,11 +172,7 @@ impl Holders {
 
     /// What is to be said of each, but for holds that only serve an attempt.
     pub(in crate::driver) fn reports(&self) -> impl Iterator<Item = HoldReport> {
-        self.0.iter().filter_map(|(node, holder)| {
-            let mut report = holder.holds.upgrade()?.report(node)?;
-            report.label = holder.label.as_deref().map(str::to_owned);
-            Some(report)
-        })
+        self.0.iter().filter_map(|(node, holder)| holder.holds.upgrade()?.report(node))
     }
 
     /// The nodes, each with the table of its hold.

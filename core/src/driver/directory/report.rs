@@ -25,7 +25,7 @@ impl Directory {
             WaitReport {
                 path: place.path().to_owned(),
                 mode: attempt.mode(),
-                label: attempt.label.as_deref().map(str::to_owned),
+                label: attempt.claim.label.as_deref().map(str::to_owned),
                 age: attempt.asked.elapsed(),
                 node: self.queue.node_of(join).map(node),
                 in_cohort: attempt.is_in_line(),

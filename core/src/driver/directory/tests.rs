@@ -74,14 +74,13 @@ fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Gran
         let claim = AcquireRequest { max_hold, grace, ..request };
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), Deadline::after(Timeout::Forever));
-        let (asked, label) = (Instant::now(), None);
+        let asked = Instant::now();
         let attempt = AcquireAttempt {
             join,
             holds,
             claim,
             intent,
             asked,
-            label,
             naming,
             data,
             deadline,

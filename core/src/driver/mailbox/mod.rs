@@ -54,8 +54,6 @@ pub(crate) struct AcquireAttempt {
     pub(crate) intent: Intent,
     /// Since when its caller has waited.
     pub(crate) asked: Instant,
-    /// The label of its lock.
-    pub(crate) label: Option<Arc<str>>,
     pub(crate) naming: Naming,
     /// The data of its node.
     pub(crate) data: Arc<[u8]>,

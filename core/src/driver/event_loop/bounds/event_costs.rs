@@ -75,7 +75,6 @@ impl Desk {
             claim: AcquireRequest::new(Owner::new(), Kind::Exclusive, None),
             intent: Intent::Wait,
             asked: Instant::now(),
-            label: None,
             naming: Naming::Curator,
             data: [b'x'; 150].into(),
             deadline: Deadline::after(Timeout::For(Duration::ZERO)),
