@@ -429,7 +429,7 @@ impl Driver {
                 }
                 Alarm::GraceBegins(id, node) => {
                     if let Some(directory) = self.directories.change(id) {
-                        directory.check_grace(&node, &self.connection, &mut self.timers);
+                        directory.check_grace(&node, self.connection.term_left(), &mut self.timers);
                     }
                 }
                 Alarm::GraceEnds(id, node) => {

@@ -311,6 +311,11 @@ impl HoldTable {
         self.all().by_node.get(node).map(|hold| hold.claim.caller.id())
     }
 
+    /// The grace of the hold through a node.
+    pub(crate) fn grace(&self, node: &NodeName) -> Option<Grace> {
+        self.all().through(node).map(|hold| hold.claim.grace)
+    }
+
     /// Tells the hold through a node whether it is disconnected from the server.
     pub(crate) fn suspend(&self, node: &NodeName, suspended: bool) {
         let (from, to) = if suspended {

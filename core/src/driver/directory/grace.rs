@@ -14,6 +14,7 @@ use crate::driver::connection::Connection;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
+use crate::lease::hold::Grace;
 use crate::queue::{Event, NodeName, SmallMap};
 
 /// The graces of one directory. Most have none.
@@ -106,18 +107,15 @@ impl Directory {
     }
 
     /// Loses the hold through a node if no more than its grace is left of the term.
-    pub(in crate::driver) fn check_grace(
-        &mut self,
-        node: &NodeName,
-        connection: &Connection,
-        timers: &mut Timers,
-    ) {
+    pub(in crate::driver) fn check_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) {
         let hold = self.graces.as_ref().and_then(|graces| graces.holds.get(node));
-        let Some((grace, _)) = hold.copied() else { return };
+        let Some((noted, _)) = hold.copied() else { return };
         if self.stop_keeping(node, timers) {
             return;
         }
-        let left = connection.term_left();
+        // The notice of a hold that followed on the node, with another grace, may be on its way. From here on none follows
+        // on one that is to be lost: by the clock it is over.
+        let grace = self.holders.grace(node).map_or(noted, Grace::time);
         if left > grace {
             self.await_grace(node, grace, left, timers);
         } else {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, RareAlarms, Timers};
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
+use crate::lease::hold::{AcquireRequest, Grace, HoldId, HoldTable};
 use crate::lease::owner::OwnerId;
 use crate::lease::report::HoldReport;
 use crate::queue::{NodeName, SmallMap};
@@ -145,6 +145,11 @@ impl Holders {
     /// The owner that asked for the hold through a node.
     pub(in crate::driver) fn caller(&self, node: &NodeName) -> Option<OwnerId> {
         self.0.get(node)?.holds.upgrade()?.caller(node)
+    }
+
+    /// The grace of the hold through a node.
+    pub(in crate::driver) fn grace(&self, node: &NodeName) -> Option<Grace> {
+        self.0.get(node)?.holds.upgrade()?.grace(node)
     }
 
     pub(in crate::driver) fn is_empty(&self) -> bool {
