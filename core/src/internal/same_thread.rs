@@ -6,7 +6,9 @@
 //! operation has one owner of its progress at a time, and the second to come finds nothing to do.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::thread;
 
 use crate::runtime::sync::thread_local;
 
@@ -42,6 +44,7 @@ struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
 
 impl Drop for CarriesOn {
     fn drop(&mut self) {
+        let mut panicked = None;
         loop {
             // An operation that goes on may wake another one.
             let woken = WOKEN.with(|woken| woken.borrow_mut().as_mut().map(std::mem::take));
@@ -49,9 +52,17 @@ impl Drop for CarriesOn {
             if woken.is_empty() {
                 break;
             }
-            woken.into_iter().for_each(Woken::go_on);
+            for operation in woken {
+                // One that panics takes none of the others with it: nobody else would carry them on.
+                let outcome = catch_unwind(AssertUnwindSafe(|| operation.go_on()));
+                panicked = panicked.or(outcome.err());
+            }
         }
         WOKEN.with(|woken| *woken.borrow_mut() = self.0.take());
+        // A second panic would end the process.
+        if let Some(panic) = panicked.filter(|_| !thread::panicking()) {
+            resume_unwind(panic);
+        }
     }
 }
 
@@ -111,6 +122,35 @@ mod tests {
             said.lock().unwrap().push("work");
         });
         assert_eq!(*said.lock().unwrap(), ["inner", "work", "outer"]);
+    }
+
+    /// Panics when it goes on.
+    struct Panics;
+
+    impl Woken for Panics {
+        fn go_on(self: Arc<Self>) {
+            panic!("an operation");
+        }
+    }
+
+    #[test]
+    fn operations_go_on_although_others_panic() {
+        for work_panics in [false, true] {
+            let said = Said::default();
+            let (before, after) = (says("before", &said, None), says("after", &said, None));
+            let work = std::panic::AssertUnwindSafe(|| {
+                carry_on_woken(|| {
+                    assert!(note(|| before) && note(|| Arc::new(Panics)) && note(|| after));
+                    assert!(!work_panics, "the work");
+                });
+            });
+            let panic = std::panic::catch_unwind(work).unwrap_err();
+            let message = if work_panics { "the work" } else { "an operation" };
+            assert_eq!(panic.downcast_ref::<&str>(), Some(&message));
+            assert_eq!(*said.lock().unwrap(), ["before", "after"]);
+            // The thread carries on no more than before.
+            assert!(!note(|| says("nobody", &said, None)));
+        }
     }
 
     #[test]
