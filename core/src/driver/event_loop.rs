@@ -345,7 +345,7 @@ impl Driver {
             ConnectionEvent::Lost => {
                 tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
                 self.status.set_term(None);
-                self.directories.tell_all(&Event::SessionLost);
+                self.directories.end_session(&mut self.timers);
                 self.status.set(ClientState::Connecting);
             }
             ConnectionEvent::Refused(denial) => {
@@ -353,7 +353,7 @@ impl Driver {
                 tracing::error!("{error}");
                 self.status.set_term(None);
                 self.status.set(ClientState::Idle);
-                self.directories.tell_all(&Event::SessionLost);
+                self.directories.end_session(&mut self.timers);
                 self.fail_all(&error);
             }
         }

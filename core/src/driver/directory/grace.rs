@@ -164,10 +164,10 @@ impl Directory {
     }
 
     /// The session is over, and its nodes with it.
-    pub(super) fn forget_kept(&mut self) {
-        if let Some(graces) = &mut self.graces {
-            (graces.holds, graces.kept) = Default::default();
-        }
+    pub(super) fn forget_kept(&mut self, timers: &mut Timers) {
+        let Some(graces) = &mut self.graces else { return };
+        timers.cancel(graces.holds.values().map(|(_, alarm)| alarm).chain(graces.kept.values()));
+        (graces.holds, graces.kept) = Default::default();
     }
 
     /// Tells the queue that no lock can be granted as long as too little of the term is left for a waiter: a sixth of the

@@ -175,6 +175,13 @@ impl Holders {
         }
     }
 
+    /// The session of all is over.
+    pub(in crate::driver) fn cancel_all_alarms(&self, timers: &mut Timers) {
+        for (node, holder) in self.0.iter() {
+            holder.cancel_alarms(node, timers);
+        }
+    }
+
     /// What is to be said of each, but for holds that only serve an attempt.
     pub(in crate::driver) fn reports(&self) -> impl Iterator<Item = HoldReport> {
         self.0.iter().filter_map(|(node, holder)| holder.holds.upgrade()?.report(node))

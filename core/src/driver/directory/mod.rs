@@ -9,6 +9,7 @@ mod grant;
 mod holders;
 pub(super) mod inspect;
 mod linger;
+mod losses;
 mod releases;
 mod report;
 pub(super) mod resync;
@@ -38,7 +39,7 @@ use crate::driver::mailbox::{AcquireAttempt, DirectoryId};
 use crate::error::Error;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::{AcquireRequest, HoldId};
+use crate::lease::hold::AcquireRequest;
 use crate::lease::owner::OwnerId;
 use crate::lease::release::Release;
 use crate::queue::contender::ContenderInfo;
@@ -129,14 +130,6 @@ impl Directory {
         match &event {
             Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
-            Event::SessionLost => {
-                self.late.clear();
-                self.waiters.end_session();
-                self.watches.forget();
-                self.releases.end_session();
-                self.forget_kept();
-                self.lose_all(LossReason::SessionExpired);
-            }
             _ => {}
         }
         if self.conceals_term(&event) {
@@ -349,70 +342,6 @@ impl Directory {
             self.forget_grace(&attempt);
             self.queue.handle(Event::Leave(attempt.join));
             attempt.answer(Err(error.clone()));
-        }
-    }
-
-    /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
-    pub(super) fn end_term(&mut self, timers: &mut Timers) {
-        self.end_keeping(timers);
-        let nodes = self.holders.nodes();
-        for node in nodes {
-            self.lose_in_time(&node, LossReason::TermEnded, Duration::ZERO, timers);
-        }
-        self.end_graces();
-    }
-
-    /// A holder has lost the lock because its time is over, the term's or its own. `left`: of the session's term.
-    pub(super) fn expire(&mut self, hold: &HoldId, reason: LossReason, left: Duration, timers: &mut Timers) {
-        let Some(holder) = self.holders.get(&hold.node) else { return };
-        // Its successor's time is not over.
-        if let Some(known) = holder.lose_unless_handed_on(hold, reason) {
-            self.end_in_time(&hold.node, (reason, known), left, timers);
-        }
-    }
-
-    /// The hold through a node is lost because its time is over.
-    fn lose_in_time(&mut self, node: &NodeName, reason: LossReason, left: Duration, timers: &mut Timers) {
-        let Some(holder) = self.holders.get(node) else { return };
-        let known = holder.lose(node, reason);
-        self.end_in_time(node, (reason, known), left, timers);
-    }
-
-    /// A hold was told that it is lost because its time is over: its node goes only now, so nobody else is
-    /// granted the lock before. `known`: its release is not on its way.
-    fn end_in_time(
-        &mut self,
-        node: &NodeName,
-        (reason, known): (LossReason, bool),
-        left: Duration,
-        timers: &mut Timers,
-    ) {
-        let left = if reason == LossReason::TermEnded { left } else { Duration::ZERO };
-        let kept = self.begin_grace(node, left, timers);
-        self.holders.remove(node);
-        if !known {
-            self.releases.lost_meanwhile(node, reason);
-        }
-        if !kept {
-            self.on_event(Event::Release(node.clone()));
-        }
-    }
-
-    /// The hold through a node is lost. Returns whether there was one.
-    fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
-        let Some(holder) = self.holders.remove(node) else { return false };
-        let known = holder.lose(node, reason);
-        if !known {
-            self.releases.lost_meanwhile(node, reason);
-        }
-        true
-    }
-
-    pub(super) fn lose_all(&mut self, reason: LossReason) {
-        self.forget_keeping();
-        let nodes = self.holders.nodes();
-        for node in nodes {
-            self.lose(&node, reason);
         }
     }
 

@@ -212,6 +212,14 @@ impl DirectoryTable {
         }
     }
 
+    /// The session is over.
+    pub(in crate::driver) fn end_session(&mut self, timers: &mut Timers) {
+        for (id, directory) in &mut self.all {
+            directory.end_session(timers);
+            self.unsettled.insert(*id);
+        }
+    }
+
     /// Fails all attempts that wait, except for those to be kept.
     pub(in crate::driver) fn turn_away(
         &mut self,

@@ -12,10 +12,15 @@ use crate::driver::directory::*;
 use crate::driver::timers::{Alarm, RareAlarms};
 use crate::error::Result;
 use crate::lease::Lease;
-use crate::lease::hold::{Grace, HoldTable, Notice, Report};
+use crate::lease::hold::{Grace, Grant, HoldId, HoldTable, Notice, Report};
 use crate::lease::owner::Owner;
-use crate::queue::Intent;
+use crate::lease::state::LeaseState;
+use crate::queue::{Access, Intent};
+use crate::runtime::clock::BootInstant;
 use crate::runtime::fork::ForkGuard;
+use crate::session::term::Term;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// The driver that the holds report to.
 struct Nobody;
@@ -43,6 +48,7 @@ fn connection() -> Connection {
 /// A directory that has granted the first of the joins of one owner, numbered from 1.
 struct Granted {
     directory: Directory,
+    holds: Arc<HoldTable>,
     connection: Connection,
     timers: Timers,
     node: NodeName,
@@ -60,18 +66,27 @@ fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
 
 /// The same, for a lock with a `grace` too.
 fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Granted {
-    let (mut connection, mut timers) = (connection(), Timers::default());
+    let grace = Grace::of(grace);
+    granted_as(joins, |request| AcquireRequest { max_hold, grace, ..request })
+}
+
+/// The holds of a client at a path.
+fn table() -> Arc<HoldTable> {
     let place = LockPath::new("", "/l", "").unwrap();
-    let path = Arc::clone(place.full());
-    let holds = Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(Nobody)));
+    Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(Nobody)))
+}
+
+/// The same, for a claim that was made of a plain one.
+fn granted_as(joins: u64, of: impl Fn(AcquireRequest) -> AcquireRequest) -> Granted {
+    let (mut connection, mut timers) = (connection(), Timers::default());
+    let holds = table();
+    let path = Arc::clone(holds.place.full());
     let mut directory =
         Directory::new((DirectoryId::default(), path), Ticket::default(), &connection, false, 1);
     let owner = Owner::new();
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
-        let grace = Grace::of(grace);
-        let request = AcquireRequest::new(owner.clone(), Kind::Exclusive, None);
-        let claim = AcquireRequest { max_hold, grace, ..request };
+        let claim = of(AcquireRequest::new(owner.clone(), Kind::Exclusive, None));
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), Deadline::after(Timeout::Forever));
         let asked = Instant::now();
@@ -103,7 +118,7 @@ fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Gran
     directory.on_event(Event::Listed(listing, Outcome::Done(vec![node.clone()])));
     directory.flush(&mut connection, &mut timers);
     let node = NodeName::parse(&node).unwrap();
-    Granted { directory, connection, timers, node, outcomes }
+    Granted { directory, holds, connection, timers, node, outcomes }
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -161,15 +176,18 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
     let (mut directory, mut timers, node) = expired();
     directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
-    assert_eq!(timers.len(), 1, "of the hold's length alone");
-    // The end of the term ends it too, and so does a deletion.
+    assert_eq!(timers.len(), 0);
+    // The end of the term ends it too, and so does a deletion, or the end of the session.
     let (mut directory, mut timers, node) = expired();
     directory.end_term(&mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     let (mut directory, mut timers, node) = expired();
     directory.on_event(Event::Missing(node));
     directory.flush(&mut connection(), &mut timers);
-    assert_eq!(timers.len(), 1);
+    assert_eq!(timers.len(), 0);
+    let (mut directory, mut timers, _) = expired();
+    directory.end_session(&mut timers);
+    assert_eq!(timers.len(), 0);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -214,11 +232,113 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_node_that_is_kept_after_keeping_has_ended_is_deleted() {
-    let hour = Duration::from_secs(3600);
     let Granted { mut directory, mut timers, node, outcomes, .. } = granted(1);
     // Its hold is over, and all lock objects are gone.
     drop(outcomes);
-    directory.node_kept(&node, hour, &mut timers);
+    directory.node_kept(&node, HOUR, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
+    assert_eq!(timers.len(), 0);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn all_alarms_of_a_hold_go_with_it_when_its_time_or_its_session_is_over() {
+    let claim = |request| AcquireRequest {
+        max_hold: Some(HOUR),
+        grace: Grace::of(HOUR),
+        linger: 3_600_000,
+        ..request
+    };
+    let held = || {
+        let Granted { mut directory, holds, mut timers, node, outcomes, .. } = granted_as(1, claim);
+        let request = claim(AcquireRequest::new(Owner::new(), Kind::Exclusive, None));
+        directory.begin_keeping(&holds, &request, &mut timers);
+        // Its node was kept, and was taken again.
+        directory.node_kept(&node, HOUR, &mut timers);
+        assert_eq!(timers.len(), 4, "of its length, its limit, its grace, and the end of keeping");
+        (directory, timers, node, outcomes)
+    };
+    let (mut directory, mut timers, ..) = held();
+    directory.end_session(&mut timers);
+    assert_eq!(timers.len(), 0);
+    let (mut directory, mut timers, node, _outcomes) = held();
+    let hold = HoldId { node, handoffs: 0 };
+    directory.expire(&hold, LossReason::HeldTooLong, HOUR, &mut timers);
+    assert_eq!(timers.len(), 0);
+}
+
+/// A directory of which a node is kept, in a term of half a minute.
+struct Kept {
+    directory: Directory,
+    holds: Arc<HoldTable>,
+    timers: Timers,
+    node: NodeName,
+    /// That of the hold before.
+    claim: AcquireRequest,
+}
+
+/// A node that a lock with this grace keeps.
+fn kept(grace: Duration) -> Kept {
+    let (holds, mut timers) = (table(), Timers::default());
+    let path = Arc::clone(holds.place.full());
+    let mut directory =
+        Directory::new((DirectoryId::default(), path), Ticket::default(), &connection(), false, 1);
+    let term = Term::new(Duration::from_secs(60), 1);
+    term.prove(BootInstant::now(), 1);
+    let left = term.remaining();
+    let node = NodeName::parse("lock-0000000001").unwrap();
+    let request = AcquireRequest::new(Owner::new(), Kind::Exclusive, None);
+    let claim = AcquireRequest { grace: Grace::of(grace), linger: 3_600_000, ..request };
+    let grant = Grant { node: node.clone(), fencing_token: 1, session_id: 1, term: Arc::new(term) };
+    let lease = holds.grant(claim.clone(), grant);
+    directory.holders.add(&lease.hold_id(), &holds, &claim, Arc::default(), directory.id, &mut timers);
+    directory.await_grace(&node, grace, left, &mut timers);
+    directory.begin_keeping(&holds, &claim, &mut timers);
+    drop(lease);
+    directory.node_kept(&node, HOUR, &mut timers);
+    assert!(holds.keeps_any());
+    Kept { directory, holds, timers, node, claim }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_hold_that_takes_a_node_again_is_lost_by_its_own_grace_before_the_driver_hears_of_it() {
+    let before = Duration::from_secs(10);
+    for own in [Duration::ZERO, Duration::from_secs(1)] {
+        let Kept { mut directory, holds, mut timers, node, claim } = kept(before);
+        let claim = AcquireRequest { grace: Grace::of(own), ..claim };
+        let lease = holds.take_again(&claim, Naming::Curator, Access::Driver).expect("it is kept");
+        directory.check_grace(&node, before, &mut timers);
+        assert_eq!(lease.state(), LeaseState::Held);
+        directory.check_grace(&node, own, &mut timers);
+        assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn nothing_is_kept_or_watched_once_the_session_is_over() {
+    let Kept { mut directory, holds, mut timers, claim, .. } = kept(Duration::ZERO);
+    directory.end_session(&mut timers);
+    assert!(!holds.keeps_any());
+    assert!(holds.take_again(&claim, Naming::Curator, Access::Driver).is_none());
+    assert_eq!(timers.len(), 0);
+    for event in [Event::SessionBegan(2), Event::Connected, Event::TermBegan] {
+        directory.on_event(event);
+    }
+    assert!(directory.next_action().is_none(), "it has the children watched");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_node_that_is_given_up_is_taken_by_nobody() {
+    let Kept { mut directory, holds, mut timers, node, claim } = kept(Duration::ZERO);
+    assert!(directory.stop_keeping(&node, &mut timers));
+    assert!(holds.take_again(&claim, Naming::Curator, Access::Driver).is_none());
+    assert!(!directory.holds_through(&node));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn nodes_that_were_kept_by_lock_objects_that_are_gone_are_given_up() {
+    let Kept { mut directory, holds, mut timers, node, .. } = kept(Duration::ZERO);
+    drop(holds);
+    directory.end_keeping(&mut timers);
+    assert!(!directory.holds_through(&node), "a waiter of the same client would wait for it");
     assert_eq!(timers.len(), 0);
 }
