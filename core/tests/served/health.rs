@@ -269,9 +269,8 @@ fn a_hold_that_follows_another_on_its_node_is_told_with_its_own_label() {
         let server = server().await;
         let client = client(&server.hosts()).await;
         let options = LockOptions::default().linger(Duration::from_secs(600)).cohort(2);
-        let [first, second] = ["first", "second"].map(|label| {
-            Mutex::with_options(&client, "/l", options.clone().label(label)).expect("a path")
-        });
+        let [first, second] = ["first", "second"]
+            .map(|label| Mutex::with_options(&client, "/l", options.clone().label(label)).expect("a path"));
         let label = || client.health().holds.pop().and_then(|hold| hold.label);
         let lease = first.acquire().await.expect("the lock");
         assert_eq!(label().as_deref(), Some("first"));

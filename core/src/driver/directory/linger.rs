@@ -18,7 +18,7 @@ use super::Directory;
 use crate::driver::connection::Connection;
 use crate::driver::timers::{Alarm, Timers};
 use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
-use crate::queue::{Access, Event, KeepingFacts, KeepingState, KeepingStep, Kind, NodeName};
+use crate::queue::{Access, Event, KeepingFacts, KeepingState, KeepingStep, Kind, NodeName, Ticket};
 
 /// The nodes of a directory may be kept.
 pub(super) struct Keeping {
@@ -26,6 +26,8 @@ pub(super) struct Keeping {
     state: KeepingState,
     /// For how long.
     time: Duration,
+    /// Whether the watch on the children has fired since it was last asked how keeping goes on.
+    fired: bool,
 }
 
 impl Directory {
@@ -54,7 +56,7 @@ impl Directory {
         }
         let time = Duration::from_millis(claim.linger.into());
         let holds = Arc::downgrade(holds);
-        self.keeping = Some(Box::new(Keeping { holds, state, time }));
+        self.keeping = Some(Box::new(Keeping { holds, state, time, fired: false }));
         self.queue.guard(true);
         self.unsettled = true;
     }
@@ -71,21 +73,26 @@ impl Directory {
             company: self.queue.company(),
         };
         let waiters = self.waiters.attempts().map(|attempt| attempt.claim.kind);
+        let fired = std::mem::take(&mut keeping.fired);
         match keeping.state.settle(facts, waiters) {
-            KeepingStep::Unchanged => return,
-            KeepingStep::Access(access) => {
-                // The watch has fired for nobody, and is to be set again.
-                let costs = access == Access::Driver && !holds.pays_to_watch();
-                if !costs {
-                    return holds.set_access(access);
-                }
+            // The watch has fired for nobody, and is to be set again.
+            KeepingStep::Unchanged | KeepingStep::Access(_) if fired && !holds.pays_to_watch() => {
                 holds.pause_keeping(keeping.time);
             }
+            KeepingStep::Unchanged => return,
+            KeepingStep::Access(access) => return holds.set_access(access),
             KeepingStep::End => {}
             KeepingStep::NoRoom => holds.pause_keeping(keeping.time),
             KeepingStep::GiveWay => holds.note_given_up(keeping.time),
         }
         self.end_keeping(timers);
+    }
+
+    /// A watch has fired: perhaps that on the children, also when its listing was answered only a moment ago.
+    pub(super) fn note_fired(&mut self, ticket: Ticket) {
+        if let Some(keeping) = &mut self.keeping {
+            keeping.fired |= self.queue.child_watch() == Some(ticket);
+        }
     }
 
     /// A waiter of this client comes that takes none of the nodes that are kept.

@@ -128,7 +128,10 @@ impl Directory {
         self.pauses.on_event(&event);
         self.listed |= matches!(event, Event::Listed(..));
         match &event {
-            Event::Gone(ticket) | Event::Changed(ticket) => self.watches.ended(*ticket),
+            Event::Gone(ticket) | Event::Changed(ticket) => {
+                self.watches.ended(*ticket);
+                self.note_fired(*ticket);
+            }
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
             _ => {}
         }

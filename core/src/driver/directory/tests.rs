@@ -90,17 +90,8 @@ fn granted_as(joins: u64, of: impl Fn(AcquireRequest) -> AcquireRequest) -> Gran
         let (holds, naming) = (Arc::clone(&holds), Naming::Curator);
         let (intent, data, deadline) = (Intent::Wait, Arc::default(), Deadline::after(Timeout::Forever));
         let asked = Instant::now();
-        let attempt = AcquireAttempt {
-            join,
-            holds,
-            claim,
-            intent,
-            asked,
-            naming,
-            data,
-            deadline,
-            reply: Some(reply),
-        };
+        let attempt =
+            AcquireAttempt { join, holds, claim, intent, asked, naming, data, deadline, reply: Some(reply) };
         directory.join(Waiter::new(attempt, RareAlarms::default()), &mut Timers::default());
         outcome
     };
