@@ -1,0 +1,127 @@
+//! What happens in a driver when its time comes.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Driver;
+use crate::driver::connection::Connection;
+use crate::driver::directory::Directory;
+use crate::driver::directory::resync::CHECK_INTERVAL;
+use crate::driver::errors::unreachable;
+use crate::driver::mailbox::DirectoryId;
+use crate::driver::timers::Alarm;
+use crate::error::loss_reason::LossReason;
+use crate::error::{Error, ErrorKind};
+use crate::queue::{Event, JoinId};
+
+impl Driver {
+    /// What is due happens.
+    pub(super) fn alarms(&mut self) {
+        let mut nearing = Vec::new();
+        while let Some(alarm) = self.timers.due() {
+            match alarm {
+                Alarm::DeadlineNears(id, join) => {
+                    if let Some(directory) = self.directories.get_mut(id) {
+                        directory.await_deadline(join, &mut self.timers);
+                        nearing.push((id, join));
+                    }
+                }
+                Alarm::Deadline(id, join) => {
+                    let deadlock = self.deadlock_of(id, join);
+                    let servers = (!self.connection.is_connected()).then(|| self.connection.servers());
+                    self.give_up(id, join, |directory, connection| {
+                        directory.timeout_error(join, connection, servers, deadlock)
+                    });
+                }
+                Alarm::Unreachable(id, join) => {
+                    let within = self.directories.get(id).and_then(|directory| directory.answer_within(join));
+                    let unreachable = unreachable(&self.options, within, self.connection.servers());
+                    // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
+                    let reached = self.was_connected;
+                    if self
+                        .directories
+                        .get(id)
+                        .is_some_and(|directory| !reached || directory.only_tries(join))
+                    {
+                        self.give_up(id, join, |_, _| unreachable);
+                    }
+                }
+                Alarm::Connect => {
+                    let now = Instant::now();
+                    let unreachable = unreachable(&self.options, None, self.connection.servers());
+                    let due = |(deadline, _): &(Instant, _)| *deadline <= now;
+                    let (due, waiting) = std::mem::take(&mut self.connecting).into_iter().partition(due);
+                    self.connecting = waiting;
+                    for (_, reply) in due {
+                        reply.send(Err(unreachable.clone())).ok();
+                    }
+                }
+                Alarm::Tell(id, event) => self.directories.dispatch(id, event),
+                Alarm::Released(id, node) => self.directories.stop_waiting(id, &node),
+                Alarm::LongHold(id, node) => {
+                    // Most are over by then, and nothing is to be concluded from that.
+                    if self.directories.get(id).is_some_and(|directory| directory.holds_through(&node)) {
+                        self.directories.dispatch(id, Event::WatchHold(node));
+                    }
+                }
+                Alarm::HeldTooLong(id, hold) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.expire(&hold, LossReason::HeldTooLong, Duration::ZERO, &mut self.timers);
+                    }
+                }
+                Alarm::GraceBegins(id, node) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.check_grace(&node, self.connection.term_left(), &mut self.timers);
+                    }
+                }
+                Alarm::GraceEnds(id, node) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.end_grace(&node, &mut self.timers);
+                    }
+                }
+                Alarm::KeepingEnds(id, node) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.stop_keeping(&node, &mut self.timers);
+                    }
+                }
+                // After the alarms it is asked whether the time is up.
+                Alarm::Drained => {}
+                Alarm::Beat => self.heartbeat.beat_now(&mut self.timers),
+                Alarm::Surrender => self.heartbeat.may_surrender(),
+                Alarm::TermEnd => self.heartbeat.term_may_have_ended(),
+                Alarm::Poll(id) => {
+                    if let Some(directory) = self.directories.change(id) {
+                        directory.poll(&self.connection);
+                    }
+                }
+                Alarm::LookAgain => {
+                    self.directories.wake_silent();
+                    self.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
+                }
+            }
+        }
+        self.search_deadlocks(nearing);
+        // Once: when many give up together, none of them is to look through all of them.
+        self.stop_unless_wanted();
+    }
+
+    fn give_up(
+        &mut self,
+        id: DirectoryId,
+        join: JoinId,
+        error: impl FnOnce(&Directory, &Connection) -> Error,
+    ) {
+        let Some(directory) = self.directories.change(id).filter(|directory| directory.is_waiting(join))
+        else {
+            return;
+        };
+        let error = error(directory, &self.connection);
+        if let Some(attempt) = directory.leave(join, &mut self.timers) {
+            if error.kind() == ErrorKind::LockTimeout && !attempt.claim.is_part() {
+                self.status.recorder.timed_out();
+            }
+            attempt.answer(Err(error));
+        }
+    }
+}
