@@ -239,7 +239,7 @@ async fn all_alarms_of_a_hold_go_with_it_when_its_time_or_its_session_is_over() 
         linger: 3_600_000,
         ..request
     };
-    let held = || {
+    let all_set = || {
         let Granted { mut directory, holds, mut timers, node, outcomes, .. } = granted_as(1, claim);
         let request = claim(AcquireRequest::new(Owner::new(), Kind::Exclusive, None));
         directory.begin_keeping(&holds, &request, &mut timers);
@@ -248,10 +248,10 @@ async fn all_alarms_of_a_hold_go_with_it_when_its_time_or_its_session_is_over() 
         assert_eq!(timers.len(), 4, "of its length, its limit, its grace, and the end of keeping");
         (directory, timers, node, outcomes)
     };
-    let (mut directory, mut timers, ..) = held();
+    let (mut directory, mut timers, ..) = all_set();
     directory.end_session(&mut timers);
     assert_eq!(timers.len(), 0);
-    let (mut directory, mut timers, node, _outcomes) = held();
+    let (mut directory, mut timers, node, _outcomes) = all_set();
     let hold = HoldId { node, handoffs: 0 };
     directory.expire(&hold, LossReason::HeldTooLong, HOUR, &mut timers);
     assert_eq!(timers.len(), 0);
@@ -311,10 +311,26 @@ async fn nothing_is_kept_or_watched_once_the_session_is_over() {
     assert!(!holds.keeps_any());
     assert!(holds.take_again(&claim, Naming::Curator, Access::Driver).is_none());
     assert_eq!(timers.len(), 0);
+    assert!(!has_children_watched(&mut directory));
+}
+
+/// Whether the directory, of which there are no contenders, lists its children once it is connected.
+fn has_children_watched(directory: &mut Directory) -> bool {
     for event in [Event::SessionBegan(2), Event::Connected, Event::TermBegan] {
         directory.on_event(event);
     }
-    assert!(directory.next_action().is_none(), "it has the children watched");
+    std::iter::from_fn(|| directory.next_action()).any(|action| matches!(action, Action::ListAndWatch { .. }))
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_children_are_watched_while_keeping_goes_on() {
+    for goes_on in [true, false] {
+        let Kept { mut directory, mut timers, .. } = kept(Duration::ZERO);
+        if !goes_on {
+            directory.end_keeping(&mut timers);
+        }
+        assert_eq!(has_children_watched(&mut directory), goes_on);
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
