@@ -22,6 +22,8 @@ pub struct Attempt {
     pub(super) in_cohort: bool,
     /// For how long its node may be kept, in milliseconds, while nobody else waits. Others of its client may take it again.
     pub(super) keeps: u64,
+    /// Whether it writes, and has asked to read too: it joins once more.
+    pub(super) reads_on: bool,
     /// Whether it may have lost its place.
     pub(super) excused: bool,
     pub(super) began: u64,
@@ -43,6 +45,7 @@ impl Attempt {
             takes_turns,
             in_cohort: false,
             keeps: 0,
+            reads_on: false,
             excused: false,
             began: clock::now(),
             granted: None,
@@ -94,40 +97,42 @@ impl Attempts {
             *other != label
                 && attempt.joined.iter().any(|joined| joined.path() == path)
                 && attempt.clients.iter().any(|client| clients.contains(client))
-                && !is_over(attempt.granted)
+                && (attempt.reads_on || !is_over(attempt.granted))
                 && !is_over(attempt.ended)
         });
         own.count()
     }
 
-    /// Until when an attempt may need its node: its end, or the end of the last that its client may hand the lock to. If it
-    /// is kept, then also until somebody else of these waits for it, who joined at these times.
-    pub(super) fn needs_node_until(&self, attempt: &Attempt, waits_since: Option<u64>) -> Option<u64> {
+    /// Until when an attempt may need its node in a queue: its end, or that of the last of its client who may be handed the
+    /// lock, or may take the node again, and the time for which it is kept. `waits`: since when somebody else waits for the
+    /// node, and since when every client knows that. Whoever asks later does not take the node again, and nobody keeps it.
+    pub(super) fn needs_node_until(
+        &self,
+        attempt: &Attempt,
+        queue: &str,
+        waits: Option<(u64, u64)>,
+    ) -> Option<u64> {
         if !attempt.in_cohort && attempt.keeps == 0 {
             return attempt.ended;
         }
-        let beside = |other: &&Attempt| {
+        let end = |one: &Attempt| one.ended.unwrap_or(u64::MAX);
+        let beside = self.0.values().filter(|other| {
             (other.in_cohort || other.keeps > 0)
+                && other.joined.iter().any(|joined| joined.path() == queue)
                 && other.clients.iter().any(|client| attempt.clients.contains(client))
-        };
-        let ends = self.0.values().filter(beside).map(|other| other.ended.unwrap_or(u64::MAX));
-        let end = ends.max().filter(|end| *end < u64::MAX)?;
-        let kept = end.saturating_add(attempt.keeps);
-        Some(waits_since.map_or(kept, |since| kept.min(end.max(since))))
-    }
-
-    /// Since when somebody of another client waits among these, to hold alone: for that a kept node has to go.
-    pub(super) fn waits_since<'a>(
-        &self,
-        attempt: &Attempt,
-        labels: impl Iterator<Item = &'a String>,
-    ) -> Option<u64> {
-        let waiting = labels.filter_map(|label| {
-            let other = self.0.get(label).filter(|_| self.is_waiting(label))?;
-            let apart = !other.clients.iter().any(|client| attempt.clients.contains(client));
-            (apart && !other.tries && !other.reads).then_some(other.began)
+                && end(other) >= attempt.began
         });
-        waiting.min()
+        // It is kept from the end of one of them on, and that time does not begin anew.
+        let mut kept = end(attempt).saturating_add(attempt.keeps);
+        let mut held = end(attempt);
+        for other in beside {
+            kept = kept.max(end(other).saturating_add(other.keeps));
+            if other.in_cohort || waits.is_none_or(|(_, known)| other.began < known) {
+                held = held.max(end(other));
+            }
+        }
+        let until = waits.map_or(kept, |(since, _)| kept.min(held.max(since)));
+        Some(until).filter(|until| *until < u64::MAX)
     }
 
     /// The attempts that wait in a queue, and have asked for it long before then.

@@ -16,6 +16,7 @@ use super::prompt::Prompt;
 use super::recorder::Recorder;
 use super::reference::Unchecked;
 use super::requests::Requests;
+use super::rows::Rows;
 use super::scopes::Scopes;
 use super::slots::Slots;
 use super::waiters::Counts;
@@ -127,9 +128,13 @@ pub struct Oracle {
     /// Those whose client was closed by a contender.
     closed: BTreeSet<i64>,
     pub(super) attempts: Attempts,
+    /// When each node was first found in a queue.
+    pub(super) seen: BTreeMap<String, u64>,
     pub requests: Requests,
     pub calm: Calm,
     pub prompt: Prompt,
+    /// The holds that follow each other on one node.
+    pub(super) rows: Rows,
     pub scopes: Scopes,
     pub slots: Slots,
     /// How many nodes there were, if attempts limit how many may wait.
@@ -177,9 +182,11 @@ impl Oracle {
             killed: BTreeSet::new(),
             closed: BTreeSet::new(),
             attempts: Attempts::default(),
+            seen: BTreeMap::new(),
             requests: Requests::default(),
             calm: Calm::new(setting),
             prompt: Prompt::new(setting),
+            rows: Rows::default(),
             scopes: Scopes::default(),
             slots: Slots::default(),
             counts: Counts::default(),
@@ -225,6 +232,7 @@ impl Oracle {
         ));
         self.is_as_asked(granted);
         self.unchecked.push(Unchecked::new(node, *mode));
+        self.rows.begins(node, lease.handoffs());
         if self.gone.contains(node) {
             self.violation(format!("{node} is granted, and was gone before"));
         }

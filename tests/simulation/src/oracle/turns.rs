@@ -1,7 +1,7 @@
 //! Whether each attempt is served in its turn, and whether it leaves anything behind.
 
 use super::attempts::Attempt;
-use super::judge::Oracle;
+use super::judge::{Granted, Oracle};
 use crate::clock;
 use crate::frame::STRANGER;
 
@@ -16,11 +16,14 @@ impl Oracle {
     }
 
     /// It has what it asked for. Nobody that asked long before is still waiting.
-    pub fn is_served(&mut self, label: &str) {
+    pub fn is_served(&mut self, label: &str, granted: &[Granted]) {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
-        if served.in_cohort {
+        // A node that its client was granted only just now it takes again before it knows who waits: rule 19.
+        let soon = self.calm.soon();
+        let again = |one: &Granted| one.lease.handoffs() > 0 && self.rows.is_young(&one.node, soon);
+        if served.in_cohort || granted.iter().any(again) {
             return;
         }
         let entry = self.calm.entry();
@@ -38,6 +41,13 @@ impl Oracle {
         if let Some((other, _)) = overtaken {
             let what = format!("{label} is granted {queue} before {other}, which asked long before");
             self.violation(what);
+        }
+    }
+
+    /// An attempt that writes asks to read too.
+    pub fn reads_on(&mut self, label: &str) {
+        if let Some(attempt) = self.attempts.0.get_mut(label) {
+            attempt.reads_on = true;
         }
     }
 
@@ -73,6 +83,9 @@ impl Oracle {
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
         self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
+        for (node, _) in nodes {
+            self.seen.entry(format!("{directory}/{node}")).or_insert(now);
+        }
         let soon = 2 * self.calm.soon();
         for (node, label) in nodes {
             let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
@@ -83,9 +96,9 @@ impl Oracle {
                 }
                 continue;
             };
-            let labels = nodes.iter().filter_map(|(_, label)| label.as_ref());
-            let waits = self.attempts.waits_since(attempt, labels).map(|since| since + self.calm.entry());
-            let ended = self.attempts.needs_node_until(attempt, waits);
+            let waits = self.waits_since(attempt, (directory, node), nodes);
+            let waits = waits.map(|since| (since, since + self.calm.soon()));
+            let ended = self.attempts.needs_node_until(attempt, directory, waits);
             let over = if turns { attempt.granted.or(ended) } else { ended };
             if let Some(over) = over.filter(|over| over + soon < now && self.calm.reigns_since(*over)) {
                 let what = format!("{directory}/{node} is left of {label:?}, which was through at {over} ms");
@@ -93,4 +106,34 @@ impl Oracle {
             }
         }
     }
+
+    /// Since when somebody of another client waits among these, and cannot hold beside this node: a kept one has to go.
+    /// Writers wait for every node, and readers for a writer's. One that joins this queue after others, or in place of
+    /// another one, waits since its node was found there.
+    fn waits_since(
+        &self,
+        attempt: &Attempt,
+        (directory, node): (&str, &str),
+        nodes: &[(String, Option<String>)],
+    ) -> Option<u64> {
+        let waiting = nodes.iter().filter_map(|(waiter, label)| {
+            let label = label.as_ref().filter(|label| self.attempts.is_waiting(label))?;
+            let other = self.attempts.0.get(label)?;
+            let apart = !other.clients.iter().any(|client| attempt.clients.contains(client));
+            if !apart || other.tries || (is_reader(node) && is_reader(waiter)) {
+                return None;
+            }
+            let at_once = other.queue == Some(directory) && !other.in_cohort;
+            if at_once && self.calm.reigns_since(other.began) {
+                return Some(other.began + self.calm.entry());
+            }
+            self.seen.get(&format!("{directory}/{waiter}")).copied()
+        });
+        waiting.min()
+    }
+}
+
+/// Whether a node is one of those that hold together.
+fn is_reader(node: &str) -> bool {
+    node.contains("-__READ__") || node.contains("__rlock__")
 }

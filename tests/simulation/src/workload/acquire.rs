@@ -28,6 +28,7 @@ impl Contender {
         let asked = asked.keeps(milliseconds(attempt.linger));
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
+        let asked_at = self.now().at;
         // A number that others change may be all that was in the way.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
@@ -51,8 +52,8 @@ impl Contender {
         let mut oracle = self.oracle.borrow_mut();
         let entry = oracle.calm.entry();
         let alone = oracle.waited_alone(label).filter(|alone| style.is_try() && *alone > entry);
-        if acquired.is_ok() {
-            oracle.is_served(label);
+        if let Ok(granted) = &acquired {
+            oracle.is_served(label, granted);
         }
         drop(oracle);
         if let Some(alone) = alone {
@@ -61,9 +62,8 @@ impl Contender {
         match acquired {
             Ok(granted) => {
                 attempt.admits();
-                attempt.meets_caching();
                 self.tell(&granted);
-                self.expect_all(&granted, attempt);
+                self.expect_all(&granted, attempt, asked_at);
                 // Of what is granted through several clients only the last was granted now.
                 if !matches!(want, Want::Several(members) if members.iter().any(|(_, other)| *other)) {
                     self.oracle.borrow_mut().judge_grants(&granted);
@@ -109,8 +109,9 @@ impl Contender {
         most.min(each * want.members())
     }
 
-    /// All that was asked for is there, and is held at the instant at which it is returned.
-    pub(super) fn expect_all(&self, granted: &[Granted], Attempt { want, limit, cohort, .. }: &Attempt) {
+    /// All that was asked for at that time is there, and is held at the instant at which it is returned.
+    pub(super) fn expect_all(&self, granted: &[Granted], attempt: &Attempt, since: u64) {
+        let Attempt { label, want, limit, cohort, .. } = attempt;
         let asked = match want {
             Want::Several(members) => members.len(),
             Want::Permits(_, count) => *count as usize,
@@ -122,7 +123,11 @@ impl Contender {
         if asked > 1 && granted.iter().any(|one| one.lease.check().is_err()) {
             self.violation(&format!("{want:?} is granted with a lost member"));
         }
-        // Where nodes are kept they are taken again as often as that.
+        for one in granted {
+            let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
+            attempt.begins_on_a_node(beginning);
+        }
+        // Where nodes are kept they are taken again as often as that, and each begins a new row.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));

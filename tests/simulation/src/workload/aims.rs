@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::want::{Member, WaitStyle, Want};
 use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
-use crate::oracle::Granted;
+use crate::oracle::{Beginning, Granted};
 
 /// So many attempts of a contender, and contenders of a seed, have turns of their own.
 const ATTEMPTS: u64 = 16;
@@ -76,9 +76,9 @@ impl Contender {
         limits.then(|| self.chance.pick(&[0, 1, 2, 4]))
     }
 
-    /// Whether it holds in the body of a slot, or runs that while it holds.
+    /// Whether it holds in the body of a slot, or runs that while it holds. A slot takes no node again.
     pub(super) fn runs_once(&mut self, attempt: &Attempt) -> bool {
-        attempt.aims(Feature::RunsOnce) && self.chance.percent(75)
+        attempt.aims(Feature::RunsOnce) && !attempt.aims(Feature::Keeps) && self.chance.percent(75)
     }
 
     /// Notes the features that follow from what it asks for.
@@ -141,14 +141,12 @@ impl Contender {
 }
 
 impl Attempt {
-    /// Notes how its node may serve others of its client: it was granted the lock, and not as a turn.
-    pub(super) fn meets_caching(&self) {
-        let alone = matches!(self.want, Want::Mutex(_) | Want::Write | Want::Downgrade | Want::Several(_));
-        if alone && self.cohort > 1 {
-            self.meets(Feature::HandsOn);
-        }
-        if (alone || self.want == Want::Read) && !self.linger.is_zero() {
-            self.meets(Feature::Keeps);
+    /// Notes that its node has served others of its client before: it was handed the lock, or took a node again.
+    pub(super) fn begins_on_a_node(&self, beginning: Beginning) {
+        match beginning {
+            Beginning::Anew => {}
+            Beginning::HandedOn => self.meets(Feature::HandsOn),
+            Beginning::TakenAgain => self.meets(Feature::Keeps),
         }
     }
 }

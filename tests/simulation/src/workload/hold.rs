@@ -50,7 +50,7 @@ impl Contender {
         let ended = inner.as_ref().map(|inner| inner.lease.ended());
         if let Some(inner) = inner {
             let certain = granted[0].lease.check().is_ok();
-            self.release(vec![inner]).await;
+            self.release(vec![inner], Some(attempt)).await;
             let now = granted[0].lease.check().map_err(|error| error.kind());
             if certain && !matches!(now, Ok(()) | Err(ErrorKind::LockLost)) {
                 self.violation(&format!("{:?} is no longer held after one of two releases", attempt.want));
@@ -68,7 +68,7 @@ impl Contender {
             && let Some(reading) = self.downgrade(&granted[0], attempt).await
         {
             let (writing, since) = (std::mem::replace(&mut granted, reading), self.now());
-            self.release(writing).await;
+            self.release(writing, Some(attempt)).await;
             lost = self.stay(&granted, attempt, since, time).await;
         }
         if let Some(ended) = ended
@@ -81,7 +81,7 @@ impl Contender {
                 self.oracle.borrow_mut().ends(lease, "lost");
             }
         }
-        self.release(granted).await;
+        self.release(granted, Some(attempt)).await;
     }
 
     /// Whoever holds a lock has it again at once.
@@ -171,6 +171,7 @@ impl Contender {
         style: WaitStyle,
     ) -> Option<Vec<Granted>> {
         let lock = self.half(attempt, false, false).ok()?;
+        self.oracle.borrow_mut().reads_on(&attempt.label);
         self.oracle.borrow_mut().prompt.asks(self.number, true);
         let began = self.now();
         let acquired = lock.acquire_as(&attempt.owner, style.wait_limit()).await;

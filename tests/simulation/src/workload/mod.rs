@@ -2,6 +2,7 @@
 
 mod acquire;
 mod aims;
+mod companion;
 mod election;
 mod guest;
 mod hold;
@@ -38,6 +39,7 @@ use crate::setting::Setting;
 const SLACK: u64 = 10;
 
 /// One contender of a client.
+#[derive(Clone)]
 pub struct Contender {
     number: usize,
     clients: Clients,
@@ -132,7 +134,7 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // In half of the runs: in the others it is known how often a node is handed on.
+        // In half of the runs: in the others even holds that nobody receives count as hand-offs.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -227,11 +229,11 @@ impl Contender {
         }
         if self.runs_once(&attempt) {
             self.run_once(&attempt).await;
-        } else if let Some(granted) = self.acquire(&attempt).await {
+        } else if let Some(granted) = self.acquire_after_others(&attempt).await {
             self.now_does(&format!("holds {:?}", attempt.want));
             let scopes = self.enter_scopes(attempt.owner.id());
             self.oracle.borrow_mut().sharing += 1;
-            self.hold(granted, &attempt).await;
+            self.hold_before_others(granted, &attempt).await;
             self.is_met_by_others(&attempt);
             self.leave_scopes(scopes);
         }

@@ -23,6 +23,8 @@ struct WantedSlot {
     /// The number of the mutex.
     place: usize,
     slot: u64,
+    /// When it was wanted.
+    asked: u64,
     /// The time for which each slot is the present one.
     length: u64,
     /// The last slot that was recorded before the attempt asked.
@@ -51,10 +53,11 @@ impl Contender {
     fn wanted_slot(&mut self, place: usize, record: Record) -> WantedSlot {
         let most = self.setting.timeout;
         let length = Chance::of(self.seed, "slots", 0).number(most / 4..=most);
-        let slot = clock::now() / length;
+        let asked = clock::now();
+        let slot = asked / length;
         let before = self.oracle.borrow().slots.last(place);
         self.now_does(&format!("wants slot {slot} of {}, {record:?}", MUTEXES[place]));
-        WantedSlot { place, slot, length, before, record, fails: self.chance.percent(20) }
+        WantedSlot { place, slot, asked, length, before, record, fails: self.chance.percent(20) }
     }
 
     /// Runs a slot as its attempt to acquire the mutex: it holds within the body.
@@ -86,7 +89,10 @@ impl Contender {
             }
             if let Some(reason) = granted.lease.loss_reason().filter(|_| lost) {
                 self.expect_reason(granted, attempt, reason);
-                self.expect_end_in_time(attempt, since, since.at, reason);
+                // After the body it is the record that is waited for: whether it was written is to be known.
+                if !succeeded {
+                    self.expect_end_in_time(attempt, since, since.at, reason);
+                }
             }
             self.oracle.borrow_mut().ends(&granted.lease, "is through with");
         }
@@ -165,18 +171,18 @@ impl Contender {
             succeeded: false,
         };
         self.oracle.borrow_mut().sharing += 1;
-        self.oracle.borrow_mut().is_served(&attempt.label);
+        self.oracle.borrow_mut().is_served(&attempt.label, std::slice::from_ref(&granted));
         let late = wanted.is_late();
         self.begins(&granted, attempt, wanted, late);
         attempt.admits();
         let mut all = vec![granted];
-        self.expect_all(&all, attempt);
+        self.expect_all(&all, attempt, wanted.asked);
         if self.chance.percent(15) || attempt.aims(Feature::Transacts) {
             self.transact(&all, attempt).await;
         }
         if self.chance.percent(20) || attempt.aims(Feature::EntersAgain) {
             self.enter_again(&mut all, attempt).await;
-            self.release(all.split_off(1)).await;
+            self.release(all.split_off(1), Some(attempt)).await;
         }
         self.is_bothered(&all, attempt).await;
         let time = self.chance.skewed(0..=self.setting.timeout / 5);

@@ -1,12 +1,20 @@
 //! How a contender lets go.
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use zklock::ErrorKind;
 
-use super::{Contender, milliseconds};
+use super::want::Want;
+use super::{Attempt, Contender, milliseconds};
 use crate::clock;
-use crate::oracle::Granted;
+use crate::features::Feature;
+use crate::oracle::{Granted, Mode, Parting};
+
+/// The servers' answer to a release, or none.
+type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
     /// Whether a node was gone for certain before then, and nothing was in the way of hearing of it.
@@ -16,52 +24,99 @@ impl Contender {
         gone && oracle.calm.reigns_since(then) && !oracle.is_closed(session)
     }
 
-    /// Releases all, one after the other, in one of several ways.
-    pub(super) async fn release(&mut self, granted: Vec<Granted>) {
-        for Granted { lease, node, .. } in granted {
-            self.oracle.borrow_mut().ends(&lease, "releases");
-            let limit = milliseconds(lease.remaining());
-            let began = self.now();
-            let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
-            let within = self.chance.skewed(0..=2 * self.setting.timeout);
-            let most = match self.chance.index(6) {
-                0 => {
-                    drop(lease);
-                    continue;
-                }
-                1 => {
-                    lease.release_in_background().ok();
-                    0
-                }
-                2 => {
-                    lease.release_within(Duration::from_millis(within)).await.ok();
-                    within.min(limit)
-                }
-                _ => {
-                    lease.release().await.ok();
-                    limit
-                }
-            };
-            let acknowledged = most == limit && began.took() < limit;
-            // Where nodes are kept a release waits for no answer.
-            if held
-                && !self.may_keep()
-                && acknowledged
-                && lease.loss_reason().is_none()
-                && self.was_broken(&node, lease.session_id(), began.at)
-            {
-                self.violation(&format!("{node} is released, and not said to be lost, although it was gone"));
-            }
-            if self.is_late(began, most) {
-                self.violation(&format!("a release took {} ms of {most}", began.took()));
-            }
-            let again = lease.release_in_background().map_err(|error| error.kind());
-            if again != Err(ErrorKind::NotHeld) {
-                self.violation(&format!("{node} is released twice: {again:?}"));
-            }
-            if lease.check().is_ok() {
-                self.violation(&format!("{node} is held at {} ms, after its release", clock::now()));
-            }
+    /// Releases all, one after the other, in one of several ways. `attempt`: by which they were acquired, unless to run
+    /// slots.
+    pub(super) async fn release(&mut self, granted: Vec<Granted>, attempt: Option<&Attempt>) {
+        for one in granted {
+            self.release_one(one, attempt).await;
         }
+    }
+
+    async fn release_one(&mut self, one: Granted, attempt: Option<&Attempt>) {
+        let Granted { lease, node, place, mode, .. } = one;
+        self.oracle.borrow_mut().ends(&lease, "releases");
+        let limit = milliseconds(lease.remaining());
+        let began = self.now();
+        let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
+        let within = self.chance.skewed(0..=2 * self.setting.timeout);
+        // What becomes of the node is decided before the call returns.
+        let before = self.handoffs();
+        let (most, mut answer): (u64, Option<Answer>) = match self.chance.index(6) {
+            0 => {
+                drop(lease);
+                if held {
+                    self.parts(attempt, (&node, place, mode), self.parting(before, None));
+                }
+                return;
+            }
+            1 => {
+                lease.release_in_background().ok();
+                (0, None)
+            }
+            2 => (within.min(limit), Some(Box::pin(lease.release_within(Duration::from_millis(within))))),
+            _ => (limit, Some(Box::pin(lease.release()))),
+        };
+        // An answer that is there at once is not one of a server: nothing was sent.
+        let sent = match &mut answer {
+            Some(answer) if most > 0 => {
+                Some(!poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx).is_ready())).await)
+            }
+            _ => None,
+        };
+        let parting = self.parting(before, sent);
+        if held {
+            self.parts(attempt, (&node, place, mode), parting);
+        }
+        if let Some(answer) = answer.filter(|_| sent != Some(false)) {
+            answer.await.ok();
+        }
+        // Only a release that is sent has an answer, which says that the node was gone. The others are a hand-off, and one
+        // that keeps the node, as was judged above.
+        let acknowledged = sent == Some(true) && most == limit && began.took() < limit;
+        if held
+            && acknowledged
+            && lease.loss_reason().is_none()
+            && self.was_broken(&node, lease.session_id(), began.at)
+        {
+            self.violation(&format!("{node} is released, and not said to be lost, although it was gone"));
+        }
+        if self.is_late(began, most) {
+            self.violation(&format!("a release took {} ms of {most}", began.took()));
+        }
+        let again = lease.release_in_background().map_err(|error| error.kind());
+        if again != Err(ErrorKind::NotHeld) {
+            self.violation(&format!("{node} is released twice: {again:?}"));
+        }
+        if lease.check().is_ok() {
+            self.violation(&format!("{node} is held at {} ms, after its release", clock::now()));
+        }
+    }
+
+    /// How often its clients have handed locks on.
+    fn handoffs(&self) -> u64 {
+        (0..self.clients.count()).map(|client| self.clients.get(client).stats().handoffs).sum()
+    }
+
+    /// How a release has shown itself, before which there were so many hand-offs. `sent`: whether anything was sent, if that
+    /// is known.
+    fn parting(&self, before: u64, sent: Option<bool>) -> Parting {
+        match sent {
+            _ if self.handoffs() > before => Parting::HandedOn,
+            Some(true) => Parting::Deleted,
+            Some(false) => Parting::Kept,
+            None => Parting::Unseen,
+        }
+    }
+
+    /// The last hold on a node was released in this way.
+    fn parts(&self, attempt: Option<&Attempt>, hold: (&str, &'static str, Mode), parting: Parting) {
+        let keeps = attempt.filter(|attempt| !matches!(attempt.want, Want::Permits(..) | Want::Lead));
+        let linger =
+            keeps.filter(|_| !matches!(hold.2, Mode::Permit(_))).map_or(0, |one| milliseconds(one.linger));
+        if let Some(attempt) = attempt.filter(|_| parting == Parting::HandedOn) {
+            attempt.meets(Feature::HandsOn);
+        }
+        let label = attempt.map_or("", |attempt| &attempt.label);
+        self.oracle.borrow_mut().parts(label, hold, parting, linger);
     }
 }

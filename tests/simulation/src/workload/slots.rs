@@ -176,7 +176,7 @@ impl Contender {
                     let held = Some(outer.lease.fencing_token());
                     self.attempt_slot(&mut slotted, numbering, held).await;
                 }
-                self.release(vec![outer]).await;
+                self.release(vec![outer], None).await;
             }
         } else {
             self.attempt_slot(&mut slotted, numbering, None).await;
@@ -366,7 +366,7 @@ impl Contender {
                 if keys && matches!(outcome, Outcome::Ran | Outcome::Skipped) {
                     self.oracle.borrow_mut().slots.is_tried(slotted.place, slot);
                 }
-                self.release(vec![outer]).await;
+                self.release(vec![outer], None).await;
             }
             self.oracle.borrow_mut().is_through(&label);
             if matches!(outcome, Outcome::Ran | Outcome::Skipped) {

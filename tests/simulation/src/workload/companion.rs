@@ -1,0 +1,119 @@
+//! A companion of a contender: a second one of the same client, which holds the lock before an attempt or after it, so that
+//! the node serves both.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zklock::Owner;
+
+use super::want::{WaitStyle, Want};
+use super::{Attempt, Contender};
+use crate::chance::Chance;
+use crate::features::{Feature, Features};
+use crate::oracle::Granted;
+
+/// The numbers of companions begin after those of contenders and visitors.
+const COMPANIONS: usize = 100;
+
+/// How the companion of an attempt helps to meet its aims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Help {
+    /// It holds first, and keeps the node.
+    Keeps,
+    /// It holds first, and hands the lock on.
+    HandsOn,
+    /// It waits for the lock while the attempt holds.
+    Waits,
+}
+
+impl Help {
+    /// The help that an attempt has before it holds, and while it holds. A try is handed nothing, for it does not wait.
+    fn of(attempt: &Attempt) -> [Option<Self>; 2] {
+        let (keeps, hands_on) = (attempt.aims(Feature::Keeps), attempt.aims(Feature::HandsOn));
+        let waits = hands_on && (keeps || attempt.style.is_try());
+        let before =
+            if keeps { Some(Self::Keeps) } else { Some(Self::HandsOn).filter(|_| hands_on && !waits) };
+        [before, waits.then_some(Self::Waits)]
+    }
+}
+
+impl Contender {
+    /// Acquires what an attempt wants, after its companion, if it has one.
+    pub(super) async fn acquire_after_others(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
+        let [Some(help), _] = Help::of(attempt) else { return self.acquire(attempt).await };
+        let (mut companion, before) = self.companion(attempt);
+        let Some(granted) = companion.join(&before).await else { return self.acquire(attempt).await };
+        if help == Help::Keeps {
+            // At once, or when its client knows who else waits.
+            if companion.chance.percent(50) {
+                companion.leave(granted, &before).await;
+            } else {
+                companion.leave_soon(granted, &before).await;
+            }
+            return self.acquire(attempt).await;
+        }
+        tokio::join!(self.acquire(attempt), companion.leave_soon(granted, &before)).0
+    }
+
+    /// Holds what an attempt was granted, while its companion waits for it, if it has one that does.
+    pub(super) async fn hold_before_others(&mut self, granted: Vec<Granted>, attempt: &Attempt) {
+        let [_, Some(_)] = Help::of(attempt) else { return self.hold(granted, attempt).await };
+        let (mut companion, after) = self.companion(attempt);
+        let follows = async {
+            if let Some(granted) = companion.join(&after).await {
+                companion.leave(granted, &after).await;
+            }
+        };
+        tokio::join!(self.hold(granted, attempt), follows);
+    }
+
+    /// Another contender of the same client, and its attempt at the same lock, with the same options. It draws from a
+    /// sequence of its own.
+    fn companion(&self, attempt: &Attempt) -> (Self, Attempt) {
+        let Attempt { grace, waiters, cohort, linger, .. } = *attempt;
+        let number = COMPANIONS + self.number;
+        let companion = Self {
+            number,
+            chance: Chance::of(self.seed, &format!("companion {}", self.attempts), number),
+            doing: Rc::default(),
+            ..self.clone()
+        };
+        let names: Features =
+            attempt.aims.iter().copied().filter(|aim| *aim == Feature::KazooNames).collect();
+        let attempt = Attempt {
+            label: format!("{number}.{}", self.attempts),
+            want: if attempt.want == Want::Downgrade { Want::Write } else { attempt.want.clone() },
+            style: WaitStyle::Within(self.setting.timeout),
+            owner: Owner::new(),
+            limit: None,
+            grace,
+            waiters,
+            cohort,
+            linger,
+            aims: names,
+            met: RefCell::default(),
+            through: attempt.through.clone(),
+        };
+        (companion, attempt)
+    }
+
+    async fn join(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
+        let granted = self.acquire(attempt).await;
+        if granted.is_none() {
+            self.oracle.borrow_mut().is_through(&attempt.label);
+        }
+        granted
+    }
+
+    async fn leave(&mut self, granted: Vec<Granted>, attempt: &Attempt) {
+        self.release(granted, Some(attempt)).await;
+        self.oracle.borrow_mut().is_through(&attempt.label);
+    }
+
+    async fn leave_soon(&mut self, granted: Vec<Granted>, attempt: &Attempt) {
+        sleep(Duration::from_millis(self.chance.skewed(1..=self.setting.timeout / 8))).await;
+        self.leave(granted, attempt).await;
+    }
+}
