@@ -4,7 +4,7 @@ use std::process::Command;
 
 const SEEDS: &str = "400";
 const PAIRS: usize = 253;
-const TRIPLES: usize = 1300;
+const TRIPLES: usize = 1330;
 const SLOTS: u64 = 800;
 
 #[test]
