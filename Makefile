@@ -75,6 +75,11 @@ bench-counts: ## Instructions and allocations of single operations, compared wit
 bench-report: ## The plots and the figures of docs/performance.md, from benches/results/full.json
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks.publish
 
+# QUICK=1: 200 clients instead of 1,000, in two minutes instead of ten; docs/scale.md stays as it is.
+.PHONY: bench-scale
+bench-scale: jars ## 1,000 clients and 100,000 locks on one real server; the figures of docs/scale.md
+	@cd benches && PYTHONPATH=.:../tests:../tools ../$(PYTHON) -m scale $(if $(QUICK),--quick)
+
 .PHONY: bench-embedded
 bench-embedded: jars ## The embedded server beside the real one: creations per second, memory
 	@$(PYTHON) benches/embedded/run.py

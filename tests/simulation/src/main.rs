@@ -25,6 +25,7 @@ mod plan;
 mod progress;
 mod report;
 mod rounds;
+mod scale;
 mod schedule;
 mod setting;
 mod shrink;
@@ -63,6 +64,8 @@ simulation --together …
     met
 simulation --once …
     the same with contenders that run bodies once per slot
+simulation --scale N
+    N clients on one server, idle, holding, waiting, and coming back all at once: counts what they ask (docs/scale.md)
 simulation --progress …
     the same with one thing in each seed that has to happen soon, compared with its bound";
 
@@ -85,6 +88,7 @@ struct Wish {
     as_they_are: bool,
     histories: Option<PathBuf>,
     faults: Faults,
+    scale: Option<usize>,
 }
 
 /// The faults of a run.
@@ -149,6 +153,7 @@ impl Wish {
                 "--find" => {
                     wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
+                "--scale" => wish.scale = Some(value.parse().ok().filter(|clients| *clients > 0)?),
                 "--histories" => wish.histories = Some(value.into()),
                 "--jobs" => wish.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
                 _ => return None,
@@ -199,6 +204,11 @@ fn main() -> ExitCode {
             hook(panic);
         }
     }));
+    if let Some(clients) = wish.scale {
+        let (_, wrong) = scale::run(clients);
+        wrong.iter().for_each(|wrong| say(wrong));
+        return if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     if let Some(file) = &wish.histories {
         histories::begin(file).expect("a file for histories");
     }

@@ -62,9 +62,11 @@ impl Ensemble {
                 self.say(to, from, Word::Synced(id, far));
             }
             Word::Synced(id, far) => {
-                let front = self.servers[to].fronts.get_mut(&id);
+                let one = &mut self.servers[to];
+                let front = one.fronts.get_mut(&id);
                 if let Some(front) = front.filter(|front| front.waiting == Some(Waiting::Synced)) {
                     front.waiting = Some(Waiting::Applied(far));
+                    one.behind.insert(id);
                 }
                 self.serve(to, id);
             }
@@ -151,9 +153,13 @@ impl Ensemble {
             }
             self.output(server, outputs);
         }
-        let waiting = self.servers[server].fronts.iter();
-        let waiting = waiting.filter(|(_, front)| matches!(front.waiting, Some(Waiting::Applied(_))));
-        freed.extend(waiting.map(|(id, _)| *id));
+        let one = &mut self.servers[server];
+        let waits = |id: &Id| {
+            let front = one.fronts.get(id);
+            front.is_some_and(|front| matches!(front.waiting, Some(Waiting::Applied(_))))
+        };
+        one.behind.retain(waits);
+        freed.extend(&one.behind);
         for id in freed {
             self.serve(server, id);
         }

@@ -151,6 +151,8 @@ pub struct Server {
     /// The sessions that it has heard of since it last told the leader.
     pub heard: BTreeSet<i64>,
     pub fronts: BTreeMap<Id, Front>,
+    /// The connections of which a request waits for decisions that are not carried out here yet.
+    pub behind: BTreeSet<Id>,
     /// The session of each connection that ever had one.
     sessions: BTreeMap<Id, i64>,
 }
@@ -172,6 +174,7 @@ impl Server {
             throttles: 0,
             heard: BTreeSet::new(),
             fronts: BTreeMap::new(),
+            behind: BTreeSet::new(),
             sessions: BTreeMap::new(),
         }
     }

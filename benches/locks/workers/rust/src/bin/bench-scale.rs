@@ -1,0 +1,145 @@
+//! Many clients in one process, for `make bench-scale`. The driver (`benches/scale`) writes a command on each line of the
+//! standard input, and gets a line of JSON when it is carried out.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use zklock::{Client, ClientOptions, Lease, Mutex, Result};
+use zklock_bench_locks::Task;
+
+/// How many locks of a client are acquired at the same time.
+const AT_ONCE: usize = 10;
+
+/// The clients of this process, and what they do.
+struct Fleet {
+    task: Task,
+    clients: Vec<Client>,
+    leases: Vec<Lease>,
+    /// The contenders that wait, or hold until they may go.
+    queued: JoinSet<Result<()>>,
+    go: Arc<watch::Sender<bool>>,
+}
+
+impl Fleet {
+    fn new(task: Task) -> Self {
+        let go = Arc::new(watch::Sender::new(false));
+        Self { task, clients: Vec::new(), leases: Vec::new(), queued: JoinSet::new(), go }
+    }
+
+    /// Connects all clients.
+    async fn connect(&mut self) -> Result<()> {
+        let time = Duration::from_secs(self.task.number("session_timeout") as u64);
+        let mut connecting = JoinSet::new();
+        for _ in 0..self.task.number("clients") {
+            let options = ClientOptions::new(Some(self.task.text("hosts")))?;
+            let client =
+                Client::new(options.session_timeout(time)?.connect_timeout(Duration::from_secs(60))?);
+            self.clients.push(client.clone());
+            connecting.spawn(async move { client.ready().await });
+        }
+        connecting.join_all().await.into_iter().collect()
+    }
+
+    /// Each client acquires locks of its own until it has so many.
+    async fn hold(&mut self, each: usize) -> Result<()> {
+        let held = self.leases.len() / self.clients.len();
+        let mut holding = JoinSet::new();
+        for (place, client) in self.clients.iter().enumerate() {
+            for part in 0..AT_ONCE {
+                let client = client.clone();
+                let path = format!("{}/own/{}", self.task.text("path"), self.task.number("first") + place);
+                holding.spawn(async move {
+                    let mut leases = Vec::new();
+                    for lock in (held + part..each).step_by(AT_ONCE) {
+                        leases.push(Mutex::new(&client, format!("{path}-{lock}"))?.acquire().await?);
+                    }
+                    Ok(leases)
+                });
+            }
+        }
+        while let Some(held) = holding.join_next().await {
+            let held: Result<Vec<Lease>> = held.expect("a task that does not panic");
+            self.leases.extend(held?);
+        }
+        Ok(())
+    }
+
+    /// Each client joins one of so many queues. Its contender releases when it has the lock and may go.
+    fn queue(&mut self, locks: usize) -> Result<()> {
+        self.go.send_replace(false);
+        for (place, client) in self.clients.iter().enumerate() {
+            let lock = (self.task.number("first") + place) % locks;
+            let mutex = Mutex::new(client, format!("{}/queue-{locks}-{lock}", self.task.text("path")))?;
+            let mut go = self.go.subscribe();
+            self.queued.spawn(async move {
+                let lease = mutex.acquire().await?;
+                go.wait_for(|open| *open).await.ok();
+                lease.release().await
+            });
+        }
+        Ok(())
+    }
+
+    /// All that is queued goes on, until nobody is left.
+    async fn drain(&mut self) -> Result<()> {
+        self.go.send_replace(true);
+        while let Some(done) = self.queued.join_next().await {
+            done.expect("a task that does not panic")?;
+        }
+        Ok(())
+    }
+
+    /// How often the holds of this process were lost, and its sessions replaced.
+    fn losses(&self) -> Value {
+        let stats: Vec<_> = self.clients.iter().map(Client::stats).collect();
+        let sum = |field: fn(&zklock::Stats) -> u64| stats.iter().map(field).sum::<u64>();
+        json!({
+            "losses": sum(|one| one.losses),
+            "sessions": sum(|one| one.sessions),
+            "reconnections": sum(|one| one.reconnections),
+            "acquisitions": sum(|one| one.acquisitions),
+        })
+    }
+
+    async fn close(&mut self) {
+        let mut closing = JoinSet::new();
+        for client in self.clients.drain(..) {
+            closing.spawn(async move { client.close().await.ok() });
+        }
+        closing.join_all().await;
+    }
+
+    async fn carry_out(&mut self, command: &str, number: usize) -> Result<()> {
+        match command {
+            "connect" => self.connect().await?,
+            "hold" => self.hold(number).await?,
+            "queue" => self.queue(number)?,
+            "drain" => self.drain().await?,
+            "close" => self.close().await,
+            "look" => {}
+            other => panic!("no such command: {other}"),
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the lines to the driver")]
+fn main() {
+    let runtime = Runtime::new().expect("a runtime");
+    let mut fleet = Fleet::new(Task::from_arguments());
+    for line in io::stdin().lock().lines() {
+        let line = line.expect("a line");
+        let (command, number) = line.split_once(' ').unwrap_or((&line, "0"));
+        let began = Instant::now();
+        runtime.block_on(fleet.carry_out(command, number.parse().expect("a number"))).expect("a server");
+        let told = json!({ "seconds": began.elapsed().as_secs_f64(), "told": fleet.losses() });
+        println!("{told}");
+        io::stdout().flush().expect("a driver that reads");
+    }
+    runtime.shutdown_background();
+}

@@ -1,0 +1,1 @@
+"""A fleet of clients on one real server, measured: `make bench-scale`."""

@@ -1,0 +1,110 @@
+"""The tables of docs/scale.md, from what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from locks.report import filled
+from locks.results import RESULTS
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "scale.md"
+PUBLISHED = RESULTS / "scale.json"
+Json = dict[str, Any]
+
+def titles(told: Json) -> tuple[dict[str, str], dict[str, str]]:
+    """The phases of the tables: at rest, and what all do at once."""
+    clients = told["clients"]
+    each = told["locks"] // clients
+    resting = {
+        "idle": "idle",
+        "wait in queues of 10": "wait, ten at each lock",
+        f"wait in queues of {clients}": "wait, all at one lock",
+        "hold 1": "hold 1 lock each",
+        "hold all": f"hold {each} locks each",
+    }
+    done = {
+        "connect": "connect",
+        "drain queues of 10": f"hand {clients // 10:,} locks on, {clients:,} turns",
+        f"drain queues of {clients}": f"hand one lock on, {clients:,} turns",
+        "acquire 1": "acquire 1 lock each, the first time",
+        "acquire more": f"acquire {each - 1} more locks each, the first time",
+        "close": "close, with all locks held",
+    }
+    return resting, done
+
+
+def run(told: Json) -> str:
+    """The line about the run."""
+    return (
+        f"`make bench-scale`, {told['day']}: {told['clients']:,} clients in {told['processes']} processes,"
+        f"\n{told['locks']:,} locks."
+    )
+
+
+def resting(told: Json) -> str:
+    """The requests while nothing changes."""
+    lines = [
+        "| *T* | All clients | requests/s | of them writes/s | bytes/s in | bytes/s out | watches |",
+        "|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    for timeout, phases in told["runs"].items():
+        lines += [
+            f"| {timeout} s | {title} | {phase['requests_per_second']:,.0f}"
+            f" | {phase['writes_per_second']:,.0f} | {phase['received_per_second']:,.0f}"
+            f" | {phase['sent_per_second']:,.0f} | {phase['watches']:,} |"
+            for name, title in titles(told)[0].items()
+            if (phase := phases.get(name))
+        ]
+    return "\n".join(lines)
+
+
+def sizes(told: Json) -> str:
+    """Memory and threads."""
+    lines = [
+        "| All clients | clients, MiB | threads | server, MiB | nodes | clients' processors | server's |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    phases = next(iter(told["runs"].values()))
+    lines += [
+        f"| {title} | {phase['client_kib'] / 1024:,.0f} | {phase['client_threads']:,}"
+        f" | {phase['server_kib'] / 1024:,.0f} | {phase['nodes']:,}"
+        f" | {phase['client_seconds_per_second']:.2f} | {phase['server_seconds_per_second']:.2f} |"
+        for name, title in titles(told)[0].items()
+        if (phase := phases.get(name))
+    ]
+    return "\n".join(lines)
+
+
+def doing(told: Json) -> str:
+    """The costs of an action of all clients at once."""
+    lines = [
+        "| All clients at once | seconds | requests | writes | bytes in | bytes out |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    phases = next(iter(told["runs"].values()))
+    for name, title in titles(told)[1].items():
+        if phase := phases.get(name):
+            # Sockets that are closed, or new, are not in the difference.
+            sent = [f"{phase[way]:,.0f}" if name != "close" else "" for way in ("received", "sent")]
+            lines.append(
+                f"| {title} | {phase['seconds']:.1f} | {phase['requests']:,} | {phase['writes']:,}"
+                f" | {' | '.join(sent)} |"
+            )
+    return "\n".join(lines)
+
+
+def figures(told: Json) -> dict[str, str]:
+    """The generated parts of the page."""
+    return {"run": run(told), "resting": resting(told), "sizes": sizes(told), "doing": doing(told)}
+
+
+def publish() -> None:
+    """Write them."""
+    told = json.loads(PUBLISHED.read_text())
+    PAGE.write_text(filled(PAGE.read_text(), figures(told)))
+
+
+if __name__ == "__main__":
+    publish()
