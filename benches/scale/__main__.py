@@ -45,6 +45,8 @@ class Run:
             f" {phase['client_threads']:,} threads, server {phase['server_kib'] // 1024} MiB",
             flush=True,
         )
+        if phase.get("losses", 0):
+            raise SystemExit(f"{phase['losses']:,} leases were lost: the figures are those of an overloaded server")
 
     def do(self, name: str, command: str) -> None:
         """Let the fleet do something, and measure it until it is done."""

@@ -12,9 +12,6 @@ use tokio::task::JoinSet;
 use zklock::{Client, ClientOptions, Lease, Mutex, Result};
 use zklock_bench_locks::Task;
 
-/// How many locks of a client are acquired at the same time.
-const AT_ONCE: usize = 10;
-
 /// The clients of this process, and what they do.
 struct Fleet {
     task: Task,
@@ -50,17 +47,16 @@ impl Fleet {
         let held = self.leases.len() / self.clients.len();
         let mut holding = JoinSet::new();
         for (place, client) in self.clients.iter().enumerate() {
-            for part in 0..AT_ONCE {
-                let client = client.clone();
-                let path = format!("{}/own/{}", self.task.text("path"), self.task.number("first") + place);
-                holding.spawn(async move {
-                    let mut leases = Vec::new();
-                    for lock in (held + part..each).step_by(AT_ONCE) {
-                        leases.push(Mutex::new(&client, format!("{path}-{lock}"))?.acquire().await?);
-                    }
-                    Ok(leases)
-                });
-            }
+            let client = client.clone();
+            let path = format!("{}/own/{}", self.task.text("path"), self.task.number("first") + place);
+            holding.spawn(async move {
+                let mut leases = Vec::new();
+                // One after the other: with more at once, requests queue for so long that leases are lost.
+                for lock in held..each {
+                    leases.push(Mutex::new(&client, format!("{path}-{lock}"))?.acquire().await?);
+                }
+                Ok(leases)
+            });
         }
         while let Some(held) = holding.join_next().await {
             let held: Result<Vec<Lease>> = held.expect("a task that does not panic");
