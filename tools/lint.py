@@ -165,7 +165,10 @@ QUICK = [
     Check("licences, bans, sources", tool("cargo-deny", "--locked", "check", "licenses", "bans", "sources")),
     Check("mypy: tests", tool("mypy", "--strict", ".", cwd="tests")),
     Check("mypy: tools", tool("mypy", "--strict", "tools")),
-    Check("mypy: benches", tool("mypy", "--strict", "locks", "scale", "prepare.py", "counts.py", cwd="benches")),
+    Check(
+        "mypy: benches",
+        tool("mypy", "--strict", "locks", "scale", "prepare.py", "counts.py", cwd="benches"),
+    ),
     Check(
         "mypy: zklock", tool("mypy", "--strict", "-p", "zklock", "-p", "zklock_pytest", cwd="bindings-python")
     ),

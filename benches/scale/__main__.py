@@ -46,7 +46,9 @@ class Run:
             flush=True,
         )
         if phase.get("losses", 0):
-            raise SystemExit(f"{phase['losses']:,} leases were lost: the figures are those of an overloaded server")
+            raise SystemExit(
+                f"{phase['losses']:,} leases were lost: the figures are those of an overloaded server"
+            )
 
     def do(self, name: str, command: str) -> None:
         """Let the fleet do something, and measure it until it is done."""

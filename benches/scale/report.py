@@ -13,6 +13,7 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "scale.md"
 PUBLISHED = RESULTS / "scale.json"
 Json = dict[str, Any]
 
+
 def titles(told: Json) -> tuple[dict[str, str], dict[str, str]]:
     """The phases of the tables: at rest, and what all do at once."""
     clients = told["clients"]

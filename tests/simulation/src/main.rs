@@ -206,7 +206,9 @@ fn main() -> ExitCode {
     }));
     if let Some(clients) = wish.scale {
         let (_, wrong) = scale::run(clients);
-        wrong.iter().for_each(|wrong| say(wrong));
+        for wrong in &wrong {
+            say(wrong);
+        }
         return if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if let Some(file) = &wish.histories {
