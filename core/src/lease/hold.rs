@@ -336,7 +336,7 @@ impl HoldTable {
         })
     }
 
-    /// What is to be said of the hold through a node, if it counts.
+    /// Reports the hold through a node, if it counts.
     pub(crate) fn report(&self, node: &NodeName) -> Option<HoldReport> {
         let all = self.all();
         let hold = all.by_node.get(node)?;

@@ -61,22 +61,7 @@ impl Outage {
         let mut chance = Chance::of(seed, "outage", 0);
         let servers = chance.pick(&[1, 3, 5]);
         let timeout = chance.pick(&[4_000, 10_000, 40_000]);
-        let setting = Setting {
-            servers,
-            clients: 2,
-            timeout,
-            tick: timeout / 10,
-            latency: chance.pick(&[1, 5, 20]),
-            duration: 0,
-            watch_room: None,
-            chroots: false,
-            reaps: None,
-            containers: true,
-            rushes: false,
-            visited: false,
-            hosts: false,
-            private: None,
-        };
+        let setting = Setting::plain(servers, 2, timeout, chance.pick(&[1, 5, 20]));
         let how = match chance.number(0..=9) {
             0..=4 => How::Away(Refusal::Refuses),
             5 | 6 => How::Away(Refusal::HangsUp),

@@ -45,7 +45,7 @@ const SLACK: u64 = 5;
 /// Bytes: a server that decides alone answers within the request before.
 const STACK: usize = 256 << 20;
 
-/// What has arrived at the server.
+/// Counts the packets that have arrived at the server.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     connections: u64,
@@ -342,7 +342,7 @@ async fn acquire(client: &Client, path: String) -> Option<Lease> {
 
 /// Lets things happen, each when it is due. Never ends.
 async fn happen(tally: Rc<RefCell<Tally>>) {
-    let mut ensemble = Ensemble::new(Chance::of(0, "ensemble", 0), &setting());
+    let mut ensemble = Ensemble::new(Chance::of(0, "ensemble", 0), &Setting::plain(1, 0, TIMEOUT, LATENCY));
     let news = network::with(|network| network.news());
     loop {
         let now = clock::now();
@@ -371,23 +371,4 @@ fn step(ensemble: &mut Ensemble, tally: &RefCell<Tally>, now: u64) -> bool {
         Way::ToClient => network::with(|network| network.deliver(arrival.connection, arrival.packet)),
     }
     true
-}
-
-fn setting() -> Setting {
-    Setting {
-        servers: 1,
-        clients: 0,
-        timeout: TIMEOUT,
-        tick: TIMEOUT / 10,
-        latency: LATENCY,
-        duration: 0,
-        watch_room: None,
-        chroots: false,
-        reaps: None,
-        containers: true,
-        rushes: false,
-        visited: false,
-        hosts: false,
-        private: None,
-    }
 }

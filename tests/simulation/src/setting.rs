@@ -38,6 +38,26 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Plain servers and clients, for runs whose faults have a plan of their own.
+    pub fn plain(servers: usize, clients: usize, timeout: u64, latency: u64) -> Self {
+        Self {
+            servers,
+            clients,
+            timeout,
+            tick: timeout / 10,
+            latency,
+            duration: 0,
+            watch_room: None,
+            chroots: false,
+            reaps: None,
+            containers: true,
+            rushes: false,
+            visited: false,
+            hosts: false,
+            private: None,
+        }
+    }
+
     /// That of a seed. Every second has three servers.
     pub fn of(seed: u64) -> Self {
         let mut chance = Chance::of(seed, "setting", 0);

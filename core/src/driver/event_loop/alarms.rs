@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::queue::{Event, JoinId};
 
 impl Driver {
-    /// What is due happens.
+    /// Carries out all alarms that are due.
     pub(super) fn alarms(&mut self) {
         let mut nearing = Vec::new();
         while let Some(alarm) = self.timers.due() {

@@ -33,22 +33,8 @@ impl Progress {
     pub fn of(seed: u64) -> (Setting, Self) {
         let mut chance = Chance::of(seed, "progress", 0);
         let timeout = chance.pick(&[4_000, 10_000]);
-        let setting = Setting {
-            servers: chance.pick(&[1, 3]),
-            clients: stage::CLIENTS,
-            timeout,
-            tick: timeout / 10,
-            latency: chance.pick(&[1, 5, 20]),
-            duration: 0,
-            watch_room: None,
-            chroots: false,
-            reaps: None,
-            containers: true,
-            rushes: false,
-            visited: false,
-            hosts: false,
-            private: None,
-        };
+        let servers = chance.pick(&[1, 3]);
+        let setting = Setting::plain(servers, stage::CLIENTS, timeout, chance.pick(&[1, 5, 20]));
         // Each group has as many seeds as the others, and goes through its own cases.
         let (group, turn) = (seed % 3, seed / 3);
         let progress = match group {
