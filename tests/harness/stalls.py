@@ -14,7 +14,9 @@ from harness.answers import now
 
 TICK = 0.01
 NOTICED = 0.002
-"""Seconds by which a wake-up is late before that counts."""
+"""Shorter delays of a wake-up, in seconds, are ignored."""
+WAKE_UPS = 4
+"""Threads that a command wakes in turn: the worker's and the library's, and both again for the answer."""
 
 
 class Metronome:
@@ -38,6 +40,13 @@ class Metronome:
         """For how many of the seconds between two stamps the machine stood still."""
         common = (min(until, end) - max(since, begin) for begin, end in list(self._stalls))
         return sum(max(0, part) for part in common) / 1e9
+
+    def allowance(self, since: int, until: int) -> float:
+        """Return the seconds by which an answer between two stamps can be late on this machine.
+
+        Each thread on its way waits for a processor about as long as this one did.
+        """
+        return WAKE_UPS * self.stood_still(since, until)
 
 
 METRONOME = Metronome()

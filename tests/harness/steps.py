@@ -29,21 +29,21 @@ def seconds(line: Line, since: int) -> float:
 
 
 def assert_within(what: Line | WorkerError, since: int, most: float, late: float = LATE) -> float:
-    """It came so long after a stamp at most, or a little later, not counting what the machine stood still."""
+    """Assert that an answer came within `most` seconds of a stamp, plus `late` and the machine's own delays."""
     stamp = what.t if isinstance(what, WorkerError) else int(what["t"])
     took = (stamp - since) / 1e9
-    limit = most + late + METRONOME.stood_still(since, stamp)
+    limit = most + late + METRONOME.allowance(since, stamp)
     assert took <= limit, f"took {took:.3f} s, and not {limit:.3f} s at most"
     return took
 
 
 @contextmanager
 def in_time(most: float, late: float = LATE) -> Iterator[None]:
-    """The body takes so many seconds at most, not counting those that the machine stood still."""
+    """Assert that the block takes at most `most` seconds, plus `late` and the machine's own delays."""
     began = now()
     yield
     ended = now()
-    took, limit = (ended - began) / 1e9, most + late + METRONOME.stood_still(began, ended)
+    took, limit = (ended - began) / 1e9, most + late + METRONOME.allowance(began, ended)
     assert took <= limit, f"took {took:.3f} s, and not {limit:.3f} s at most"
 
 
