@@ -13,7 +13,7 @@ pub(in crate::driver) struct RetryBackoff {
     /// Losses by kind of request, as long as the last request of that kind was lost. The kinds are
     /// separate because a successful listing proves nothing about creates.
     lost: HashMap<Discriminant<Event>, Losses>,
-    /// When the present one is over.
+    /// End of the current pause.
     until: Instant,
 }
 
