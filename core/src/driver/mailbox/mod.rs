@@ -154,7 +154,7 @@ pub(crate) enum Input {
 pub(crate) enum SessionEvent {
     /// The search for a session has ended.
     Established(u64, Result<Session, ConnectRefusal>),
-    /// The crate reports a state.
+    /// The client crate reports a new state.
     State(u64, zk::SessionState),
     /// The session is over. Either the server reported that in a reply that the client crate does
     /// not examine, or the connection is on a different session because the server could not
