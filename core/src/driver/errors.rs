@@ -1,4 +1,4 @@
-//! The messages that callers read when the driver refuses or fails.
+//! Builds the errors that callers receive when the driver refuses a request or fails.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind};
 use crate::queue::{Kind, Refusal};
 use crate::session::ConnectRefusal;
 
-/// No server answered within this time, or the connect time-out; `servers` tell what each of them did instead.
+/// Returns the error for no reply from any server within this time, or within the connect timeout.
+/// `servers` reports what happened at each of them.
 pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, servers: Servers) -> Error {
     let within = within.unwrap_or(options.connect_timeout);
     let mut message = format!(
@@ -22,7 +23,7 @@ pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, ser
     Error::new(ErrorKind::ConnectionFailed, message).at_servers(servers)
 }
 
-/// There will be no session.
+/// Returns the error for a client that no server will give a session.
 pub(super) fn denied(options: &ClientOptions, denial: ConnectRefusal) -> Error {
     let servers = &options.hosts.servers;
     let message = match denial {
@@ -49,8 +50,9 @@ pub(super) fn not_authorized(path: &str) -> Error {
     Error::new(ErrorKind::AuthFailed, message)
 }
 
-/// The time is up for a contender. `too_few`: there are too few permits; `ahead`: how many are known to stand before it;
-/// `servers`: what happened there, if the client was not connected.
+/// Returns the timeout error of a contender. `too_few` is `true` if too few permits are free.
+/// `ahead` is the number of contenders known to be before it. `servers` reports what happened at
+/// the servers, if the client was not connected.
 pub(super) fn timed_out(
     path: &str,
     reason: TimeoutReason,
@@ -85,13 +87,13 @@ pub(super) fn timed_out(
     Error::timed_out(reason, message).at_servers(servers)
 }
 
-/// What the server says about a path is more than the client reads. It is no use to ask again.
+/// Returns the error for a reply that exceeds the client's limit. A retry cannot help.
 pub(super) fn too_large(path: &str, problem: &str) -> Error {
     let advice = "delete what is not needed there, or raise the client's `max_frame`";
     Error::bad_argument("path", format_args!("{path:?} cannot be used: the server has {problem}; {advice}"))
 }
 
-/// The queue refuses a contender of this kind.
+/// Returns the error for a contender of this kind that the queue refuses.
 pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
     let taken = |message| Error::timed_out(TimeoutReason::Taken, message);
     let (error, message) = match (refusal, kind) {

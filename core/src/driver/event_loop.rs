@@ -1,4 +1,5 @@
-//! The driver's loop: receives what reaches a client, and lets what follows from it happen.
+//! The driver's event loop: it takes input from the inbox, passes it to the other modules, and lets
+//! the queues act.
 
 mod alarms;
 #[cfg(test)]
@@ -40,10 +41,11 @@ use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
 
-/// How many inputs are received before conclusions are drawn: joins that come together share a listing.
+/// Maximum number of inputs that are received before the queues draw conclusions. Joins in the same
+/// batch share a listing.
 const BATCH: usize = 256;
 
-/// Serves a client until it is closed.
+/// Runs a client's driver until the client is closed.
 pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let Inbox { status, sender, mut receiver } = inbox;
     let mut driver = Driver::new(options, status, sender);
@@ -51,7 +53,8 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let shared = Arc::clone(&driver.shared);
     let done = loop {
         let input = tokio::select! {
-            // In a fixed order, not a random one. Alarms that are due are few, and cannot starve the inputs.
+            // In a fixed order instead of a random one. Few alarms are due at a time, so they
+            // cannot starve the inputs.
             biased;
             () = driver.timers.next() => None,
             Some(input) = receiver.recv() => Some(input),
@@ -75,7 +78,7 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     driver.close(done, receiver).await;
 }
 
-/// A session's id, in the form in which ZooKeeper writes it.
+/// A session's id, displayed as ZooKeeper writes it.
 struct SessionId(i64);
 
 impl fmt::Display for SessionId {
@@ -84,7 +87,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Everything of one client.
+/// The complete state of one client's driver.
 struct Driver {
     options: ClientOptions,
     status: Arc<Status>,
@@ -92,16 +95,17 @@ struct Driver {
     shared: Arc<SharedDirectories>,
     directories: DirectoryTable,
     timers: Timers,
-    /// Callers that wait for a connection, and until when.
+    /// Callers that wait for a connection, each with its deadline.
     connecting: Vec<(Instant, oneshot::Sender<Result<()>>)>,
-    /// The last connection on which the server was seen to throttle.
+    /// The number of the last connection on which the server throttled requests.
     throttled: u64,
     heartbeat: HeartbeatScheduler,
-    /// Whether the client is to close as soon as it holds nothing.
+    /// Set if the client must close as soon as it holds nothing.
     drain: Option<Drain>,
-    /// Whether there has ever been a session: from then on connection loss only lengthens waits.
+    /// `true` once there has been a session. From then on, a lost connection only makes waits
+    /// longer.
     was_connected: bool,
-    /// Whether it was considered to warn of what others could read.
+    /// `true` once the driver has checked whether to warn about unencrypted credentials.
     warned: bool,
     searches: DeadlockSearches,
 }
@@ -129,7 +133,7 @@ impl Driver {
         }
     }
 
-    /// Receives inputs; breaks off, with the caller to notify, when one of them says to close.
+    /// Handles inputs. Breaks at a `Close` command, and returns the caller to notify.
     fn drain_inbox(
         &mut self,
         inputs: impl Iterator<Item = Input>,
@@ -170,7 +174,8 @@ impl Driver {
         if event.is_written() && current {
             self.connection.answered();
         }
-        // An answer that leaves everything open, on a working connection: the server asks for patience.
+        // The connection works, but the reply leaves the outcome open. The server probably
+        // throttles requests.
         let throttled = self.directories.get(id).filter(|_| event.is_lost() && current);
         if let Some(directory) = throttled {
             if std::mem::replace(&mut self.throttled, connection_number) != connection_number {
@@ -185,7 +190,8 @@ impl Driver {
         }
         let event = self.connection.discard_stale(connection_number, event);
         if let Event::Deleted(ticket, outcome) = &event {
-            // Only a proof tells whose session a connection is, and only in its term are its nodes certain to exist.
+            // Only a proof shows that the connection is on our session, and only during the term
+            // are the session's nodes certain to exist.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
             if let Some(directory) = self.directories.change(id) {
@@ -207,7 +213,7 @@ impl Driver {
         self.timers.set(deadline, Alarm::Connect);
     }
 
-    /// Tells the callers that wait for a connection.
+    /// Notifies the queues and the callers that wait for a connection.
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
         self.directories.tell_all(&Event::Connected);
@@ -228,7 +234,7 @@ impl Driver {
     }
 
     fn join(&mut self, mut attempt: AcquireAttempt) {
-        // What the owner holds may have changed since it asked.
+        // The owner's holds might have changed since the request.
         let intent = std::mem::replace(&mut attempt.intent, Intent::Wait);
         match attempt.holds.enter(attempt.claim.owner, attempt.claim.kind, intent) {
             Ok(EnterOutcome::Queues(intent)) => attempt.intent = intent,
@@ -283,7 +289,7 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
-        // Without a directory nothing is left of the hold; dropping the notice says so.
+        // Without a directory, nothing is left of the hold. Dropping the notice informs the sender.
         let id = self.directories.at(path);
         let Some(directory) = id.and_then(|id| self.directories.change(id)) else { return };
         match notice {
@@ -333,7 +339,8 @@ impl Driver {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
                 self.heartbeat.suspend(&mut self.directories, true);
                 self.directories.tell_all(&Event::Disconnected);
-                // Who is told of it, and looks at a lease, finds it suspended.
+                // Set the status last, so that a listener that receives it and checks a lease finds
+                // the lease suspended.
                 self.status.set(ClientState::Suspended);
             }
             ConnectionEvent::Reconnected => {
@@ -359,7 +366,7 @@ impl Driver {
         }
     }
 
-    /// The last session that there was.
+    /// Returns the id of the last session.
     fn session(&self) -> SessionId {
         SessionId(self.status.session())
     }
@@ -374,7 +381,8 @@ impl Driver {
         }
     }
 
-    /// A client that has never had a session looks for one only while a caller waits for it.
+    /// Stops the search for a session if no caller needs one. A client that has never had a session
+    /// searches only while a caller waits.
     fn stop_unless_wanted(&mut self) {
         if self.was_connected {
             return;
@@ -385,10 +393,11 @@ impl Driver {
         }
     }
 
-    /// Lets the queues draw conclusions, and carries them out.
+    /// Lets the queues draw conclusions and carries out their actions.
     fn flush(&mut self) {
         self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
-        // Carrying out an action may drop a lease, whose release comes through the channel: one round is enough.
+        // Carrying out an action can drop a lease, but its release arrives through the channel, so
+        // one round is enough.
         for id in self.directories.take_unsettled() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
             self.heartbeat.note(id, vital);
@@ -421,7 +430,7 @@ impl Driver {
                 biased;
                 () = &mut closing => break,
                 Some(input) = receiver.recv() => waiting.extend(closer(input)),
-                // Callers that wait for a release still wait for no longer than they were promised.
+                // Callers that wait for a release still wait no longer than their timeout.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {
                         self.directories.stop_waiting(path, &node);
@@ -440,8 +449,8 @@ impl Driver {
     }
 }
 
-/// The callers that wait for the end of a client that is closing. Everything else comes too late, and is dropped, which tells its
-/// sender.
+/// Returns the caller that waits for a closing client to end, if the input is one. All other input
+/// is too late and is dropped, which informs the sender.
 fn closer(input: Input) -> Option<oneshot::Sender<()>> {
     match input {
         Input::Command(Command::Close { done }) => done,

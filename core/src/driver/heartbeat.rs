@@ -1,4 +1,5 @@
-//! Keeps the session's term running by heartbeats while a contender holds or is about to, and ends holds with it.
+//! Sends heartbeats that renew the session's term while a contender holds a lock or is about to,
+//! and ends the holds with the term.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,17 +15,18 @@ use crate::driver::directory::table::DirectoryTable;
 use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
 
-/// Within this time every node of ours at a vital path is checked, also while other writes prove the session: the nodes
-/// for which there is no watch depend on it. With what a heartbeat may be late, that is a minute.
+/// Time within which a heartbeat checks every node of ours at a vital path, even if other writes
+/// prove the session. Nodes without a watch rely on that check. With the possible delay of a
+/// heartbeat, this is one minute.
 const TURN: Duration = Duration::from_secs(50);
 
-/// How long it is at most from one heartbeat to the next, however few nodes there are.
+/// Longest pause between two heartbeats, even with few nodes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How many nodes a heartbeat checks that comes only to check nodes.
+/// Number of nodes checked by a heartbeat that is only sent to check nodes.
 const NODES_AT_ONCE: usize = 128;
 
-/// How many bytes of paths a heartbeat has at most: servers refuse requests above a mebibyte.
+/// Maximum number of bytes of paths in a heartbeat. Servers refuse requests larger than 1 MiB.
 const BYTES_AT_ONCE: usize = 256 * 1024;
 
 /// Schedules the heartbeats of a driver.
@@ -34,43 +36,47 @@ const BYTES_AT_ONCE: usize = 256 * 1024;
     reason = "each is a fact of its own, and they come in any combination"
 )]
 pub(super) struct HeartbeatScheduler {
-    /// The directories with a holder, or with a contender that may soon be one, and how many nodes of ours are in each.
+    /// The directories with a holder or with a contender that might soon hold, each with its number
+    /// of our nodes.
     vital: BTreeMap<DirectoryId, usize>,
-    /// How many nodes of ours are there.
+    /// Total number of our nodes in these directories.
     nodes: usize,
     /// The last node that was checked.
     checked: Option<OwnNode>,
-    /// Whether a node was missing: perhaps nothing is proven, and other nodes are to prove it.
+    /// `true` if a node was missing. The heartbeat might then have proven nothing, so another one
+    /// with other nodes must follow.
     interrupted: bool,
-    /// When it last beat, or began to.
+    /// Start of the current pause between heartbeats.
     beaten: Option<Instant>,
-    /// When it beats next. Not set while nothing is vital.
+    /// Alarm for the next heartbeat. Not set while no directory is vital.
     beat: Option<AlarmKey>,
-    /// When the term ends, as far as was known when this was set.
+    /// Alarm for the end of the term, as known when the alarm was set.
     end: Option<AlarmKey>,
-    /// When the session is given up, as far as was known when this was set.
+    /// Alarm for giving up the session, as known when the alarm was set.
     surrender: Option<AlarmKey>,
-    /// Whether the term runs, as far as the holders know.
+    /// `true` if the term runs, as last reported to the holders.
     running: bool,
-    /// Whether a hold may begin, as the queues were told.
+    /// `true` if a hold can begin, as last reported to the queues.
     fresh: bool,
-    /// How much of the term was left when it was last looked at.
+    /// Time that was left in the term at the last check.
     left: Duration,
-    /// Whether the holders were told that the session is disconnected.
+    /// `true` if the holders were informed of a disconnection.
     suspended: bool,
-    /// Whether anything was vital when the connection was lost. Without one nothing is known of the others in a queue, so
-    /// that every waiter might be next, and none is to hurry for that.
+    /// `true` if a directory was vital when the connection was lost. Without a connection nothing
+    /// is known of the other contenders, so every waiter might be next. That alone must not make
+    /// the connection urgent.
     at_stake: bool,
 }
 
 impl HeartbeatScheduler {
-    /// Whether a hold may begin, as the queues were told.
+    /// Returns `true` if a hold can begin, as last reported to the queues.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// How urgent a connection is while there is none. Where anything would be lost with the session, a hold or a place
-    /// near the head of a queue, it is found in time (rule 10).
+    /// Returns how urgently a connection is needed while there is none. If a hold or a place near
+    /// the head of a queue is at stake, the session must be reconnected before it expires (rule
+    /// 10).
     fn urgency(&self, connection: &Connection, directories: &DirectoryTable) -> Urgency {
         match connection.term() {
             Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
@@ -79,7 +85,7 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Notes how many nodes the heartbeat is to check in a directory; with none, the directory does not need it.
+    /// Notes the number of nodes to check in a directory. With 0, the directory needs no heartbeat.
     pub(super) fn note(&mut self, directory: DirectoryId, nodes: usize) {
         let before = match self.vital.get_mut(&directory) {
             Some(before) if nodes > 0 => std::mem::replace(before, nodes),
@@ -90,7 +96,8 @@ impl HeartbeatScheduler {
         self.nodes = self.nodes + nodes - before;
     }
 
-    /// The nodes to check next: those behind the last that was checked, and from the first again.
+    /// Returns the nodes in the order of the next checks, starting after the last checked node and
+    /// wrapping around.
     fn in_turn<'a>(
         &'a self,
         directories: &'a DirectoryTable,
@@ -111,7 +118,7 @@ impl HeartbeatScheduler {
         timers.cancel(&alarms);
     }
 
-    /// Reads the clock, and reports what follows from it.
+    /// Compares the clock with the term and reports the changes to the directories.
     pub(super) fn check_term(
         &mut self,
         connection: &Connection,
@@ -122,7 +129,8 @@ impl HeartbeatScheduler {
         if std::mem::replace(&mut self.running, running) && !running {
             directories.iter_mut().for_each(|directory| directory.end_term(timers));
         }
-        // A hold begins as `held`, and with more than a third of the term left (rule 16): both are what fresh means.
+        // `is_fresh` covers both conditions for a new hold: its lease is `held`, and more than a
+        // third of the term is left (rule 16).
         let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
@@ -137,7 +145,7 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Tells the holders that the session is disconnected, or connected again.
+    /// Informs the holders that the session is disconnected or connected again.
     pub(super) fn suspend(&mut self, directories: &mut DirectoryTable, suspended: bool) {
         self.suspended = suspended;
         if suspended {
@@ -148,8 +156,8 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Beats when it is due, and sets the alarms. Returns whether the session is to be given up, because it no longer
-    /// answers.
+    /// Sends a heartbeat if one is due, and sets the alarms. Returns `true` if the session must be
+    /// given up because the server no longer answers.
     pub(super) fn keep_term(
         &mut self,
         connection: &mut Connection,
@@ -183,7 +191,7 @@ impl HeartbeatScheduler {
         if self.beat.is_some() || !connection.is_connected() {
             return;
         }
-        // A lease that is suspended is held again only after a proof on this connection.
+        // A suspended lease is held again only after a proof on this connection.
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
         let due_in = due_in.min((*self.beaten.get_or_insert(now) + pause).saturating_duration_since(now));
@@ -198,7 +206,8 @@ impl HeartbeatScheduler {
         self.beat = Some(timers.set(Instant::now() + next, Alarm::Beat));
     }
 
-    /// Nodes were checked: up to `last`, if those behind it were not. If some were missing, beats at once.
+    /// Handles a heartbeat's result. `last` is the last checked node, if those after it were not
+    /// checked. If nodes were missing, the next heartbeat is sent immediately.
     pub(super) fn go_on_behind(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
         self.checked = last.or_else(|| self.checked.take());
         if missing {
@@ -207,24 +216,25 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// The alarm for the next beat has gone off, or there is a reason not to wait for it.
+    /// Makes the next heartbeat due, because its alarm has fired or it must not wait.
     pub(super) fn beat_now(&mut self, timers: &mut Timers) {
         if let Some(beat) = self.beat.take() {
             timers.cancel(&[beat]);
         }
     }
 
-    /// The alarm for the end of the term has gone off; perhaps the term has been extended by now.
+    /// Handles the alarm for the end of the term. The term might have been extended in the
+    /// meantime.
     pub(super) fn term_may_have_ended(&mut self) {
         self.end = None;
     }
 
-    /// The alarm for giving up the session has gone off; perhaps it has answered by now.
+    /// Handles the alarm for giving up the session. The server might have answered in the meantime.
     pub(super) fn may_surrender(&mut self) {
         self.surrender = None;
     }
 
-    /// Checks so many nodes.
+    /// Sends a heartbeat that checks at most this number of nodes.
     pub(super) fn beat(&mut self, connection: &mut Connection, directories: &DirectoryTable, limit: usize) {
         let mut bytes = 0;
         let fits = |(_, path, name): &(DirectoryId, &Arc<str>, &NodeName)| {
@@ -245,7 +255,7 @@ impl HeartbeatScheduler {
     }
 }
 
-/// Our nodes in a directory, those behind a node if one is given.
+/// Returns our nodes in a directory, starting after a node if one is given.
 fn nodes<'a>(
     directories: &'a DirectoryTable,
     id: DirectoryId,
@@ -257,13 +267,13 @@ fn nodes<'a>(
     })
 }
 
-/// How long it is from one heartbeat to the next if other writes prove the session.
+/// Returns the pause between two heartbeats if other writes prove the session.
 fn pause(nodes: usize, interval: Duration) -> Duration {
     let batches = u32::try_from(nodes.div_ceil(NODES_AT_ONCE)).unwrap_or(u32::MAX).max(1);
     (TURN / batches).min(LONGEST_PAUSE).max(interval)
 }
 
-/// How many nodes a heartbeat checks, so that all are checked within a turn.
+/// Returns the number of nodes that a heartbeat checks, so that all are checked within [`TURN`].
 fn at_once(nodes: usize, pause: Duration) -> usize {
     let part = nodes as u128 * pause.as_millis() / TURN.as_millis();
     usize::try_from(part).unwrap_or(usize::MAX).saturating_add(1).max(NODES_AT_ONCE)

@@ -1,15 +1,17 @@
-//! Carries out the queues' actions on a session, and reports the results to them.
+//! Carries out the queues' actions on a ZooKeeper session and reports the results to the queues.
 //!
-//! One driver per client, one task on the runtime thread. Everything that happens reaches it through its
-//! [inbox](mailbox::Inbox), in the order in which it happened: commands from the handles, replies and watch
-//! events from the server, changes of the session. The queue's reasoning rests on that order.
+//! Each client has one driver, which runs as one task on the runtime thread. All input arrives
+//! through the driver's [inbox](mailbox::Inbox) in the order in which it happened: commands from
+//! the handles, replies and watch events from the server, and session changes. The queue's
+//! reasoning relies on that order.
 //!
 //! * [`mailbox`] carries commands and events to the driver, in order of arrival.
-//! * `event_loop` takes them in, and lets everything else act.
-//! * `directory` is one lock path: its queue, waiters, watches and releases; its table has all of a client.
-//! * `connection` sends requests on one session after another, and reports what comes back.
-//! * `heartbeat` keeps the session's term running.
-//! * `queries` answers questions that no queue has to know of.
+//! * `event_loop` takes input from the inbox and runs the other modules.
+//! * `directory` manages one lock path: its queue, waiters, watches and releases. Its table holds
+//!   all directories of a client.
+//! * `connection` sends requests on one session after another and reports the replies.
+//! * `heartbeat` renews the session's term.
+//! * `queries` answers questions that do not involve a queue.
 
 mod connection;
 mod directory;

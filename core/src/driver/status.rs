@@ -1,4 +1,4 @@
-//! Whether a client is connected to the ensemble, and the listeners for that.
+//! A client's connection state and its listeners.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use crate::metrics::recorder::Recorder;
 use crate::runtime::clock::BootInstant;
 use crate::session::term::Term;
 
-/// Whether a client is connected to the ensemble.
+/// A client's connection to the ensemble.
 ///
 /// ```
 /// use zklock::{Client, ClientOptions, ClientState};
@@ -31,17 +31,18 @@ use crate::session::term::Term;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum ClientState {
-    /// Nothing has been sent yet.
+    /// The client has not contacted a server yet.
     Idle,
-    /// No session yet, or none any more: looking for a server.
+    /// The client has no session and is looking for a server.
     Connecting,
-    /// Connected to a server.
+    /// The client is connected to a server.
     Connected,
-    /// Disconnected; the session may survive.
+    /// The client is disconnected, but the session can survive.
     Suspended,
-    /// Closed, for good.
+    /// The client is closed for good.
     Closed,
-    /// Of another process, which this one was forked from: of no use here.
+    /// The client belongs to the parent process from which this process was forked. It cannot be
+    /// used here.
     Forked,
 }
 
@@ -52,10 +53,10 @@ impl fmt::Display for ClientState {
 }
 
 impl ClientState {
-    /// What a client can be in its own process, by number.
+    /// The states that a client can have in its own process, by number.
     const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
 
-    /// The state's name, the same in all languages.
+    /// Returns the state's name, which is the same in all language bindings.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,8 +70,8 @@ impl ClientState {
     }
 }
 
-/// Every change of a client's state, in order, from the moment that [`Client::states`](crate::Client::states) was
-/// called.
+/// All changes of a client's state, in order, since the call to
+/// [`Client::states`](crate::Client::states).
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -87,34 +88,35 @@ pub struct States {
 }
 
 impl States {
-    /// Nothing more is reported.
+    /// Returns a list of changes that has already ended.
     pub(crate) fn ended() -> Self {
         Self { changes: mpsc::unbounded_channel().1 }
     }
 
-    /// The next state; `None` once the client is closed and that has been reported.
+    /// Waits for the next state. Returns `None` after the client is closed and that change has been
+    /// returned.
     ///
-    /// Cancel safe: dropping the future misses nothing.
+    /// Cancel safe: dropping the future loses no change.
     pub async fn next(&mut self) -> Option<ClientState> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Like [`next`](Self::next), for implementing a stream.
+    /// Polls for the next state, like [`next`](Self::next), to implement a stream.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
         self.changes.poll_recv(context)
     }
 }
 
-/// What the driver tells the handles unprompted.
+/// State that the driver shares with the handles.
 #[derive(Default)]
 pub(crate) struct Status {
     state: AtomicU8,
     session_id: AtomicI64,
-    /// Its time-out in milliseconds, 0 before there is one.
+    /// The session timeout in milliseconds, or 0 before the first session.
     session_timeout: AtomicU64,
     listeners: Mutex<Vec<mpsc::UnboundedSender<ClientState>>>,
     pub(crate) recorder: Arc<Recorder>,
-    /// The driver, once there is one.
+    /// The driver, once it has started.
     driver: OnceLock<Weak<dyn Inspector>>,
     /// The session's term, while there is one.
     term: Mutex<Option<Arc<Term>>>,
@@ -122,7 +124,7 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn set(&self, state: ClientState) {
-        // Held over both, so that all listeners are told of all changes in one order.
+        // Hold the lock over both steps, so that all listeners receive all changes in one order.
         let mut listeners = self.listeners();
         if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
             listeners.retain(|listener| listener.send(state).is_ok());
@@ -155,18 +157,19 @@ impl Status {
         self.session_id.load(Ordering::Acquire)
     }
 
-    /// The time-out that the last session was granted; `None` before there is one.
+    /// Returns the timeout that the server granted to the last session, or `None` before the first
+    /// session.
     pub(crate) fn session_timeout(&self) -> Option<Duration> {
         let millis = self.session_timeout.load(Ordering::Acquire);
         (millis > 0).then(|| Duration::from_millis(millis))
     }
 
     pub(crate) fn set_driver(&self, driver: Weak<dyn Inspector>) {
-        // A client has one driver at most.
+        // A client has at most one driver.
         self.driver.set(driver).ok();
     }
 
-    /// What the driver has to show; nothing if there is none.
+    /// Returns a snapshot of the driver, which is empty if there is no driver.
     pub(crate) fn inspect(&self) -> DriverSnapshot {
         match self.driver.get().and_then(Weak::upgrade) {
             Some(driver) => driver.inspect(),
@@ -174,14 +177,14 @@ impl Status {
         }
     }
 
-    /// The result of the last attempt at each of these servers.
+    /// Returns the result of the last attempt at each of these servers.
     pub(crate) fn servers(&self, hosts: &str) -> Servers {
         let driver = self.driver.get().and_then(Weak::upgrade);
         driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
     }
 
-    /// Whether a server has answered anything since then. On the stock transport, which does not say, a session speaks for
-    /// it.
+    /// Returns `true` if a server has answered anything since then. The stock transport does not
+    /// record replies, so there a session counts as a reply.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
         match last {

@@ -1,4 +1,4 @@
-//! The driver's clockwork: one sleep for all its alarms.
+//! The driver's alarms, which share one timer of the runtime.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -12,72 +12,76 @@ use crate::driver::mailbox::DirectoryId;
 use crate::lease::hold::HoldId;
 use crate::queue::{Event, JoinId, NodeName};
 
-/// A hold that lasts longer than this gets a watch on its own node; shorter ones pay nothing for it (rule 12).
+/// Time after which a hold gets a watch on its own node. Shorter holds need no watch (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// What is due. The receiver checks whether it still matters: an alarm may be cancelled too late.
+/// An alarm that is due. The receiver checks whether it still matters, because a cancellation can
+/// come too late.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
-    /// The caller's time is up.
+    /// A waiter's deadline has passed.
     Deadline(DirectoryId, JoinId),
-    /// The caller's time will soon be up: a deadlock may be the reason.
+    /// A waiter's deadline is near, and a deadlock might be the reason.
     DeadlineNears(DirectoryId, JoinId),
-    /// The client's time to reach a server is up, for this contender.
+    /// The client's time limit to reach a server has passed, for this contender.
     Unreachable(DirectoryId, JoinId),
-    /// The client's time to reach a server is up, for callers that wait for just that.
+    /// The client's time limit to reach a server has passed, for callers that wait for a
+    /// connection.
     Connect,
-    /// An event that was held back is delivered.
+    /// Deliver a delayed event.
     Tell(DirectoryId, Event),
-    /// The caller that released this node's hold waits no longer.
+    /// The caller that released this node's hold stops waiting.
     Released(DirectoryId, NodeName),
-    /// The hold through this node has lasted for long.
+    /// The hold on this node has lasted for long.
     LongHold(DirectoryId, NodeName),
-    /// This hold has lasted for as long as it may.
+    /// This hold has reached its maximum time.
     HeldTooLong(DirectoryId, HoldId),
-    /// The hold through this node has only its grace left of the term, unless the term was extended.
+    /// The rest of the term is down to the grace of the hold on this node, unless the term was
+    /// extended.
     GraceBegins(DirectoryId, NodeName),
-    /// The term of the hold through this node, which was lost, is over: its grace ends.
+    /// The term of this node's lost hold is over, so its grace ends.
     GraceEnds(DirectoryId, NodeName),
-    /// This node is not kept any longer while nobody holds through it.
+    /// This node is no longer kept without a hold.
     KeepingEnds(DirectoryId, NodeName),
-    /// A client that was to close when it holds nothing any more closes now.
+    /// A draining client must close now.
     Drained,
     /// The heartbeat is due.
     Beat,
     /// The session's term has ended, unless it was extended.
     TermEnd,
-    /// The session is given up, unless it has answered.
+    /// The session must be given up, unless the server has answered.
     Surrender,
-    /// A queue that cannot watch polls.
+    /// A queue without room for its watches must poll.
     Poll(DirectoryId),
     /// It is time to look for silent queues.
     LookAgain,
 }
 
-/// Names an alarm that was set. The number distinguishes alarms set for the same instant.
+/// Identifies an alarm that was set. The number distinguishes alarms for the same instant.
 pub(super) type AlarmKey = (Instant, u64);
 
-/// The alarms of something that seldom has any: a waiter, or a hold. They take no room until one is set.
+/// The alarms of an object that seldom has any: a waiter or a hold. They take no memory until one
+/// is set.
 #[derive(Debug, Default)]
 pub(super) struct RareAlarms(Option<Box<[Option<AlarmKey>; 2]>>);
 
 impl RareAlarms {
-    /// Remembers an alarm, in the place of an earlier one there that is over.
+    /// Stores an alarm. An earlier alarm at this index must be over.
     pub(super) fn set(&mut self, place: usize, key: AlarmKey) {
         self.0.get_or_insert_default()[place] = Some(key);
     }
 
-    /// Forgets an alarm.
+    /// Removes an alarm and returns it.
     pub(super) fn take(&mut self, place: usize) -> Option<AlarmKey> {
         self.0.as_mut()?[place].take()
     }
 
-    /// Whether an alarm was set.
+    /// Returns `true` if an alarm is stored.
     pub(super) fn has(&self, place: usize) -> bool {
         self.0.as_ref().is_some_and(|keys| keys[place].is_some())
     }
 
-    /// The alarms that were set, to be cancelled.
+    /// Returns the stored alarms, to be canceled.
     pub(super) fn keys(&self) -> impl Iterator<Item = &AlarmKey> {
         self.0.iter().flat_map(|keys| keys.iter().flatten())
     }
@@ -87,9 +91,10 @@ impl RareAlarms {
 pub(super) struct Timers {
     alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
-    /// When holds are long, in order, for it is the same time for all: no alarm has to be found again when one is short.
+    /// The times at which holds become long. All holds have the same limit, so the entries are in
+    /// order, and the end of a short hold needs no search.
     long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
-    /// Sleeps until the first of all these, or until an earlier one that was cancelled.
+    /// Sleeps until the first of all alarms, or until an earlier one that was canceled.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -101,19 +106,21 @@ impl Timers {
         key
     }
 
-    /// Cancels alarms: a time-out of an hour must not be remembered for an hour when the lock came at once.
+    /// Cancels alarms. An acquire with a timeout of an hour must not leave its alarm for an hour
+    /// when it is granted immediately.
     pub(super) fn cancel<'a>(&mut self, keys: impl IntoIterator<Item = &'a AlarmKey>) {
         for key in keys {
             self.alarms.remove(key);
         }
     }
 
-    /// A hold through this node begins.
+    /// Adds a long-hold alarm for a new hold on this node.
     pub(super) fn hold_begins(&mut self, directory: DirectoryId, node: &NodeName) {
         self.long_holds.push_back((Instant::now() + LONG_HOLD, directory, node.clone()));
     }
 
-    /// The hold through this node is over. Between others it is passed over when its time comes, which is soon.
+    /// Removes the long-hold alarm of this node if it is the first or the last. Otherwise it stays
+    /// and is ignored when it fires, which is soon.
     pub(super) fn hold_ends(&mut self, node: &NodeName) {
         if self.long_holds.front().is_some_and(|(_, _, first)| first == node) {
             self.long_holds.pop_front();
@@ -122,14 +129,14 @@ impl Timers {
         }
     }
 
-    /// When the first alarm is due.
+    /// Returns the time of the first alarm.
     fn first(&self) -> Option<Instant> {
         let alarm = self.alarms.first_key_value().map(|((at, _), _)| *at);
         let long = self.long_holds.front().map(|(at, ..)| *at);
         alarm.into_iter().chain(long).min()
     }
 
-    /// How many alarms are set.
+    /// Returns the number of alarms.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.alarms.len() + self.long_holds.len()
@@ -143,8 +150,8 @@ impl Timers {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(first) = self.first() else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(first)));
-        // The runtime's clockwork is set anew only if it must be: alarms are set and cancelled far more often than one is
-        // due, and most are later than others.
+        // Resets the runtime's timer only if necessary. Alarms are set and canceled far more often
+        // than they fire, and most are later than the first.
         if first < sleep.deadline() {
             sleep.as_mut().reset(first);
         }
@@ -157,7 +164,7 @@ impl Timers {
         }
     }
 
-    /// The next alarm that is due.
+    /// Removes and returns the next alarm that is due.
     pub(super) fn due(&mut self) -> Option<Alarm> {
         let now = Instant::now();
         if self.long_holds.front().is_some_and(|(at, ..)| *at <= now) {
@@ -192,7 +199,7 @@ mod tests {
         timers.next().await;
         assert_eq!(began.elapsed(), seconds(3));
         assert!(matches!(timers.due(), Some(Alarm::TermEnd)) && timers.due().is_none());
-        // One that is set while it waits for another goes off before that.
+        // An alarm that is set while the timer waits for a later one fires first.
         timers.set(began + seconds(9), Alarm::TermEnd);
         assert!(tokio::time::timeout(seconds(1), timers.next()).await.is_err());
         timers.set(began + seconds(5), Alarm::Beat);
@@ -207,7 +214,7 @@ mod tests {
         for number in 1..=5 {
             timers.hold_begins(DirectoryId::default(), &node(number));
         }
-        // One between, while it is neither the first nor the last; the first, and the last.
+        // One entry in the middle, then the first, and then the last.
         for number in [3, 1, 5] {
             timers.hold_ends(&node(number));
         }

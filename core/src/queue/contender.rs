@@ -1,4 +1,4 @@
-//! The contenders for a lock, for operators.
+//! The contenders for a lock, as reported to operators.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -21,30 +21,34 @@ use crate::queue::{Kind, NodeName};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contender {
-    /// Its place, from 0. The first holds; so do the readers behind it that no writer separates from it.
+    /// The contender's position in the queue, from 0. The contender at position 0 holds the lock.
+    /// Readers behind it also hold it if no writer is between them.
     pub position: usize,
-    /// The full path of its node, below the client's chroot, as in [`Lease::node`](crate::Lease::node):
-    /// [`Client::revoke`](crate::Client::revoke) and [`Client::break_lock`](crate::Client::break_lock) take it.
+    /// The full path of the contender's node, below the client's chroot, as in
+    /// [`Lease::node`](crate::Lease::node). [`Client::revoke`](crate::Client::revoke) and
+    /// [`Client::break_lock`](crate::Client::break_lock) accept this path.
     pub node: String,
-    /// Whether it wants to hold with other readers, or alone.
+    /// `true` for a reader, which can hold the lock with other readers. `false` for a contender
+    /// that holds it alone.
     pub reader: bool,
     /// The ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The zxid that created its node: the fencing token of its lease, now or when it is granted. Except after a
-    /// downgrade: the reader has a node of its own, but its lease keeps the writer's token.
+    /// The zxid that created the node. It is the fencing token of the contender's lease, now or
+    /// when the lock is granted. After a downgrade, the two differ: the reader has its own node,
+    /// but its lease keeps the writer's token.
     pub fencing_token: i64,
-    /// Its own description, if it is one of zklock's.
+    /// The contender's description of itself, if it is a zklock contender.
     pub about: Option<ContenderInfo>,
-    /// The node's data, unchanged; empty if it was not read, because it is longer than 4 KiB or may not be read. Nor is
-    /// any more once 16 MiB were read for one list.
+    /// The node's data, unchanged. Empty if the data was not read: it is longer than 4 KiB, it must
+    /// not be read, or 16 MiB were already read for the same list.
     pub data: Vec<u8>,
-    /// How many bytes of data the node has, read or not.
+    /// Number of bytes of data that the node has, whether or not they were read.
     pub data_length: usize,
-    /// For a semaphore whose number of permits is fixed: that number.
+    /// The number of permits, for a semaphore with a fixed number.
     pub(crate) permits: Option<u32>,
 }
 
-/// How zklock's contenders describe themselves.
+/// A description that zklock's contenders write to their nodes.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -58,41 +62,43 @@ pub struct Contender {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContenderInfo {
-    /// The name of the host.
+    /// The host name.
     pub host: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// The language of the program.
+    /// The programming language of the program.
     pub language: String,
-    /// The name that the program gave itself.
+    /// The label that the program chose.
     pub label: Option<String>,
-    /// When it began to contend: milliseconds since 1970.
+    /// The time at which the contender began to contend, in milliseconds since 1970.
     pub since: u64,
-    /// The owner inside the client: a thread, a task, a scope, or an [`Owner`](crate::Owner) of a Rust program.
+    /// The owner inside the client: a thread, a task, a scope, or an [`Owner`](crate::Owner) of a
+    /// Rust program.
     pub owner: Option<OwnerInfo>,
-    /// For a semaphore whose number of permits is fixed: that number.
+    /// The number of permits, for a semaphore with a fixed number.
     pub permits: Option<u32>,
-    /// Whether it was asked to give up the lock while it held it, and has been told.
+    /// `true` if the contender was asked to give up the lock while it held it, and was notified.
     pub revoked: bool,
-    /// How many holds of its client may follow each other on the node before the queue gets its turn: see
-    /// [`LockOptions::cohort`](crate::LockOptions::cohort). Its waiters without nodes are in no list. `None` without that
-    /// option.
+    /// Maximum number of consecutive holds of this client on the node before the next client in the
+    /// queue is served. See [`LockOptions::cohort`](crate::LockOptions::cohort). The client's
+    /// waiters without nodes are in no list. `None` without that option.
     pub cohort: Option<u32>,
-    /// For how long its client may keep the node after a release: see
-    /// [`LockOptions::linger`](crate::LockOptions::linger). The node does not tell whether somebody holds through it now.
-    /// `None` without that option.
+    /// Time for which the client can keep the node after a release. See
+    /// [`LockOptions::linger`](crate::LockOptions::linger). The node does not show whether it has a
+    /// holder now. `None` without that option.
     pub linger: Option<Duration>,
 }
 
-/// How one of zklock's contenders describes its owner.
+/// The owner in the description of a zklock contender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OwnerInfo {
-    /// Its number, which no other owner of its process has, or had before it.
+    /// The owner's number. No other owner of the same process ever has the same number.
     pub number: u64,
-    /// Its name, if it has one: the beginning, if it is long.
+    /// The owner's name, if it has one. A long name is truncated.
     pub name: Option<String>,
-    /// A number that tells processes apart if they have the same host name and the same process id, as in containers.
+    /// A number that distinguishes processes with the same host name and process id, as in
+    /// containers.
     pub process: u64,
 }
 
@@ -106,7 +112,7 @@ impl Contender {
         Self::seen(position, name, &NodeSnapshot::new(stat, data))
     }
 
-    /// As it was seen on another occasion.
+    /// Creates a contender from a snapshot that was read earlier.
     pub(crate) fn seen(position: usize, name: &NodeName, snapshot: &NodeSnapshot) -> Self {
         let NodeSnapshot { owner, czxid, data, data_length } = snapshot;
         let json = serde_json::from_slice(data).ok();
@@ -123,34 +129,35 @@ impl Contender {
         }
     }
 
-    /// Its snapshot.
+    /// Returns a snapshot of the contender.
     pub(crate) fn snapshot(&self) -> NodeSnapshot {
         let Self { session_id: owner, fencing_token: czxid, data, data_length, .. } = self;
         NodeSnapshot { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
     }
 
-    /// With its node's full path in place of the name, for whoever is told of it. The driver knows nodes by their names.
+    /// Replaces the node's name with its full path, for reports to the application. The driver
+    /// knows nodes by their names.
     pub(crate) fn within(mut self, directory: &str) -> Self {
         self.node = format!("{directory}/{}", self.node);
         self
     }
 }
 
-/// What is seen of a contender, as it is: not read yet.
+/// The raw data of a contender's node, not yet parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeSnapshot {
-    /// The session that owns its node.
+    /// The session that owns the node.
     pub(crate) owner: i64,
-    /// The transaction that created it.
+    /// The zxid that created the node.
     pub(crate) czxid: i64,
-    /// Its data, if that is known.
+    /// The node's data, or empty if it was not read.
     pub(crate) data: Box<[u8]>,
-    /// How many bytes of data there are.
+    /// Number of bytes of data that the node has.
     pub(crate) data_length: usize,
 }
 
 impl NodeSnapshot {
-    /// As the server tells it.
+    /// Creates a snapshot from a server's reply.
     pub(crate) fn new(stat: &zookeeper_client::Stat, data: Option<Vec<u8>>) -> Self {
         let data = data.unwrap_or_default().into();
         Self { owner: stat.ephemeral_owner, czxid: stat.czxid, data, data_length: data_length(stat) }
@@ -158,7 +165,8 @@ impl NodeSnapshot {
 }
 
 impl ContenderInfo {
-    /// What a node's data says, if it is in our form: others write addresses, names, or nothing.
+    /// Parses a node's data. Returns `None` if it is not in zklock's form: other clients write
+    /// addresses, names, or nothing.
     pub(crate) fn parse(data: &Value) -> Option<Self> {
         Some(Self {
             host: data.get("host")?.as_str()?.to_owned(),
@@ -174,7 +182,8 @@ impl ContenderInfo {
         })
     }
 
-    /// The data of a node of ours, and that its owner was asked to give up the lock; `None` if the data is no object.
+    /// Returns a node's data with a note that its owner was asked to give up the lock, or `None` if
+    /// the data is not a JSON object.
     pub(crate) fn revoked_data(data: &[u8]) -> Option<Vec<u8>> {
         let mut data: Value = serde_json::from_slice(data).ok()?;
         data.as_object_mut()?.insert("revoked".to_owned(), true.into());
@@ -196,14 +205,16 @@ pub(crate) fn stated_permits(data: &Value) -> Option<u32> {
     data.get("permits")?.as_u64()?.try_into().ok()
 }
 
-/// How many bytes of data a node has. A server may claim anything.
+/// Returns the number of bytes of data that a node has. A negative number from the server counts as
+/// 0.
 pub(crate) fn data_length(stat: &zookeeper_client::Stat) -> usize {
     usize::try_from(stat.data_length).unwrap_or_default()
 }
 
-/// The name of this host; empty if the system does not tell.
+/// Returns the name of this host, or an empty string if the system does not provide one.
 pub(crate) fn host_name() -> String {
-    // SAFETY: zeros are a value of this structure, which is ours; the call fills it with strings that end in a zero.
+    // SAFETY: all zeros is a valid value of this structure, which this function owns. The call
+    // fills it with strings that end in a zero.
     unsafe {
         let mut names: libc::utsname = std::mem::zeroed();
         libc::uname(&raw mut names);
@@ -247,7 +258,7 @@ mod tests {
             (r#""cohort":64"#, Some(64), None),
             (r#""linger":1500"#, None, Some(Duration::from_millis(1500))),
             (r#""cohort":2,"linger":1"#, Some(2), Some(Duration::from_millis(1))),
-            // Other programs may write anything.
+            // Other programs might write any value.
             (r#""cohort":-1,"linger":"1 s""#, None, None),
             (r#""cohort":4294967296,"linger":1.5"#, None, None),
         ] {

@@ -1,23 +1,24 @@
-//! Nodes that a client keeps although nobody holds through them (rule 19): when one may be kept, who may take it again, and
-//! when all are given up. The holds and the driver decide by these rules, and so does the explorer.
+//! Rules for nodes that a client keeps without a hold (rule 19): when a node can be kept, which
+//! callers can reuse it, and when all of them are given up. The hold table, the driver and the
+//! explorer all use these rules.
 
 use super::machine::Company;
 use super::node_name::{Kind, NodeName};
 use super::small_map::SmallMap;
 
-/// Whether a node that is kept may be taken, and from where.
+/// The callers that can reuse a kept node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
-    /// Nobody: nodes are deleted when they are released.
+    /// None. Nodes are deleted when they are released.
     #[default]
     Closed,
-    /// The driver, for a waiter: it is not known yet whether somebody else waits.
+    /// Only the driver, for a waiter, because it is not known yet whether another client waits.
     Driver,
-    /// Every thread: nobody else waits, and the driver will be told if somebody comes.
+    /// Every thread. No other client waits, and the driver will be notified if one appears.
     Everybody,
 }
 
-/// The nodes of a lock that are kept, each with what the next hold needs.
+/// The kept nodes of a lock, each with the data that the next hold needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeptNodes<T> {
     nodes: SmallMap<NodeName, T>,
@@ -31,39 +32,41 @@ impl<T> Default for KeptNodes<T> {
 }
 
 impl<T> KeptNodes<T> {
-    /// Nodes may be kept from now on, and the driver may take them.
+    /// Lets nodes be kept from now on, and lets the driver reuse them.
     pub fn open(&mut self) {
         self.access = self.access.max(Access::Driver);
     }
 
-    /// Says who may take a node.
+    /// Sets the callers that can reuse a node.
     pub fn set_access(&mut self, access: Access) {
         self.access = access;
     }
 
-    /// Nobody may take a node any more. Returns those that are to be deleted.
+    /// Stops the reuse of nodes. Returns the kept nodes, which the caller must delete.
     pub fn close(&mut self) -> Vec<NodeName> {
         self.access = Access::Closed;
         std::mem::take(&mut self.nodes).keys().cloned().collect()
     }
 
-    /// Whether a node may be kept when it is released. `line`: somebody waits for its holder to hand it on.
+    /// Returns `true` if a node can be kept at its release. `line` is `true` if a waiter waits for
+    /// a hand-off from its holder.
     #[must_use]
     pub fn may_keep(&self, line: bool) -> bool {
         self.access != Access::Closed && !line
     }
 
-    /// Nobody holds through this node, which is kept.
+    /// Keeps this node, which has no hold any more.
     pub fn keep(&mut self, node: NodeName, needs: T) {
         self.nodes.insert(node, needs);
     }
 
-    /// Takes a node for one with this access, if it suits.
+    /// Takes a kept node for a caller with this access, if it suits.
     pub fn take(&mut self, access: Access, suits: impl FnOnce(&T) -> bool) -> Option<(NodeName, T)> {
         if self.access < access {
             return None;
         }
-        // One look, however many are kept: with the same options the last is kept for as long as any.
+        // Only one node is examined, however many are kept. With the same options, the last node is
+        // kept at least as long as any other.
         let (name, needs) = self.nodes.iter().next_back()?;
         if !suits(needs) {
             return None;
@@ -73,93 +76,94 @@ impl<T> KeptNodes<T> {
         Some((name, needs))
     }
 
-    /// Changes what the next hold on a node needs.
+    /// Changes the data that the next hold on a node needs.
     pub fn change(&mut self, node: &NodeName, change: impl FnOnce(&mut T)) {
         self.nodes.get_mut(node).map(change);
     }
 
-    /// This node is not kept any more. Returns whether it was.
+    /// Stops keeping this node. Returns `true` if it was kept.
     pub fn forget(&mut self, node: &NodeName) -> bool {
         self.nodes.remove(node).is_some()
     }
 
-    /// Whether this node is kept.
+    /// Returns `true` if this node is kept.
     #[must_use]
     pub fn contains(&self, node: &NodeName) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// Whether none is kept.
+    /// Returns `true` if no node is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The nodes that are kept, in order.
+    /// Returns the kept nodes, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&NodeName, &T)> {
         self.nodes.iter()
     }
 }
 
-/// Nodes of a directory may be kept, as its driver sees it.
+/// The state of keeping in a directory, as its driver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeepingState {
-    /// For which they are kept.
+    /// The kind of hold for which nodes are kept.
     kind: Kind,
-    /// From where one may be taken now.
+    /// The callers that can reuse a node now.
     access: Access,
-    /// Whether it is to end, because the connection was lost: who came since then is not known.
+    /// `true` if keeping must end because the connection was lost: new contenders since then are
+    /// unknown.
     over: bool,
 }
 
-/// The facts by which a driver decides how keeping goes on.
+/// The facts that decide whether keeping continues.
 #[derive(Clone, Copy, Debug)]
 pub struct KeepingFacts {
-    /// The session is connected, and there is a hold or a node that is kept.
+    /// `true` if the session is connected and there is a hold or a kept node.
     pub may_go_on: bool,
-    /// There is no room for a watch on the children.
+    /// `true` if there is no room for a watch on the children.
     pub no_room: bool,
-    /// The children are watched: who comes from now on will be noticed.
+    /// `true` if the children are watched, so new contenders will be noticed.
     pub watched: bool,
     /// The contenders of other clients that were seen last.
     pub company: Option<Company>,
 }
 
-/// How keeping goes on.
+/// The next step of keeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepingStep {
-    /// As before.
+    /// Keeping continues without a change.
     Unchanged,
-    /// From now on these may take a node.
+    /// From now on, these callers can reuse a node.
     Access(Access),
-    /// It ends.
+    /// Keeping ends.
     End,
-    /// It ends, because there is no room for a watch.
+    /// Keeping ends because there is no room for a watch.
     NoRoom,
-    /// It ends for somebody who waits.
+    /// Keeping ends in favor of a waiter.
     GiveWay,
 }
 
 impl KeepingState {
-    /// A lock of this kind was granted, and its node may be kept.
+    /// Creates the state after a grant of a lock of this kind, whose node can be kept.
     #[must_use]
     pub fn begin(kind: Kind) -> Self {
         Self { kind, access: Access::Driver, over: false }
     }
 
-    /// For which kind of lock nodes are kept.
+    /// Returns the kind of hold for which nodes are kept.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether a contender that waits for this can hold beside the nodes that are kept.
+    /// Returns `true` if a contender of this kind can hold the lock together with the kept nodes.
     #[must_use]
     pub fn suits(&self, kind: Kind) -> bool {
         kind == Kind::Read && self.kind == Kind::Read
     }
 
-    /// Whether none of these waits for the nodes that are kept, as far as is known.
+    /// Returns `true` if none of the known contenders of other clients waits for the kept nodes.
     #[must_use]
     pub fn stands_beside(&self, company: Option<Company>) -> bool {
         match company {
@@ -169,12 +173,12 @@ impl KeepingState {
         }
     }
 
-    /// The connection is lost: from now on no node is taken again.
+    /// Ends keeping at the next step, because the connection is lost.
     pub fn suspend(&mut self) {
         self.over = true;
     }
 
-    /// Decides how it goes on. `waiters`: for what this client's own wait.
+    /// Decides how keeping continues. `waiters` are the kinds of this client's own waiters.
     #[must_use]
     pub fn settle(&mut self, facts: KeepingFacts, mut waiters: impl Iterator<Item = Kind>) -> KeepingStep {
         let KeepingFacts { may_go_on, no_room, watched, company } = facts;

@@ -1,14 +1,17 @@
-//! The queue of one lock directory as one client sees it: a state machine without I/O, clock or async.
+//! The queue of one lock directory as one client sees it: a state machine without I/O, clock or
+//! async code.
 //!
-//! [`Event`]s go in, [`Action`]s come out. Each request carries a [`Ticket`], which its outcome brings back.
-//! One queue serves all waiters of its client on its path, so one listing answers every create sent before it.
-//! The same code runs in production and under the property tests, which play the server and the network.
+//! The driver passes [`Event`]s to the queue, and the queue returns [`Action`]s. Each request
+//! carries a [`Ticket`], which its outcome returns. One queue serves all waiters of its client on
+//! its path, so one listing answers every create sent before it. The same code runs in production
+//! and in the property tests, which play the server and the network.
 //!
-//! The queue relies on its driver for this:
-//! * actions are carried out in order, and outcomes and watch events arrive in the order in which the server sent them;
-//! * every request has exactly one outcome; it is [`Lost`](Outcome::Lost) if the reply was lost, or came on another
-//!   connection than the one that the request was meant for;
-//! * [`Disconnected`](Event::Disconnected) comes before the lost outcomes that it causes.
+//! The driver must guarantee the following:
+//! * It carries out actions in order. Outcomes and watch events arrive in the order in which the
+//!   server sent them.
+//! * Every request has exactly one outcome. The outcome is [`Lost`](Outcome::Lost) if the reply was
+//!   lost or arrived on a different connection than the request was meant for.
+//! * [`Disconnected`](Event::Disconnected) arrives before the lost outcomes that it causes.
 
 mod action;
 pub(crate) mod contender;

@@ -1,4 +1,4 @@
-//! Names and order of the nodes in a lock directory.
+//! The names and the order of the nodes in a lock directory.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Sequence numbers above this are refused. The server's counter is a signed 32-bit number that wraps to negative, and
-/// newcomers would overtake all others. The distance leaves room for contenders that queue at the same time.
+/// Highest accepted sequence number. The server's counter is a signed 32-bit number that wraps to
+/// negative numbers, after which new contenders would overtake all others. The margin leaves room
+/// for contenders that queue at the same time.
 const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 
-/// How nodes are named, which decides who else understands them.
+/// The naming of nodes, which determines which other libraries recognize them.
 ///
 /// ```
 /// assert_eq!(zklock::Naming::default(), zklock::Naming::Curator);
@@ -18,53 +19,56 @@ const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Naming {
-    /// As Apache Curator names them: `_c_<uuid>-lock-`.
+    /// Names as in Apache Curator: `_c_<uuid>-lock-`.
     #[default]
     Curator,
-    /// As kazoo names them, `<uuid>__lock__`, for teams whose kazoo services cannot set `extra_lock_patterns`.
+    /// Names as in kazoo, `<uuid>__lock__`, for teams whose kazoo services cannot set
+    /// `extra_lock_patterns`.
     Kazoo,
 }
 
-/// What a node in a lock directory asks for.
+/// The kind of hold that a node in a lock directory asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// To hold alone, as a mutex does.
+    /// Hold alone, as a mutex does.
     Exclusive,
-    /// To hold alone, as the write half of a read/write lock does. Its owner may put a reader in its place.
+    /// Hold alone, as the write half of a read/write lock does. The owner can put a reader in its
+    /// place.
     Write,
-    /// To hold together with other readers.
+    /// Hold together with other readers.
     Read,
-    /// To hold one of this many permits, whatever the order of the nodes. One client at a time asks for them, because a
-    /// semaphore's contenders take a mutex first.
+    /// Hold one of this number of permits. The order of the nodes does not matter. Only one client
+    /// at a time asks for permits, because a semaphore's contenders first take a mutex.
     Permit(u32),
-    /// To hold alone, as the leader of an election does. Named as Curator's `LeaderLatch` names its nodes, whatever the
-    /// naming of locks.
+    /// Hold alone, as the leader of an election does. The node is named as in Curator's
+    /// `LeaderLatch`, under any naming of locks.
     Lead,
 }
 
 impl Naming {
-    /// The name that the server completes with a sequence number.
+    /// Returns the name without the sequence number, which the server appends.
     pub(super) fn prefix(self, uuid: Uuid, kind: Kind) -> String {
         let (mut hyphenated, mut simple) = (Uuid::encode_buffer(), Uuid::encode_buffer());
         let hyphenated = &*uuid.hyphenated().encode_lower(&mut hyphenated);
         let simple = &*uuid.simple().encode_lower(&mut simple);
-        // Put together by length, in one piece of memory.
+        // `concat` computes the length in advance and allocates once.
         match (self, kind) {
             (Self::Curator, Kind::Exclusive) => ["_c_", hyphenated, "-lock-"].concat(),
             (Self::Curator, Kind::Write) => ["_c_", hyphenated, "-__WRIT__"].concat(),
             (Self::Curator, Kind::Read) => ["_c_", hyphenated, "-__READ__"].concat(),
-            // kazoo's semaphore has another layout: there is no name of kazoo's to copy.
+            // kazoo's semaphore uses another layout, so there is no kazoo name to copy.
             (_, Kind::Permit(_)) => ["_c_", hyphenated, "-lease-"].concat(),
             (_, Kind::Lead) => ["_c_", hyphenated, "-latch-"].concat(),
             (Self::Kazoo, Kind::Read) => [simple, "__rlock__"].concat(),
-            // kazoo sees a `__lock__`; we see a writer, whose place a reader may take (rule 6).
+            // kazoo sees a `__lock__`. zklock sees a writer, whose place a reader can take (rule
+            // 6).
             (Self::Kazoo, Kind::Write) => [simple, "__WRIT__lock__"].concat(),
             (Self::Kazoo, _) => [simple, "__lock__"].concat(),
         }
     }
 }
 
-/// The uuid in a node's name, under either naming.
+/// Returns the uuid in a node's name, under either naming.
 pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
     match name.strip_prefix("_c_") {
         Some(rest) => Uuid::try_parse(rest.get(..36)?).ok(),
@@ -72,7 +76,8 @@ pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
     }
 }
 
-/// Whether a child is named as kazoo's locks name theirs. Unless they are told of other names, they see no others.
+/// Returns `true` if a child is named like the nodes of kazoo's locks. Unless configured for other
+/// names, kazoo's locks see only such nodes.
 #[must_use]
 pub fn is_kazoos(child: &str) -> bool {
     let Some(stem) = child.len().checked_sub(10).and_then(|at| child.get(..at)) else { return false };
@@ -81,10 +86,10 @@ pub fn is_kazoos(child: &str) -> bool {
         && NodeName::parse(child).is_some()
 }
 
-/// A node that counts: its name ends in the ten digits of a sequence number.
+/// The name of a node that counts as a contender: it ends in the ten digits of a sequence number.
 ///
-/// Ordered as the queue is: by sequence number, and at equal numbers the writer before the reader, because
-/// Curator's downgrade makes a reader with its writer's number.
+/// Names are ordered as the queue is, by sequence number. At equal numbers the writer is before the
+/// reader, because Curator's downgrade creates a reader with its writer's number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NodeName {
     text: Arc<str>,
@@ -93,7 +98,7 @@ pub struct NodeName {
 }
 
 impl NodeName {
-    /// Parses a child's name; `None` for a child that does not count.
+    /// Parses a child's name. Returns `None` for a child that does not count.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let at = text.len().checked_sub(10)?;
@@ -112,35 +117,35 @@ impl NodeName {
         Some(Self { text: text.into(), sequence: digits.parse().ok()?, kind })
     }
 
-    /// The whole name.
+    /// Returns the whole name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The sequence number; above 2³¹ − 1 if the server's counter has wrapped.
+    /// Returns the sequence number. It is above 2³¹ − 1 if the server's counter has wrapped.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// What stands before every node with this sequence number.
+    /// Returns a name that is before every node with this sequence number.
     pub(super) fn first_of(sequence: u64) -> Self {
         Self { text: "".into(), sequence, kind: Kind::Exclusive }
     }
 
-    /// Whether the directory's counter has wrapped, or soon will.
+    /// Returns `true` if the directory's counter has wrapped or will soon.
     pub(super) fn is_at_the_end(&self) -> bool {
         self.sequence > SEQUENCE_LIMIT
     }
 
-    /// Whether it is a candidate's in an election, ours or Curator's.
+    /// Returns `true` if the node belongs to an election candidate, ours or Curator's.
     #[must_use]
     pub fn is_candidate(&self) -> bool {
         self.text.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("-latch-")
     }
 
-    /// What the node asks for.
+    /// Returns the kind of hold that the node asks for.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
@@ -151,7 +156,7 @@ impl Ord for NodeName {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |name: &Self| (name.sequence, name.kind == Kind::Read);
         key(self).cmp(&key(other)).then_with(|| {
-            // What is looked up is nearly always a copy of what is found.
+            // A lookup nearly always uses a copy of the same string.
             if Arc::ptr_eq(&self.text, &other.text) { Ordering::Equal } else { self.text.cmp(&other.text) }
         })
     }
@@ -169,8 +174,8 @@ impl fmt::Debug for NodeName {
     }
 }
 
-/// Mints one uuid for each join. All are recognisable as this session's, so that a listing tells our orphans from other
-/// clients' nodes without a record of every uuid ever used.
+/// Generates one uuid for each join. All of them are recognizable as this session's, so a listing
+/// can distinguish our orphans from other clients' nodes without a record of every uuid used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeNamer {
     session: u64,
@@ -178,20 +183,21 @@ pub(super) struct NodeNamer {
 }
 
 impl NodeNamer {
-    /// `seed` must be random and never used for another session or path.
+    /// Creates a namer. `seed` must be random and must never be used for another session or path.
     pub(super) fn new(seed: u64) -> Self {
-        // The version's four bits are fixed in a random (version 4) uuid.
+        // The four version bits are fixed in a random (version 4) uuid.
         Self { session: (seed & !0xf000) | 0x4000, next: 0 }
     }
 
     pub(super) fn next_uuid(&mut self) -> Uuid {
         self.next += 1;
-        // So are the variant's two.
+        // The two variant bits are fixed too.
         Uuid::from_u64_pair(self.session, (self.next & (u64::MAX >> 2)) | (1 << 63))
     }
 
-    /// The uuid in the name of a child, if it is one of ours. Nearly all children are other clients', and are told from
-    /// ours by the first digits, which are the same under either naming.
+    /// Returns the uuid in a child's name, if this namer generated it. Nearly all children belong
+    /// to other clients. The first digits, which are the same under either naming, are enough to
+    /// recognize most of them.
     pub(super) fn minted(&self, child: &str) -> Option<Uuid> {
         let digits = child.strip_prefix("_c_").unwrap_or(child).get(..8)?;
         if u64::from_str_radix(digits, 16).ok()? != self.session >> 32 {
@@ -259,10 +265,11 @@ mod tests {
             for kind in [Kind::Exclusive, Kind::Lead] {
                 let name = naming.prefix(first, kind) + "0000000000";
                 assert_eq!(namer.minted(&name), Some(first), "{name}");
-                // As it may be after a detour through something that writes uuids its own way.
+                // Another program might write the uuid in upper case.
                 let upper = name.replace("abcdef", "ABCDEF").replace("cdef", "CDEF");
                 assert_eq!(namer.minted(&upper), Some(first), "{upper}");
-                // Of the session that differs in the last digit of its half of the uuid, and in the first.
+                // Seeds of other sessions, which differ in the last digit of their half of the
+                // uuid, or in the first.
                 for other in [0x0123_4567_89ab_cdee, 0x1123_4567_89ab_cdef] {
                     assert_eq!(NodeNamer::new(other).minted(&name), None, "{name}");
                 }

@@ -1,17 +1,17 @@
-//! Ordered maps and sets that are small nearly always: most locks have one contender of a client at a time. One entry needs
-//! no memory of its own; more are in a tree.
+//! Ordered maps and sets that are nearly always small, because most locks have one contender of a
+//! client at a time. A single entry is stored inline. More entries are stored in a tree.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, btree_map};
 use std::hash::{Hash, Hasher};
 use std::ops::RangeBounds;
 
-/// A map.
+/// An ordered map.
 #[derive(Clone, Debug)]
 pub(crate) enum SmallMap<K, V> {
-    /// One entry, or none.
+    /// At most one entry.
     Few(Option<(K, V)>),
-    /// What was not removed of more.
+    /// The remaining entries of a map that once had more than one.
     Many(BTreeMap<K, V>),
 }
 
@@ -60,7 +60,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         self.get(key).is_some()
     }
 
-    /// Adds an entry. Returns what was there with this key.
+    /// Adds an entry. Returns the previous value of this key.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self {
             Self::Few(one) => match one {
@@ -167,7 +167,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for SmallMap<K, V> {
     }
 }
 
-/// The entries of a map, in order.
+/// The owned entries of a map, in order.
 pub(crate) struct OwnedIter<K, V> {
     few: Option<(K, V)>,
     many: Option<btree_map::IntoIter<K, V>>,
@@ -193,7 +193,7 @@ impl<K, V> IntoIterator for SmallMap<K, V> {
     }
 }
 
-/// Equal with the same entries, however they are kept.
+/// Maps are equal if they have the same entries, however they are stored.
 impl<K: Ord, V: PartialEq> PartialEq for SmallMap<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -211,7 +211,7 @@ impl<K: Ord + Hash, V: Hash> Hash for SmallMap<K, V> {
     }
 }
 
-/// A set.
+/// An ordered set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SmallSet<K: Ord>(SmallMap<K, ()>);
 
@@ -230,7 +230,7 @@ impl<K: Ord> SmallSet<K> {
         self.0.contains_key(key)
     }
 
-    /// Adds one. Returns whether it was not there.
+    /// Adds a key. Returns `true` if it was not there.
     pub(crate) fn insert(&mut self, key: K) -> bool {
         self.0.insert(key, ()).is_none()
     }
@@ -320,7 +320,7 @@ mod tests {
                     prop_assert!(map.range(from..2).eq(tree.range(from..2)));
                     prop_assert!(set.range(from..).rev().eq(keys.range(from..).rev()));
                 }
-                // As those that never had more.
+                // Equal to a map and a set that never had more entries.
                 let same: (SmallMap<_, _>, SmallSet<_>) =
                     (map.iter().map(|(key, value)| (*key, *value)).collect(), set.iter().copied().collect());
                 prop_assert!(same == (map.clone(), set.clone()) && hash(&same) == hash(&(&map, &set)));

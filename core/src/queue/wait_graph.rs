@@ -1,27 +1,36 @@
-//! The graph of owners that wait for each other, over the queues of many locks. Its cycles are deadlocks.
+//! The graph of owners that wait for each other in the queues of many locks. Its cycles are
+//! deadlocks.
 //!
-//! A queue is served in order, so a waiter waits for every contender before it that it cannot hold together with, whether
-//! that one holds or waits: one that holds alone waits for all before it, a reader for the writers before it. In a queue of
-//! ten thousand these would be fifty million edges. Instead each place has a helper, "everything before here", with one edge
-//! to the owner before it and one to the helper before that; the writers of a queue have a second chain. An owner counts as
-//! one flow of control, which releases nothing while it waits. Its own contenders do not block it.
+//! A queue is served in order. So a waiter waits for every contender before it that it cannot hold
+//! the lock with, whether that contender holds or waits. A contender that holds alone waits for all
+//! contenders before it, and a reader waits for the writers before it. In a queue of ten thousand
+//! contenders, these would be fifty million edges.
+//!
+//! Instead, each place has a helper vertex for "everything before here". The helper has one edge to
+//! the owner directly before it, and one edge to the helper before that. The writers of a queue
+//! have a second chain of helpers. An owner counts as one flow of control, which releases nothing
+//! while it waits. An owner's contenders do not block each other.
 //!
 //! # Two passes prove a deadlock
-//! Queues are read one after the other while they change, so a cycle in one pass may mix views of different moments. Each
-//! node of a cycle that was seen in a first pass is looked for again in a second one, which begins after the first has
-//! ended. A node that is in both, with the same name and the zxid that created it, existed at the moment between the two.
-//! Names tell the order and the kind of contenders, and do not change: a node behind one that blocks it waits as long as
-//! both exist. So all edges of a confirmed cycle existed together at that moment. (See [`confirmed`].)
+//! Queues are read one after the other while they change, so a cycle found in one pass can mix
+//! states of different moments. Therefore each node of such a cycle is looked for again in a second
+//! pass, which starts after the first has ended. A node that is in both passes, with the same name
+//! and creation zxid, existed at the moment between the two. Names determine the order and the kind
+//! of contenders, and they do not change. So a node behind one that blocks it waits as long as both
+//! exist. All edges of a confirmed cycle therefore existed together at that moment. (See
+//! [`confirmed`].)
 //!
-//! A limit remains: a lease may be released by another flow of control than the owner that took it, and the lease of a dead
-//! program ends with its session. Such a cycle resolves by itself.
+//! There is one limitation. A lease can be released by another flow of control than the owner that
+//! took it, and the lease of a crashed program ends with its session. Such a cycle resolves by
+//! itself.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::contender::{Contender, ContenderInfo};
 
-/// So many owners are visited at most to find the shortest cycle of a component. In a large one that is sought from the
-/// first owners alone: from all of them would be quadratic.
+/// Maximum number of owner visits in the search for a component's shortest cycle. In a large
+/// component, the search starts only from the first owners, because starting from all of them would
+/// be quadratic.
 const MOST_VISITS: usize = 1_000_000;
 
 /// The queue of one lock, as it was read.
@@ -29,11 +38,11 @@ const MOST_VISITS: usize = 1_000_000;
 pub struct LockQueue {
     /// The path of the lock.
     pub path: String,
-    /// Its contenders, in order, with the full paths of their nodes.
+    /// The lock's contenders, in order, with the full paths of their nodes.
     pub contenders: Vec<Contender>,
 }
 
-/// A deadlock: each owner waits for the next one, and the last one for the first.
+/// A deadlock: each owner waits for the next one, and the last one waits for the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// The owners, two or more.
@@ -43,9 +52,10 @@ pub struct Cycle {
 /// An owner in a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleOwner {
-    /// Its contender for which the owner before it waits.
+    /// The owner's contender for which the previous owner waits.
     pub blocking: CyclePlace,
-    /// Its contender that waits for the next owner. The same as the other one if it only stands between two others.
+    /// The owner's contender that waits for the next owner. It is the same as `blocking` if the
+    /// contender only waits between two others in one queue.
     pub waiting: CyclePlace,
 }
 
@@ -54,13 +64,14 @@ pub struct CycleOwner {
 pub struct CyclePlace {
     /// The path of the lock.
     pub path: String,
-    /// Whether the contender holds the lock, or waits for it.
+    /// `true` if the contender holds the lock, `false` if it waits.
     pub holds: bool,
     /// The contender.
     pub contender: Contender,
 }
 
-/// The key that tells owners apart, also those of processes in containers with the same host name and process id.
+/// A key that distinguishes owners, even if their processes run in containers with the same host
+/// name and process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerKey<'a> {
     host: &'a str,
@@ -70,48 +81,50 @@ pub(crate) struct OwnerKey<'a> {
 }
 
 impl<'a> OwnerKey<'a> {
-    /// The key of a contender's owner, if its node tells it.
+    /// Returns the key of a contender's owner, if its node describes the owner.
     pub(crate) fn of(about: &'a ContenderInfo) -> Option<Self> {
         let owner = about.owner.as_ref()?;
         Some(Self { host: &about.host, pid: about.pid, process: owner.process, number: owner.number })
     }
 }
 
-/// A contender: the number of its queue, and its position there.
+/// A contender: the index of its queue, and its position there.
 type Place = (usize, usize);
 
-/// An edge: an owner, its waiting contender, and the position of the contender that blocks it there.
+/// An edge: an owner, its waiting contender, and the position of the contender that blocks it in
+/// the same queue.
 type Edge = (usize, Place, usize);
 
-/// A helper: everything before a place, or all writers before it.
+/// A helper vertex: everything before a place, or all writers before it.
 struct Helper {
-    /// The owner of the last contender before it.
+    /// The owner of the last contender before the place.
     owner: usize,
-    /// Whether the helper before this one in the list is the next of its chain.
+    /// `true` if the previous helper in the list is the next one of the chain.
     continues: bool,
 }
 
-/// The graph of owners that wait for each other. Owners are numbered in the order in which they appear.
+/// The graph of owners that wait for each other. Owners are numbered in the order in which they
+/// appear.
 pub struct WaitGraph<'a> {
     queues: &'a [LockQueue],
     /// The owners of the contenders, by queue.
     owners: Vec<Vec<usize>>,
-    /// Whether the contenders hold, by queue.
+    /// Whether each contender holds the lock, by queue.
     holding: Vec<Vec<bool>>,
     /// The positions of the writers, by queue.
     writers: Vec<Vec<usize>>,
     /// All contenders, by owner.
     places: Vec<Vec<Place>>,
-    /// The contenders that wait, by owner.
+    /// The waiting contenders, by owner.
     waits: Vec<Vec<Place>>,
     helpers: Vec<Helper>,
-    /// Where the helpers of a queue begin: those for everything, and those for writers.
+    /// The index of each queue's first helper for everything, and of its first helper for writers.
     bases: Vec<(usize, usize)>,
     unattributed: usize,
 }
 
 impl<'a> WaitGraph<'a> {
-    /// The graph of these queues.
+    /// Creates the graph of these queues.
     #[must_use]
     pub fn new(queues: &'a [LockQueue]) -> Self {
         let mut graph = Self {
@@ -140,7 +153,8 @@ impl<'a> WaitGraph<'a> {
             let owner = if let Some(key) = contender.about.as_ref().and_then(OwnerKey::of) {
                 *numbers.entry(key).or_insert(new)
             } else {
-                // It has a place in the queue all the same: others wait for it, and it waits for others.
+                // The contender still has a place in the queue: other contenders wait for it, and
+                // it waits for others.
                 self.unattributed += 1;
                 new
             };
@@ -149,10 +163,11 @@ impl<'a> WaitGraph<'a> {
                 self.waits.push(Vec::new());
             }
             self.places[owner].push((at, position));
-            // A writer that holds may read too, in its place (rule 4): its reader waits for no writer in between.
+            // A writer that holds the lock can also read in its own place (rule 4). Its reader
+            // waits for no writer in between.
             let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
             let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
-            // A persistent node keeps others out for good, and waits for nobody.
+            // A persistent node blocks other contenders permanently and waits for none.
             if !holds && contender.session_id != 0 {
                 self.waits[owner].push((at, position));
             }
@@ -174,20 +189,22 @@ impl<'a> WaitGraph<'a> {
         self.writers.push(writers);
     }
 
-    /// How many contenders do not tell their owner. Each of them counts as an owner of its own.
+    /// Returns the number of contenders without a known owner. Each of them counts as a separate
+    /// owner.
     #[must_use]
     pub fn unattributed(&self) -> usize {
         self.unattributed
     }
 
-    /// How many contenders wait.
+    /// Returns the number of waiting contenders.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waits.iter().map(Vec::len).sum()
     }
 
-    /// The cycles: of each group of owners that wait for each other the shortest one, and then the shortest one of those
-    /// that are not in it. No owner is in two of them.
+    /// Returns the cycles. For each group of owners that wait for each other, this is the shortest
+    /// cycle, then the shortest cycle of the remaining owners, and so on. No owner is in two
+    /// cycles.
     #[must_use]
     pub fn cycles(&self) -> Vec<Cycle> {
         let mut found = Vec::new();
@@ -209,7 +226,8 @@ impl<'a> WaitGraph<'a> {
         found.into_iter().map(|(_, cycle)| cycle).collect()
     }
 
-    /// The vertex to which a waiting contender has an edge: the helper for all that blocks it.
+    /// Returns the vertex that a waiting contender has an edge to: the helper for all contenders
+    /// that block it.
     fn helper(&self, (queue, position): Place) -> usize {
         let (all, of_writers) = self.bases[queue];
         let (base, before) = if self.reads((queue, position)) {
@@ -217,7 +235,7 @@ impl<'a> WaitGraph<'a> {
         } else {
             (all, position)
         };
-        // One that waits has another before it.
+        // A waiting contender has at least one contender before it.
         self.places.len() + base + before.saturating_sub(1)
     }
 
@@ -225,12 +243,13 @@ impl<'a> WaitGraph<'a> {
         self.queues[queue].contenders[position].reader
     }
 
-    /// How many writers stand before a place.
+    /// Returns the number of writers before a place.
     fn writers_before(&self, (queue, position): Place) -> usize {
         self.writers[queue].partition_point(|writer| *writer < position)
     }
 
-    /// The successor of a vertex with this number. Owners come first, then helpers.
+    /// Returns a vertex's successor with this number. Owners have the lower vertex numbers, and
+    /// helpers follow.
     fn successor(&self, vertex: usize, number: usize) -> Option<usize> {
         if let Some(waits) = self.waits.get(vertex) {
             return waits.get(number).map(|place| self.helper(*place));
@@ -243,10 +262,10 @@ impl<'a> WaitGraph<'a> {
         }
     }
 
-    /// The groups of two or more of these owners that all wait for each other, in order; by Tarjan's algorithm, with a
-    /// stack of its own in place of recursion.
+    /// Returns the groups of two or more of these owners that all wait for each other, in order.
+    /// Uses Tarjan's algorithm with an explicit stack instead of recursion.
     fn components(&self, owners: &[usize]) -> Vec<Vec<usize>> {
-        /// A vertex on the way: its number, and the number of its next successor.
+        /// A step of the depth-first search: a vertex, and the number of its next successor.
         type Step = (usize, usize);
         let members: HashSet<usize> = owners.iter().copied().collect();
         let outside = |vertex: usize| vertex < self.places.len() && !members.contains(&vertex);
@@ -301,7 +320,7 @@ impl<'a> WaitGraph<'a> {
         found
     }
 
-    /// The shortest cycle among the owners of a component.
+    /// Returns the shortest cycle among the owners of a component.
     fn shortest_cycle(&self, component: &[usize]) -> Option<Vec<Edge>> {
         let members: HashSet<usize> = component.iter().copied().collect();
         let mut best: Option<Vec<Edge>> = None;
@@ -315,10 +334,11 @@ impl<'a> WaitGraph<'a> {
         best
     }
 
-    /// The shortest cycle through an owner, if it has fewer owners than `limit`: breadth first. Of each queue only the
-    /// part is looked at that was not looked at before, so that all steps together take no longer than the queues are.
+    /// Returns the shortest cycle through an owner if it has fewer owners than `limit`, by
+    /// breadth-first search. Each part of a queue is examined only once, so all steps together take
+    /// time linear in the length of the queues.
     fn shortest_cycle_from(&self, start: usize, members: &HashSet<usize>, limit: usize) -> Option<Vec<Edge>> {
-        // Where the start stands first in each queue, and where first as a writer.
+        // The start's first place in each queue, and its first place as a writer there.
         let mut own: HashMap<usize, (usize, Option<usize>)> = HashMap::new();
         for (queue, position) in &self.places[start] {
             let first = own.entry(*queue).or_insert((*position, None));
@@ -381,14 +401,14 @@ impl<'a> WaitGraph<'a> {
 }
 
 impl Cycle {
-    /// Its places, each once or twice.
+    /// Returns the places of the cycle. A place can appear twice.
     pub fn places(&self) -> impl Iterator<Item = &CyclePlace> {
         self.owners.iter().flat_map(|owner| [&owner.blocking, &owner.waiting])
     }
 }
 
-/// The cycles all of whose nodes are also in these queues, which were read after the others: see the two passes at the top of
-/// this module.
+/// Returns the cycles whose nodes are all also in these queues, which were read after the others.
+/// See the two passes in the module documentation.
 #[must_use]
 pub fn confirmed(cycles: Vec<Cycle>, later: &[LockQueue]) -> Vec<Cycle> {
     let id = |contender: &'_ Contender| (contender.node.clone(), contender.fencing_token);

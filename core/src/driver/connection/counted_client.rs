@@ -1,4 +1,4 @@
-//! The client crate's client, with its requests counted.
+//! A wrapper around the ZooKeeper client crate's client that counts every request.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ impl CountedClient {
         Self { client, recorder }
     }
 
-    /// Sends one request of this kind. There is no other way to send one, so that none goes uncounted.
+    /// Counts one request of this kind and returns the client to send it with. The driver has no
+    /// other access to the client, so no request is missed.
     pub(in crate::driver) fn ask(&self, request: RequestKind) -> &zk::Client {
         self.recorder.requested(request);
         &self.client

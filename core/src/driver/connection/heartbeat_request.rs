@@ -1,4 +1,4 @@
-//! The heartbeat as a request.
+//! Sends the heartbeat, a request that proves that the session is alive.
 
 use zookeeper_client as zk;
 
@@ -10,12 +10,14 @@ use crate::runtime::clock::BootInstant;
 use crate::session::reply::{Beat, SessionEvidence, beaten, missing_at};
 use crate::session::term::Term;
 
-/// Proves a session: a transaction that changes nothing is a committed write, even when it finds a node missing, or one
-/// that may not be read. Reports the nodes that do not exist.
+/// Proves that the session is alive and reports which of these nodes do not exist.
 ///
-/// On a connection on which the session has not been proven yet it may be a different one: a server that did not keep
-/// ours gives us another, and the client crate accepts that silently (rule 11). Then a node of ours exists but does not
-/// belong to the session.
+/// The heartbeat is a transaction that changes nothing. The server commits it as a write even if a
+/// node is missing or must not be read.
+///
+/// On a connection where the session is not proven yet, the session might not be ours. A server
+/// that did not keep our session assigns a new one, and the client crate accepts that silently
+/// (rule 11). In that case our node exists but belongs to another session.
 pub(in crate::driver) async fn heartbeat(
     client: &CountedClient,
     term: &Term,
@@ -34,11 +36,13 @@ pub(in crate::driver) async fn heartbeat(
     }
     let sent = BootInstant::now();
     let committed = writer.commit();
-    // Answered after the transaction, by a server that knows everything that was committed before it.
+    // The server answers this request after the transaction, so it knows everything that was
+    // committed before the transaction.
     let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection_number));
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
-    // It is lost whoever's session this is, so its lease must not wait for the second answer.
+    // This node is missing whichever session we are on, so its lease must not wait for the second
+    // reply.
     let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
     let told = first_missing.is_some();
     if let Some(node) = first_missing {
@@ -54,10 +58,11 @@ pub(in crate::driver) async fn heartbeat(
         SessionEvidence::Over => return report(SessionEvent::Over(epoch)),
         SessionEvidence::Unknown => {}
     }
-    // The first report came while the second request was unanswered, so the last one says again that this is answered.
+    // The first report was sent while the second request was unanswered, so the last report must
+    // state again that the heartbeat is answered.
     let answered = told || missing.is_some() || matches!(verdict, SessionEvidence::Alive);
     let checked = |missing, last| report_checked(missing, last, answered);
-    // Reported in any case: holders that are suspended are told of the proof.
+    // This report is always sent, because suspended holders wait for the proof.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
         return checked(Vec::new(), None);
     };
@@ -67,7 +72,8 @@ pub(in crate::driver) async fn heartbeat(
     if behind.is_empty() {
         return checked(gone, None);
     }
-    // Only on a connection that is proven to be our session's: another session's server may lag behind.
+    // Read the other nodes only on a connection that is proven to be on our session. A server that
+    // serves another session might lag behind.
     if !term.is_proven_on(connection_number) {
         return checked(gone, last);
     }
@@ -78,10 +84,11 @@ pub(in crate::driver) async fn heartbeat(
     }
 }
 
-/// Which of these nodes do not exist; `None` if that is not certain. Reads them: a transaction ends at the first node that
-/// is missing or may not be read, a multiRead does not. Ephemeral nodes have no children, so the answer is short.
+/// Returns the nodes that do not exist, or `None` if the answer is not certain. Uses a multiRead
+/// because a transaction stops at the first node that is missing or unreadable. Ephemeral nodes
+/// have no children, so the reply is short.
 ///
-/// To be asked behind an answered transaction, so that the server knows our nodes.
+/// The caller must send this after an answered transaction, so that the server knows our nodes.
 async fn missing_ones(client: &CountedClient, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
     let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
     nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;

@@ -1,4 +1,4 @@
-//! The course of a session: it is looked for, it begins, loses its connection and gets it back, and ends.
+//! The life cycle of a session: search, begin, lose the connection, reconnect, and end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::session::{ConnectRefusal, Search, Session};
 use crate::{runtime, session};
 
 impl Connection {
-    /// Looks for a session, unless there is one or it is already being looked for. Returns whether it began to.
+    /// Starts to look for a session, unless there is one or a search is running. Returns `true` if
+    /// it started a search.
     pub(in crate::driver) fn start(&mut self) -> bool {
         let idle = matches!(self.stage, SessionStage::Idle);
         if idle {
@@ -28,7 +29,7 @@ impl Connection {
         idle
     }
 
-    /// Stops looking. Returns whether it did.
+    /// Stops the search for a session. Returns `true` if a search was running.
     pub(in crate::driver) fn stop(&mut self) -> bool {
         let SessionStage::Searching(search) = &self.stage else {
             return false;
@@ -39,7 +40,7 @@ impl Connection {
         true
     }
 
-    /// Looks for a session, which is not to begin before a pause is over.
+    /// Looks for a session after a pause.
     fn search(&mut self, previous: Option<zk::SessionInfo>, pause: Duration) {
         self.epoch += 1;
         let (epoch, options, sender) = (self.epoch, self.options.clone(), self.sender.clone());
@@ -66,7 +67,7 @@ impl Connection {
                 ConnectionEvent::Refused(denial)
             }
             SessionEvent::Established(_, Ok(session)) => {
-                // Nobody has waited for it to the end. The server need not keep it.
+                // The search was abandoned, so close the session: the server need not keep it.
                 self.spawn(async {
                     session::close(session, session::CLOSE_LIMIT).await;
                 });
@@ -90,8 +91,9 @@ impl Connection {
                 }
                 ConnectionEvent::Checked(checked)
             }
-            // The connection was lost with the answer. A node that was there and is missing does not come back, so its
-            // lease need not wait for the next connection, which checks the others.
+            // The connection was lost after this reply. A node that is missing does not come back,
+            // so its lease is lost without waiting for the next connection. The heartbeat on that
+            // connection checks the other nodes.
             SessionEvent::Beaten(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
             {
@@ -101,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Whether the client crate has not said that the session is over.
+    /// Returns `true` if there is a session and the client crate has not reported its end.
     fn claims_to_live(&self) -> bool {
         matches!(&self.stage, SessionStage::Live(live) if !live.session.client.state().is_terminated())
     }
@@ -137,7 +139,7 @@ impl Connection {
                     SessionEvent::State(_, state) => state.is_terminated(),
                     _ => true,
                 };
-                // Where nobody is told any more, the driver is gone, and this task with it.
+                // Sending fails only after the driver has ended, which also ends this task.
                 sender.send(Input::News(news)).ok();
                 if last {
                     break;
@@ -166,7 +168,8 @@ impl Connection {
                     ConnectionEvent::Began { session_id, timeout: live.term.session_timeout() }
                 }
             }
-            // Never requested, and never enough to hold a lock through (rule 16).
+            // The client never requests a read-only connection, and such a connection is not enough
+            // to hold a lock (rule 16).
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.number += 1;
                 live.term.moved(self.number);
@@ -196,7 +199,8 @@ impl Connection {
         }
     }
 
-    /// Tells the log, until there is a connection, when all servers have turned the client away, and why.
+    /// Logs a warning with the reasons when all servers have rejected the client. Runs until there
+    /// is a connection.
     fn keep_telling(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
         if matches!(&self.stage, SessionStage::Live(Live { telling: None, .. })) {
@@ -207,7 +211,7 @@ impl Connection {
         }
     }
 
-    /// Gives the session up and looks for another.
+    /// Gives up the session and looks for another one.
     pub(in crate::driver) fn lose(&mut self) -> ConnectionEvent {
         let pause = match &self.stage {
             SessionStage::Live(live) => self.rests.after(BootInstant::now().since(live.since)),
@@ -221,15 +225,17 @@ impl Connection {
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
         self.number += 1;
-        // What the last session's watches return is not this one's.
+        // The watches of the old session must not be returned to the budget of the next one.
         self.room = WatchBudget::default();
         self.tasks = JoinSet::new();
         self.unanswered = Unanswered::default();
         match std::mem::replace(&mut self.stage, SessionStage::Idle) {
             SessionStage::Live(live) => {
                 drop(live.route);
-                // The rest of it ends here, and with it its connection. The crate would keep that, and with its pings the
-                // session, as long as a request is unanswered: for ever, if that is why the session is given up.
+                // Dropping the client here closes its connection. If the client crate kept the
+                // connection while a request is unanswered, its pings would keep the session alive.
+                // That would last forever if the unanswered request is the reason for giving up the
+                // session.
                 Some(live.session.client.into_session())
             }
             SessionStage::Searching(search) => {
@@ -240,13 +246,14 @@ impl Connection {
         }
     }
 
-    /// Ends the session on the server, and waits for that for up to `limit`.
+    /// Closes the session on the server and waits for that for at most `limit`.
     pub(in crate::driver) async fn close(mut self, limit: Duration) {
         self.tasks.shutdown().await;
         self.settings.hurry();
         match self.stage {
             SessionStage::Live(Live { session, route, .. }) => {
-                // It has a handle of the session too, which ends with its last one.
+                // `route` also holds a handle to the session. The session ends with its last
+                // handle.
                 drop(route);
                 session::close(session, limit).await;
             }

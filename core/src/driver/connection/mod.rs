@@ -1,4 +1,5 @@
-//! The driver's end of a session: whether there is one, whether it has a connection, and what runs on it.
+//! The driver's connection to ZooKeeper: the session, its connection state, and the tasks that run
+//! on it.
 
 mod counted_client;
 mod heartbeat_request;
@@ -38,25 +39,25 @@ use crate::session::term::Term;
 use crate::session::watch_budget::WatchBudget;
 use crate::session::{ConnectRefusal, Session, reply};
 
-/// What news means.
+/// The driver's reaction to a session event.
 pub(super) enum ConnectionEvent {
     None,
-    /// Nodes of ours were checked.
+    /// A heartbeat checked some of our nodes.
     Checked(Checked),
-    /// A session began, with a connection.
+    /// A session began and has a connection.
     Began {
         session_id: i64,
         timeout: Duration,
     },
     Disconnected,
     Reconnected,
-    /// The session is over, and a new one is being looked for.
+    /// The session is over, and the search for a new one has started.
     Lost,
-    /// There will be no session.
+    /// The server rejected the client for good, so there will be no session.
     Refused(ConnectRefusal),
 }
 
-/// How far it is on the way to a session.
+/// Progress toward a session.
 enum SessionStage {
     Idle,
     Searching(AbortHandle),
@@ -65,43 +66,44 @@ enum SessionStage {
 
 struct Live {
     session: Session,
-    /// What all requests on the session share.
+    /// State that all requests on the session share.
     route: Arc<SessionContext>,
     since: BootInstant,
     term: Arc<Term>,
     connected: bool,
-    /// Whether the driver knows of the session.
+    /// `true` once the driver has been notified of the session.
     began: bool,
-    /// Renews the certificates while there is no connection.
+    /// The task that renews the certificates while there is no connection.
     renewing: Option<AbortHandle>,
-    /// Tells the log what happens at the servers while there is no connection.
+    /// The task that logs the state of the servers while there is no connection.
     telling: Option<AbortHandle>,
 }
 
 pub(super) struct Connection {
     options: ClientOptions,
-    /// Those of the connections.
+    /// Settings shared by all connections.
     settings: Settings,
-    /// What the connections are encrypted with, if they are.
+    /// The TLS certificates, if the connections are encrypted.
     certificates: Option<Certificates>,
     recorder: Arc<Recorder>,
     sender: mpsc::UnboundedSender<Input>,
     lists: AccessLists,
     stage: SessionStage,
-    /// What was asked for on the session.
+    /// Requests on the session that have no reply yet.
     unanswered: Unanswered,
-    /// The pauses before another session is looked for.
+    /// The pauses before the search for the next session.
     rests: RestartBackoff,
-    /// The log's record of servers that cannot be used.
+    /// The log's record of unusable servers.
     outages: Outages,
-    /// How urgent a connection is.
+    /// How urgently a connection is needed.
     urgency: Urgency,
     /// The session's number.
     epoch: u64,
-    /// The connection's number. Grows when one is lost, so that a late reply can be told from a timely one.
+    /// The connection's number. It grows when a connection is lost, so that late replies can be
+    /// recognized.
     number: u64,
     room: WatchBudget,
-    /// Everything that runs on the session.
+    /// All tasks that run on the session.
     tasks: JoinSet<()>,
 }
 
@@ -132,12 +134,12 @@ impl Connection {
         }
     }
 
-    /// What happened at each server when it was last tried.
+    /// Returns the settings, which record the last attempt at each server.
     pub(super) fn settings(&self) -> Settings {
         self.settings.clone()
     }
 
-    /// The server of the current connection, with its port; `None` without one.
+    /// Returns the server of the current connection as `host:port`, or `None` without a connection.
     pub(super) fn server(&self) -> Option<String> {
         server(&self.settings)
     }
@@ -146,7 +148,7 @@ impl Connection {
         ServerReport::all(&self.options.hosts.servers, &self.settings.entries()).into()
     }
 
-    /// Sets how urgent a connection is while there is none.
+    /// Sets how urgently a connection is needed while there is none.
     pub(super) fn set_urgency(&mut self, urgency: Urgency) {
         if std::mem::replace(&mut self.urgency, urgency) != urgency {
             self.settings.set_urgency(urgency);
@@ -158,7 +160,7 @@ impl Connection {
         self.urgency
     }
 
-    /// A path as the client's callers know it.
+    /// Returns the path without the chroot, as the application knows it.
     pub(super) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
         self.options.hosts.below_chroot(path)
     }
@@ -171,7 +173,7 @@ impl Connection {
         matches!(self.stage, SessionStage::Live(_))
     }
 
-    /// The session's id, 0 without one.
+    /// Returns the session's id, or 0 without a session.
     pub(super) fn session_id(&self) -> i64 {
         match &self.stage {
             SessionStage::Live(live) => live.session.client.session_id().0,
@@ -179,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// The session's term.
+    /// Returns the session's term.
     pub(super) fn term(&self) -> Option<&Arc<Term>> {
         match &self.stage {
             SessionStage::Live(live) => Some(&live.term),
@@ -187,15 +189,16 @@ impl Connection {
         }
     }
 
-    /// How much of the session's term is left.
+    /// Returns the time left in the session's term.
     pub(super) fn term_left(&self) -> Duration {
         self.term().map(|term| term.remaining()).unwrap_or_default()
     }
 
-    /// Whether a lock may have this grace: as long as there is no session it may have any.
+    /// Checks whether a lock can have this grace. Without a session, any grace is accepted.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for one that is longer than a sixth of the session time-out.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if the grace is longer than a sixth of the
+    /// session timeout.
     pub(super) fn check_grace(&self, grace: Duration) -> Result<(), Error> {
         let longest = self.term().map(|term| term.interval());
         match longest.filter(|longest| grace > *longest) {
@@ -210,7 +213,7 @@ impl Connection {
         }
     }
 
-    /// Whether the session has a connection on which it was proven recently.
+    /// Returns `true` if the session was recently proven on its current connection.
     pub(super) fn is_fresh(&self) -> bool {
         match &self.stage {
             SessionStage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.number),
@@ -218,21 +221,22 @@ impl Connection {
         }
     }
 
-    /// Runs a task that asks something of the server whose answer could be a proof.
+    /// Runs a task that sends a request whose reply can prove the session.
     pub(super) fn ask(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.asks_proof();
         let unanswered = self.unanswered.write();
         self.run(task, Some(unanswered));
     }
 
-    /// Runs a task that asks something of the server whose answer is no proof. That there is none is a sign all the same:
-    /// answers come in the order of the requests, so a server that answers pings has dropped it.
+    /// Runs a task that sends a request whose reply proves nothing. A missing reply is still a sign
+    /// of trouble: replies arrive in the order of the requests, so a server that answers later
+    /// pings has dropped the request.
     pub(super) fn question(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.run(task, None);
         self.unanswered.asks(task, BootInstant::now());
     }
 
-    /// The same after a pause.
+    /// Like `question`, but runs the task after a pause.
     pub(super) fn question_later(
         &mut self,
         pause: Duration,
@@ -247,26 +251,27 @@ impl Connection {
         self.unanswered.asks(task, asked);
     }
 
-    /// Notes that something is asked of the server whose answer could be a proof.
+    /// Records that a request was sent whose reply can prove the session.
     pub(super) fn asks_proof(&mut self) {
         self.unanswered.asks_proof();
     }
 
-    /// Notes that the server has answered what could have been a proof.
+    /// Records that the server has answered a request that could prove the session.
     pub(super) fn answered(&mut self) {
         self.unanswered.proof_is_answered();
     }
 
-    /// For how much longer proofs may be asked for in vain, or a question be unanswered; `None` while nothing is asked.
-    /// After that the session is useless, whatever its connection says: pings are answered by a server that carries
-    /// nothing out, and a client crate whose task has ended goes on saying that it is connected.
+    /// Returns the time left for the server to answer the requests under way, or `None` if no
+    /// request is unanswered. After that time the session is useless even if it seems connected. A
+    /// server that executes nothing can still answer pings, and a client crate whose task has ended
+    /// still reports that it is connected.
     pub(super) fn give_up_in(&mut self) -> Option<Duration> {
         let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
         let since = self.unanswered.since()?;
         Some(term.give_up_after().saturating_sub(BootInstant::now().since(since)))
     }
 
-    /// Proves the session, and checks whether these nodes of ours exist.
+    /// Sends a heartbeat, which proves the session and checks whether these nodes exist.
     pub(super) fn beat(&mut self, nodes: Vec<OwnNode>) {
         let SessionStage::Live(Live { session, term, .. }) = &self.stage else {
             return;
@@ -280,7 +285,9 @@ impl Connection {
         });
     }
 
-    /// Where requests go: the session, and how to report their outcomes. To no directory, if the caller awaits them.
+    /// Returns a client for one directory on the current session. Outcomes are reported to
+    /// `directory`; a caller that awaits them itself passes the default id, which belongs to no
+    /// directory.
     pub(super) fn directory_client(
         &self,
         directory: DirectoryId,
@@ -297,8 +304,9 @@ impl Connection {
         })
     }
 
-    /// Runs a task until it ends or the session does. Tasks begin in the order in which they were spawned. If one panics,
-    /// the session is over: a request that has no outcome would be waited for for ever.
+    /// Runs a task until it or the session ends. Tasks start in the order in which they were
+    /// spawned. If a task panics, the driver gives up the session. Otherwise the driver would wait
+    /// forever for the outcome of the task's request.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.run(task, None)
     }
@@ -313,38 +321,39 @@ impl Connection {
         self.tasks.spawn(runtime::gated(RequestTask::new(task, epoch, sender, unanswered)))
     }
 
-    /// Where its tasks report to the driver.
+    /// Returns the channel on which tasks report to the driver.
     pub(super) fn sender(&self) -> mpsc::UnboundedSender<Input> {
         self.sender.clone()
     }
 
-    /// The access control list of the nodes that are created.
+    /// Returns the access control list for new nodes.
     pub(super) fn acl(&self) -> &[zk::Acl] {
         &self.lists.own
     }
 
-    /// The session's room for watches.
+    /// Returns the session's watch budget.
     pub(super) fn room(&self) -> &WatchBudget {
         &self.room
     }
 
-    /// Forgets the tasks that ended.
+    /// Removes the finished tasks from the task set.
     pub(super) fn reap(&mut self) {
         while self.tasks.try_join_next().is_some() {}
     }
 
-    /// Whether this is the number of the current connection.
+    /// Returns `true` if this is the number of the current connection.
     pub(super) fn is_current(&self, connection_number: u64) -> bool {
         self.is_connected() && connection_number == self.number
     }
 
-    /// What a queue is told of the answer to a request that was made on a connection.
+    /// Returns the event to pass to the queue for a reply from the given connection. A reply from
+    /// an earlier connection can be stale.
     pub(super) fn discard_stale(&self, connection_number: u64, event: Event) -> Event {
         reply::discard_stale(event, connection_number, self.number)
     }
 }
 
-/// The server of the current connection, with its port; `None` without one.
+/// Returns the server of the current connection as `host:port`, or `None` without a connection.
 pub(super) fn server(settings: &Settings) -> Option<String> {
     let (host, port) = settings.connected()?;
     Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })

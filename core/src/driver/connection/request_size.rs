@@ -1,4 +1,4 @@
-//! How many bytes requests take, for those that can be too large.
+//! Computes the size in bytes of requests that can exceed the server's limit.
 
 use zookeeper_client as zk;
 
@@ -6,19 +6,21 @@ use crate::config::size_limits::{HEAD, LENGTH, REQUEST};
 use crate::lease::transaction::WriteOperation;
 use crate::queue::NodeName;
 
-/// The kind of an operation in a transaction, whether it is the last, and an error code that is not used; there is one
-/// more behind the last operation.
+/// Size of the header of an operation in a transaction: its kind, the end flag, and an unused error
+/// code. One more header follows the last operation.
 const OPERATION: usize = 9;
 
-/// The flags of a node, or a version.
+/// Size of a node's flags or of a version.
 const NUMBER: usize = 4;
 
-/// A transaction that creates nodes without data at these paths, with these access control lists.
+/// Returns the size of a transaction that creates empty nodes at these paths with these access
+/// control lists.
 pub(in crate::driver) fn creates(levels: &[(&str, &[zk::Acl])]) -> usize {
     transaction(levels.iter().map(|(path, acl)| create(path.len(), 0, acl)))
 }
 
-/// A transaction of these operations, below a chroot, on condition that a node exists.
+/// Returns the size of a transaction of these operations below a chroot, including a check that the
+/// `condition` node exists.
 pub(in crate::driver) fn conditional(
     condition: &str,
     chroot: &str,
@@ -36,7 +38,7 @@ pub(in crate::driver) fn conditional(
     transaction(std::iter::once(LENGTH + condition.len() + NUMBER).chain(operations))
 }
 
-/// How many of these nodes of a directory, from the first on, one request can read.
+/// Returns how many of these nodes, counted from the first, one request can read.
 pub(in crate::driver) fn readable(directory: &str, names: &[NodeName]) -> usize {
     let mut bytes = HEAD + OPERATION;
     let fits = |name: &&NodeName| {
@@ -64,7 +66,8 @@ mod tests {
         let names = ["lock-0000000000", "_c_00000000-0000-0000-0000-000000000000-lock-0000000001"];
         let bytes = names.iter().map(|name| name.len()).sum::<usize>();
         let names = names.map(|name| NodeName::parse(name).expect("a node's name"));
-        // For each node a kind with its flags, a length, a slash and whether to watch; and the end of all.
+        // Each node takes a header, a path length, a slash, and a watch flag. One more header ends
+        // the request.
         let left = REQUEST - HEAD - OPERATION - 2 * (OPERATION + LENGTH + 2) - bytes;
         assert_eq!(left % 2, 0, "a directory of half that length fills the request");
         assert_eq!(readable(&"d".repeat(left / 2), &names), 2);

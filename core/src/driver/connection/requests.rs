@@ -1,4 +1,5 @@
-//! The requests that a queue can ask for, each sent on a session and reported back.
+//! The requests that a queue can ask for. Each one is sent on a session, and its outcome is
+//! reported back.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -26,24 +27,25 @@ use crate::session::reply;
 use crate::session::reply::{Judged, NodeOwner, SessionEvidence, failed};
 use crate::session::term::Term;
 
-/// The data of a node whose owner is asked to give up the lock, as Curator writes it.
+/// Data that Curator, and zklock, write to a node to ask its owner to give up the lock.
 pub(in crate::driver) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// The data of a node is kept if it has no more bytes than this. Ours has about 150.
+/// Maximum length in bytes of node data that is kept. The data of our own nodes has about 150
+/// bytes.
 pub(in crate::driver) const LONGEST_DATA: usize = 4096;
 
-/// What was seen of a node, once it was.
+/// A snapshot of a node, set when the node has been read.
 pub(in crate::driver) type SnapshotCell = Arc<OnceLock<Arc<NodeSnapshot>>>;
 
-/// Matches any version.
+/// The version that matches every version.
 pub(in crate::driver) const ANY_VERSION: i32 = -1;
 
-/// The access control lists of what is created.
+/// Access control lists for new nodes.
 #[derive(Clone)]
 pub(in crate::driver) struct AccessLists {
-    /// Of nodes and lock directories.
+    /// List for contenders' nodes and lock directories.
     pub(in crate::driver) own: Arc<[zk::Acl]>,
-    /// Of the parents of lock directories.
+    /// List for the parents of lock directories.
     pub(in crate::driver) parents: Arc<[zk::Acl]>,
 }
 
@@ -55,25 +57,25 @@ impl AccessLists {
     }
 }
 
-/// What all requests on a session share.
+/// State that all requests on a session share.
 pub(in crate::driver) struct SessionContext {
     pub(in crate::driver) client: CountedClient,
-    /// The client crate's, which end with the session.
+    /// The client crate's tasks, which end with the session.
     pub(in crate::driver) tasks: Tasks,
     pub(in crate::driver) term: Arc<Term>,
-    /// How long the client's chroot is, with which the path begins.
+    /// Length of the client's chroot, which is the beginning of every path.
     pub(in crate::driver) chroot: usize,
     pub(in crate::driver) lists: AccessLists,
-    /// Of the replies that it reads.
+    /// Size limits for the replies that the client reads.
     pub(in crate::driver) limits: Limits,
     pub(in crate::driver) epoch: u64,
     pub(in crate::driver) sender: mpsc::UnboundedSender<Input>,
 }
 
-/// One lock directory on one session: where requests go, and where their outcomes are reported.
+/// Sends requests about one lock directory on one session and reports their outcomes.
 pub(in crate::driver) struct DirectoryClient {
     pub(in crate::driver) route: Arc<SessionContext>,
-    /// The directory that is told of outcomes.
+    /// The directory that receives the outcomes.
     pub(in crate::driver) directory: DirectoryId,
     pub(in crate::driver) path: Arc<str>,
     pub(in crate::driver) connection_number: u64,
@@ -94,11 +96,11 @@ impl DirectoryClient {
     }
 
     pub(in crate::driver) fn child(&self, name: &str) -> String {
-        // Not by `format!`, which guesses how long it gets.
+        // `concat` computes the length in advance; `format!` only estimates it.
         [&*self.path, "/", name].concat()
     }
 
-    /// The path as the client's callers know it: below the chroot.
+    /// Returns the path without the chroot, as the application knows it.
     pub(in crate::driver) fn shown(&self) -> &str {
         match &self.path[self.chroot..] {
             "" => "/",
@@ -110,7 +112,7 @@ impl DirectoryClient {
         self.client.session_id()
     }
 
-    /// Reports an answer to a request that was sent at a given moment, and what it says about the session.
+    /// Reports the reply to a request sent at `sent`, and applies its evidence about the session.
     fn report_judged(&self, sent: BootInstant, (event, verdict): Judged) {
         match verdict {
             SessionEvidence::Alive => self.term.prove(sent, self.connection_number),
@@ -133,8 +135,9 @@ impl DirectoryClient {
         self.report_judged(sent, reply::created(ticket, self.session(), made));
     }
 
-    /// Creates a node in the place of a writer's, in one transaction with a check that the writer's exists. Whose the new
-    /// one is tells its Stat, which is requested in the same flight: the transaction's own Stat is invalid before 3.7.2
+    /// Creates a node in a writer's place, in one transaction with a check that the writer's node
+    /// exists. A second request, sent without waiting for the first, reads the new node's Stat to
+    /// find its owner. The Stat in the transaction's own reply is invalid before ZooKeeper 3.7.2
     /// and 3.8.2 (ZOOKEEPER-4026).
     pub(in crate::driver) async fn create_beside(
         self,
@@ -173,7 +176,7 @@ impl DirectoryClient {
     }
 
     pub(in crate::driver) async fn list(self, ticket: Ticket, sync: bool) {
-        // Sent back to back, answered in order.
+        // Both requests are sent back to back, and the server answers them in order.
         let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
         let listed = self.client.ask(RequestKind::List).list_children(&self.path);
         let synced = match synced {
@@ -183,8 +186,8 @@ impl DirectoryClient {
         self.report(self.listed(ticket, synced, listed.await));
     }
 
-    /// Lists, and watches the children until the watch fires; dropping the future drops the watch on the server. Drops
-    /// `unanswered` when the listing is answered.
+    /// Lists the children and watches them until the watch fires. Dropping the future removes the
+    /// watch on the server. Drops `unanswered` when the listing is answered.
     pub(in crate::driver) async fn list_and_watch(
         self,
         ticket: Ticket,
@@ -210,8 +213,8 @@ impl DirectoryClient {
         }
     }
 
-    /// The answer to a listing. A directory that is too large to list does not get smaller by itself, so nobody can queue
-    /// there.
+    /// Returns the event for a listing's reply. A directory that is too large to list stays too
+    /// large, so the listing is refused and no client can queue there.
     fn listed(
         &self,
         ticket: Ticket,
@@ -224,8 +227,8 @@ impl DirectoryClient {
         }
     }
 
-    /// Asks which of these nodes exist, all in one request. Ephemeral nodes have no children, so the answer is short
-    /// whatever others have written to them.
+    /// Asks in one request which of these nodes exist. Ephemeral nodes have no children, so the
+    /// reply is short however much data the nodes have.
     pub(in crate::driver) async fn probe(self, ticket: Ticket, names: Vec<NodeName>) {
         if request_size::readable(&self.path, &names) < names.len() {
             return self.report(reply::probed(ticket, names, Err(zk::Error::MarshallingError)));
@@ -251,8 +254,8 @@ impl DirectoryClient {
         self.report_judged(sent, reply::verified(ticket, self.session(), found));
     }
 
-    /// Watches a node until the watch fires; dropping the future drops the watch on the server.
-    /// Notes what it sees of the node, if that is wanted.
+    /// Watches a node until the watch fires. Dropping the future removes the watch on the server.
+    /// Stores what it reads of the node in `snapshot`, if given.
     pub(in crate::driver) async fn watch(
         self,
         ticket: Ticket,
@@ -260,7 +263,8 @@ impl DirectoryClient {
         snapshot: Option<SnapshotCell>,
     ) {
         let path = self.child(name.as_str());
-        // Reading the data leaves no watch on a missing node, asking for the Stat would; but reading may be forbidden.
+        // Reading the data leaves no watch on a missing node, unlike asking for the Stat. But
+        // reading might be forbidden, so `NoAuth` falls back to the Stat.
         let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((data, stat, watcher)) => {
                 if let Some(snapshot) = snapshot {
@@ -295,7 +299,7 @@ impl DirectoryClient {
         self.await_change(ticket, watcher).await;
     }
 
-    /// Writes the data of a node of ours again, unless it was written since this version.
+    /// Restores the data of one of our nodes, unless the node was written after this version.
     pub(in crate::driver) async fn restore_data(self, name: NodeName, data: Vec<u8>, version: i32) {
         let node = self.child(name.as_str());
         let restored = self.client.ask(RequestKind::Write).set_data(&node, &data, Some(version)).await;
@@ -306,13 +310,13 @@ impl DirectoryClient {
     }
 
     async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
-        // The watch must not keep the session alive.
+        // A pending watch must not keep the session alive.
         let Self { route, directory, connection_number, .. } = self;
         let sender = route.sender.clone();
         drop(route);
         let event = match watcher.changed().await.event_type {
             EventType::NodeDeleted => Event::Gone(ticket),
-            // The session is over; the driver learns of that by itself.
+            // The session is over. The driver learns of that separately.
             EventType::Session => return,
             _ => Event::Changed(ticket),
         };
@@ -334,8 +338,9 @@ impl DirectoryClient {
         Acls::new(&self.lists.own)
     }
 
-    /// Creates the lock directory and its parents as containers, which the server removes some time after their last
-    /// child. What is shorter than `lock`, the length of the lock's path, is a parent, which may be others' too.
+    /// Creates the lock directory and its parents as containers, which the server removes some time
+    /// after their last child is gone. `lock` is the length of the lock's path. Every shorter path
+    /// is a parent and can be shared with other locks.
     pub(in crate::driver) async fn make_parents(self, ticket: Ticket, lock: usize) {
         let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at).chain([self.path.len()]);
         let list = |at| if at < lock { &self.lists.parents } else { &self.lists.own };
@@ -351,14 +356,14 @@ impl DirectoryClient {
                 self.report_end();
                 Outcome::Lost
             }
-            // Some already exist, the server has no containers, or they are too much at once: one by one, all in one
-            // flight.
+            // Some levels already exist, the server has no containers, or the request is too large.
+            // Create the levels one by one, without waiting for replies in between.
             Err(_) => self.make_each(&levels).await,
         };
         self.report(Event::ParentsMade(ticket, outcome));
     }
 
-    /// Creates the directories above a node at this wire's own path.
+    /// Creates the directories above a node at this client's own path.
     pub(in crate::driver) async fn make_parents_of_node(&self) -> Outcome<()> {
         let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at);
         let levels: Vec<_> = ends.map(|at| (&self.path[..at], &*self.lists.parents)).collect();
@@ -389,7 +394,8 @@ impl DirectoryClient {
             }
             outcome = match last {
                 Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
-                // A level above may exist although we may not create it; only the last one counts.
+                // A level above can exist although we must not create it, so only the last level's
+                // result counts.
                 Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
                 Err(zk::Error::Unimplemented) => continue,
                 Err(error) => failed(&error),
@@ -400,7 +406,8 @@ impl DirectoryClient {
     }
 }
 
-/// What was too large to be read, and what would not have been, if that is the error.
+/// Returns a description of the oversized reply and of the client's limit, or `None` if the error
+/// has another cause.
 pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<String> {
     let zk::Error::UnexpectedErrorCode(code) = error else { return None };
     let large = TooLarge::from_code(*code)?;
@@ -411,13 +418,14 @@ pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<
     Some(format!("{large}, where the client reads {limit}"))
 }
 
-/// Something that runs on the session. A future by hand: one that the compiler makes out of it keeps what it runs twice,
-/// once as it was given and once as it is run, and there are three of them in an acquire and its release.
+/// A task that runs on the session. It implements `Future` by hand because a compiler-generated
+/// future would store the inner task twice: as the argument and while it runs. An acquire and its
+/// release use three of these.
 pub(in crate::driver) struct RequestTask<F> {
     task: F,
     epoch: u64,
     sender: mpsc::UnboundedSender<Input>,
-    /// Held until it is over, if its answer could prove the session.
+    /// Held until the task ends, if the reply can prove the session.
     _unanswered: Option<Arc<()>>,
 }
 
@@ -436,7 +444,7 @@ impl<F: Future<Output = ()>> Future for RequestTask<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: nothing is moved out of it, and the task stays pinned where it is for as long as this is.
+        // SAFETY: nothing is moved out of `self`, and `task` stays pinned as long as `self` does.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
         let task = unsafe { Pin::new_unchecked(&mut this.task) };

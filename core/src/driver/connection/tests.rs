@@ -1,4 +1,4 @@
-//! What a link makes of news that come late.
+//! Tests of how a connection handles session events that arrive late.
 
 use zklock_embedded::Server;
 
@@ -7,7 +7,7 @@ use crate::driver::mailbox::{Checked, DirectoryId, OwnNode, SessionEvent};
 use crate::queue::NodeName;
 use crate::runtime::supervise::Tasks;
 
-/// A server, and a link that has begun to look for a session on it.
+/// Returns a server and a connection that has started to look for a session on it.
 async fn searching() -> (Server, Connection, mpsc::UnboundedReceiver<Input>) {
     let server = Server::start("127.0.0.1:0").await.expect("a free port");
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -17,7 +17,7 @@ async fn searching() -> (Server, Connection, mpsc::UnboundedReceiver<Input>) {
     (server, connection, receiver)
 }
 
-/// The next news.
+/// Returns the next session event.
 async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> SessionEvent {
     match receiver.recv().await {
         Some(Input::News(news)) => news,
@@ -25,18 +25,18 @@ async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> SessionEvent {
     }
 }
 
-/// The tasks that serve the session that was found, and its time-out.
+/// Returns the tasks that serve the established session, and its timeout.
 fn serving(found: &SessionEvent) -> (Tasks, Duration) {
     let SessionEvent::Established(_, Ok(session)) = found else { panic!("a session") };
     (session.tasks.clone(), session.client.session_timeout())
 }
 
-/// Waits for the end of these tasks. By themselves they would end with their session.
+/// Waits for the end of these tasks, and fails if they last until the session's own end.
 async fn end_before_their_session((mut tasks, timeout): (Tasks, Duration)) {
     tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
 }
 
-/// Where the client crate finds a place for its tasks.
+/// Runs the test on the runtime thread, where the client crate spawns its tasks.
 async fn on_the_runtime(test: impl Future<Output = ()> + Send + 'static) {
     runtime::spawn(test).expect("a thread").await.expect("no panic");
 }
@@ -47,10 +47,10 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
         let (_server, mut connection, mut receiver) = searching().await;
         let found = news(&mut receiver).await;
         assert!(matches!(found, SessionEvent::Established(_, Ok(_))));
-        // The last caller has given up while that was on its way.
+        // The last caller gives up while the session is on its way to the driver.
         assert!(connection.stop());
         assert!(matches!(connection.handle(found), ConnectionEvent::None) && !connection.is_live());
-        // The next one begins anew.
+        // The next caller starts a new search.
         assert!(connection.start());
         let found = news(&mut receiver).await;
         assert!(
@@ -60,7 +60,8 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     .await;
 }
 
-/// The client crate would connect again, to close the session.
+/// With the server stopped, the client crate would reconnect to close the session. No task remains
+/// when the connection closes.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     on_the_runtime(async {
@@ -76,7 +77,7 @@ async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     .await;
 }
 
-/// The driver ends while the session is on its way to it.
+/// The driver ends while the session is on its way to it. No task of the session remains.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
     on_the_runtime(async {
@@ -118,7 +119,7 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
         assert_eq!(connection.give_up_in(), None);
         assert!(matches!(connection.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
         assert!(connection.give_up_in().is_some(), "a delete has no answer");
-        // What was answered before is not asked.
+        // A request that was answered before the reconnection does not count as unanswered.
         assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         drop(end);
         tokio::task::yield_now().await;
@@ -148,7 +149,7 @@ async fn a_heartbeat_is_answered_even_if_another_write_was_answered_in_between()
         };
         connection.beat(vec![node]);
         tokio::task::yield_now().await;
-        // The heartbeat is sent. The delete of another node is answered before it.
+        // The heartbeat is sent, and the delete of another node is answered before it.
         connection.answered();
         assert!(connection.give_up_in().is_some(), "the heartbeat is under way");
         let beaten = news(&mut receiver).await;
@@ -180,7 +181,7 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
             panic!("it is told")
         };
         assert_eq!(missing, [node("lock-0000000001")]);
-        // The next connection checks the others.
+        // The next connection's heartbeat checks the other nodes.
         assert!(matches!(
             connection.handle(beaten(Vec::new(), Some(node("lock-0000000002")))),
             ConnectionEvent::None
@@ -215,13 +216,14 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
             assert!(connection.is_connected());
         }
         assert_eq!(connection.session_id(), second);
-        // Of its own it hears.
+        // The connection handles an event of its own session.
         assert!(matches!(connection.handle(SessionEvent::Unserved(connection.epoch)), ConnectionEvent::Lost));
     })
     .await;
 }
 
-/// A new version of the client crate may pause elsewhere. Then leases are lost to its pauses, which grow without a limit.
+/// Fails if a new version of the client crate pauses at another point. Its pauses grow without
+/// limit, so leases would be lost to them.
 #[tokio::test]
 async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {
@@ -230,7 +232,7 @@ async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         let settings = connection.settings();
         server.stop().await;
-        // The first round has none.
+        // The first round has no pause.
         for _ in 0..4 {
             settings.attempt_failed().await;
         }

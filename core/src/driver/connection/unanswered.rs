@@ -1,4 +1,4 @@
-//! What was asked of the server and is not answered yet (rule 16).
+//! Tracks the requests that the server has not answered yet (rule 16).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,34 +7,37 @@ use tokio::task::AbortHandle;
 
 use crate::runtime::clock::BootInstant;
 
-/// Of one session.
+/// Unanswered requests of one session.
 #[derive(Default)]
 pub(super) struct Unanswered {
-    /// When the connection came, if there is one.
+    /// The time when the connection was established, if there is one.
     connected: Option<BootInstant>,
-    /// Since when proofs have been asked for on this connection, and nothing was answered that could have been one.
+    /// Start of the time in which this connection has unanswered proof requests and no reply to any
+    /// of them.
     proofs: Option<BootInstant>,
-    /// Held by all that was asked for and could prove the session, until it is answered.
+    /// Cloned by every request that can prove the session and held until its reply, so the
+    /// reference count tells whether one is unanswered.
     writes: Arc<()>,
-    /// What was asked that proves nothing, and when, in this order. The first is not answered yet, or was not when somebody
-    /// last looked.
+    /// Requests that prove nothing, in the order in which they were sent, each with its time.
+    /// Finished ones are removed from the front at the next call.
     questions: VecDeque<(AbortHandle, BootInstant)>,
 }
 
 impl Unanswered {
-    /// To be held by something that could prove the session, until it is answered.
+    /// Returns a token that a request holds until its reply, if the reply can prove the session.
     pub(super) fn write(&self) -> Arc<()> {
         Arc::clone(&self.writes)
     }
 
-    /// Something is asked whose answer could be a proof.
+    /// Records that a request was sent whose reply can prove the session.
     pub(super) fn asks_proof(&mut self) {
         if self.connected.is_some() {
             self.proofs.get_or_insert_with(BootInstant::now);
         }
     }
 
-    /// Something is asked, from this moment on, whose answer is no proof; the task ends with the answer.
+    /// Records a request whose reply proves nothing. It counts as unanswered from `from` on, and
+    /// its task ends with the reply.
     pub(super) fn asks(&mut self, task: AbortHandle, from: BootInstant) {
         self.forget_answered();
         self.questions.push_back((task, from));
@@ -46,24 +49,24 @@ impl Unanswered {
         }
     }
 
-    /// What could have been a proof is answered. What was asked later is asked in vain from now on: perhaps nobody asks for
-    /// anything else.
+    /// Records that the server has answered a request that could prove the session. If a later one
+    /// is still unanswered, its time counts from now on, because no other request might follow.
     pub(super) fn proof_is_answered(&mut self) {
         self.proofs = (Arc::strong_count(&self.writes) > 1).then(BootInstant::now);
     }
 
-    /// There is a connection, on which everything goes out that was asked for in between.
+    /// Records that a connection was established. Requests made in between are sent on it.
     pub(super) fn connects(&mut self) {
         self.connected = Some(BootInstant::now());
         self.proof_is_answered();
     }
 
-    /// There is none.
+    /// Records that the connection was lost.
     pub(super) fn disconnects(&mut self) {
         (self.connected, self.proofs) = (None, None);
     }
 
-    /// Since when something is asked in vain.
+    /// Returns the time since which the oldest request has been unanswered.
     pub(super) fn since(&mut self) -> Option<BootInstant> {
         self.forget_answered();
         let question =

@@ -1,9 +1,11 @@
-//! Waiters that a holder of this client may hand the lock to (the option `cohort`): they have no nodes of their own. One
-//! node, the representative's, stands in the queue for all of them, so that their turn comes in order too.
+//! Waiters without nodes, to which a holder of the same client can hand the lock directly (the
+//! option `cohort`). One contender, the representative, has a node in the queue for all of them, so
+//! that they are also served in the order of the queue.
 //!
-//! Why nobody is stuck: as long as somebody waits in the line there is a representative, which waits in the queue like any
-//! contender, and when it is granted the lock, the first of the line gets it. When nobody waits any more it leaves; if it was
-//! granted the lock meanwhile, the node is deleted at once.
+//! No waiter is stuck. As long as a waiter is in the line, there is a representative, which waits
+//! in the queue like any contender. When the representative is granted the lock, the first waiter
+//! of the line receives it. When the line becomes empty, the representative leaves. If it was
+//! granted the lock in the meantime, its node is deleted immediately.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,17 +22,17 @@ use crate::runtime::backoff::RestartBackoff;
 
 /// The line of waiters without nodes, as the driver sees it.
 pub(in crate::driver) struct Cohort {
-    /// The contender that stands in the queue for them.
+    /// The contender in the queue on behalf of the line.
     representative: Representative,
-    /// They keep the client open, not the line.
+    /// A weak reference, because the holds must keep the client open and the line must not.
     holds: Weak<HoldTable>,
-    /// When the representative's last node was to be created, and the pauses before it gets another.
+    /// The time at which the representative's last node was due for creation.
     created: Option<Instant>,
     rests: RestartBackoff,
 }
 
 impl Cohort {
-    /// Of this attempt.
+    /// Creates a line for waiters like this attempt.
     pub(super) fn of(attempt: &AcquireAttempt) -> Self {
         Self {
             representative: Representative::new(attempt.claim.kind, attempt.naming),
@@ -40,10 +42,12 @@ impl Cohort {
         }
     }
 
-    /// Whether attempts like this stand in the line. An empty one becomes theirs.
+    /// Returns `true` if attempts like this one can join the line. An empty line adapts to the
+    /// attempt.
     pub(super) fn takes(&mut self, attempt: &AcquireAttempt) -> bool {
         if self.representative.is_unneeded() {
-            // All lock objects may have gone since, and these holds with them.
+            // All lock objects, and with them the previous hold table, might have been dropped
+            // since the line was last used.
             self.holds = Arc::downgrade(&attempt.holds);
         }
         self.representative.takes(attempt.claim.kind, attempt.naming)
@@ -57,33 +61,36 @@ impl Cohort {
         self.representative.leave();
     }
 
-    /// The contender that stands in the queue for those in the line.
+    /// Returns the contender in the queue on behalf of the line.
     pub(super) fn representative(&self) -> Option<JoinId> {
         self.representative.join()
     }
 
-    /// The first that waits in the line.
+    /// Returns the first waiter in the line.
     pub(super) fn first(&self) -> Option<JoinId> {
         self.holds.upgrade()?.first_in_line()
     }
 
-    /// The representative is out of the queue: granted the lock, or refused it.
+    /// Notes that the representative has left the queue: it was granted the lock or refused.
+    /// Returns `false` if `join` is another contender.
     fn end(&mut self, join: JoinId) -> bool {
         self.representative.end(join)
     }
 
-    /// Tells the queue of a representative that is needed, and of one that is not needed any more.
+    /// Adds a representative to the queue if one is needed, and removes one that is not. Returns
+    /// `true` if the queue was changed.
     fn settle(&mut self, queue: &mut Queue) -> bool {
         let Some(event) = self.representative.settle() else { return false };
         if matches!(event, Event::Join(..)) {
-            // Another representative had its node for as long as it was needed.
+            // The previous representative kept its node for as long as it was needed, so this one
+            // starts without a pause.
             self.begin_anew();
         }
         queue.handle(event);
         true
     }
 
-    /// The pause before the representative gets another node.
+    /// Returns the pause before the representative gets its next node.
     pub(super) fn rest(&mut self) -> Duration {
         let now = Instant::now();
         let life = self.created.map(|created| now.saturating_duration_since(created));
@@ -92,28 +99,28 @@ impl Cohort {
         pause
     }
 
-    /// The session is over, or the contender is another one: pauses begin anew.
+    /// Resets the pauses, for a new session or a new representative.
     pub(super) fn begin_anew(&mut self) {
         (self.created, self.rests) = (None, RestartBackoff::default());
     }
 }
 
 impl Directory {
-    /// Tells the queue what the line needs of it.
+    /// Adds or removes the line's representative in the queue, as needed.
     pub(super) fn settle_representative(&mut self) {
         if let Some(cohort) = self.waiters.cohort_mut() {
             self.unsettled |= cohort.settle(&mut self.queue);
         }
     }
 
-    /// For which waiter a contender stands in the queue, now that it is out of it: itself, or the first in the line.
-    /// `None` if nobody is there any more.
+    /// Removes and returns the waiter for which this contender was granted the lock: its own, or
+    /// the first in the line. Returns `None` if that waiter has gone.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);
         }
         self.unsettled = true;
-        // One that was handed the lock in between is not there any more.
+        // Skip waiters that received the lock by hand-off in the meantime.
         while let Some(first) = self.waiters.first_of_line() {
             if let Some(waiter) = self.remove_waiter(first) {
                 return Some(waiter);
@@ -122,7 +129,8 @@ impl Directory {
         None
     }
 
-    /// The waiters for whom this contender stood in the queue, which is refused.
+    /// Removes and returns the waiters for which this contender was in the queue. The queue has
+    /// refused it.
     pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join).into_iter().collect();
@@ -134,7 +142,7 @@ impl Directory {
         refused
     }
 
-    /// A holder has handed the lock to this waiter, whose hold this is.
+    /// Handles a hand-off: a holder has passed its lock to this waiter, whose hold is `hold`.
     pub(in crate::driver) fn handed_on(
         &mut self,
         hold: &HoldId,
@@ -143,14 +151,14 @@ impl Directory {
         left: Duration,
         timers: &mut Timers,
     ) {
-        // It was in the line, or its caller would not have been handed the lock; unless all were turned away meanwhile.
+        // The waiter was in the line, unless all waiters were rejected in the meantime.
         if let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove_handed_on(join) {
             timers.cancel(alarms.keys());
             self.forget_grace(&attempt);
         }
         let (owner, kind) = (claim.owner, claim.kind);
         let Some(holds) = self.holders.hand_on(hold, claim, self.id, timers) else {
-            // It is lost already.
+            // The hold is already lost.
             return self.leave_owners_line((owner, kind), join);
         };
         self.hand_on_grace(&hold.node, claim.grace.time(), left, timers);

@@ -1,4 +1,4 @@
-//! The part of a directory in the search for deadlocks: its waiters, and its holds.
+//! A directory's part of the deadlock search: its waiters and its holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::lease::hold::HoldTable;
 use crate::lease::owner::OwnerId;
 use crate::queue::{JoinId, NodeName};
 
-/// So many locks of an owner are looked at.
+/// Maximum number of an owner's locks that the search examines.
 const MOST_HELD: usize = 16;
 
 /// A lock that an owner holds.
@@ -26,7 +26,7 @@ pub(in crate::driver) struct HeldLock {
 }
 
 impl Directory {
-    /// Sets the alarm for the end of a waiter's time.
+    /// Sets the alarm for a waiter's deadline.
     pub(in crate::driver) fn await_deadline(&mut self, join: JoinId, timers: &mut Timers) {
         if let Some(end) = self.waiters.get(join).and_then(|attempt| attempt.deadline.end()) {
             let alarm = timers.set(end, Alarm::Deadline(self.id, join));
@@ -34,13 +34,14 @@ impl Directory {
         }
     }
 
-    /// The owner that asked for a lock, if it is in the queue.
+    /// Returns the owner of a waiter that is in the queue.
     pub(in crate::driver) fn caller_in_queue(&self, join: JoinId) -> Option<OwnerId> {
         self.queue.node_of(join)?;
         Some(self.waiters.get(join)?.claim.caller.id())
     }
 
-    /// Whether this owner asked for the hold through a node. A node may have been handed on.
+    /// Returns `true` if this owner has the hold on this node. A hand-off can have changed the
+    /// node's owner.
     pub(in crate::driver) fn is_held_by(&self, node: &NodeName, owner: OwnerId) -> bool {
         self.holders.caller(node) == Some(owner)
     }
@@ -49,7 +50,7 @@ impl Directory {
     pub(in crate::driver) fn add_held_by(&self, owners: &mut HashMap<OwnerId, Vec<HeldLock>>) {
         for (node, holds) in self.holders.tables() {
             let all = holds.caller(node).and_then(|caller| owners.get_mut(&caller));
-            // Permits, and the turns in which they are taken, are left out.
+            // Permits are left out, and so are the locks that order their acquisition.
             let Some(all) = all.filter(|all| all.len() < MOST_HELD && holds.place.part().is_empty()) else {
                 continue;
             };
@@ -57,7 +58,7 @@ impl Directory {
         }
     }
 
-    /// A search for a waiter whose owner holds these locks.
+    /// Returns a search for a deadlock between this waiter and the locks that its owner holds.
     pub(in crate::driver) fn deadlock_search(
         &self,
         join: JoinId,

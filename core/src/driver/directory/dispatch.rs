@@ -1,4 +1,4 @@
-//! What a queue asks of the server.
+//! Sends the requests that a queue asks for.
 
 use tokio::sync::oneshot;
 
@@ -8,7 +8,8 @@ use crate::queue::Action;
 
 impl Directory {
     pub(super) fn send(&mut self, request: Action, connection: &mut Connection) {
-        // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
+        // Without a session, the queue sends no requests. Its earlier requests are forgotten with
+        // the session.
         let Some(directory_client) = connection.directory_client(self.id, &self.path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
@@ -55,7 +56,8 @@ impl Directory {
             Action::Verify(ticket, name) => connection.question(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
-                // Others wait behind the node, as long as the session lives.
+                // Other contenders wait behind this node as long as the session is alive, so the
+                // driver must notice a missing reply.
                 connection.ask(directory_client.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),

@@ -1,8 +1,10 @@
-//! Holds that are lost before the end of their term (the option `grace`), and waiters for such holds.
+//! Holds that are reported lost before the end of their term (the option `grace`), and waiters for
+//! such holds.
 //!
-//! Safe because only the report comes earlier: the node of such a hold goes no later than without a grace, at the end of
-//! the term in which it was lost, and no earlier than its release. A heartbeat that is answered during the grace does not
-//! bring the lease back, nor does it keep the node longer.
+//! This is safe because only the report comes earlier. The node of such a hold is deleted no
+//! earlier than its release, and otherwise at the end of the term in which the hold was lost, as
+//! without a grace. A heartbeat that is answered during the grace does not restore the lease, and
+//! does not keep the node longer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,23 +19,25 @@ use crate::error::loss_reason::LossReason;
 use crate::lease::hold::Grace;
 use crate::queue::{Event, NodeName, SmallMap};
 
-/// The graces of one directory. Most have none.
+/// The graces of one directory. Most directories have none.
 #[derive(Default)]
 pub(super) struct Graces {
-    /// The holds with a grace, each with the alarm for its beginning.
+    /// The holds with a grace, each with the alarm for the start of its grace.
     holds: SmallMap<NodeName, (Duration, AlarmKey)>,
-    /// The nodes of those that were lost and are not released yet, each with the alarm for the end of its term.
+    /// The nodes of holds that are lost and not released yet, each with the alarm for the end of
+    /// its term.
     kept: SmallMap<NodeName, AlarmKey>,
-    /// The graces of waiters, and how many waiters have each.
+    /// The graces of the waiters, each with its number of waiters.
     waiters: BTreeMap<Duration, usize>,
-    /// Whether too little of the term is left for a waiter's grace. The queue then knows no term.
+    /// `true` if the term is too short for a waiter's grace. The queue then behaves as if it had no
+    /// term.
     short: bool,
-    /// Whether enough is left for a hold without a grace.
+    /// `true` if the term is long enough for a hold without a grace.
     term: bool,
 }
 
 impl Directory {
-    /// A waiter comes.
+    /// Notes the grace of a new waiter.
     pub(super) fn note_grace(&mut self, attempt: &AcquireAttempt) {
         let grace = attempt.claim.grace.time();
         if !grace.is_zero() {
@@ -46,7 +50,7 @@ impl Directory {
         self.graces.get_or_insert_with(|| Box::new(Graces { term, ..Graces::default() }))
     }
 
-    /// A waiter goes.
+    /// Forgets the grace of a waiter that leaves.
     pub(super) fn forget_grace(&mut self, attempt: &AcquireAttempt) {
         let Some(graces) = &mut self.graces else { return };
         if let Some(count) = graces.waiters.get_mut(&attempt.claim.grace.time()) {
@@ -55,7 +59,7 @@ impl Directory {
         graces.waiters.retain(|_, count| *count > 0);
     }
 
-    /// Refuses the waiters whose grace is too long for the session, which has begun.
+    /// Refuses the waiters whose grace is too long for the new session.
     pub(in crate::driver) fn refuse_long_graces(&mut self, connection: &Connection, timers: &mut Timers) {
         if self.graces.is_none() {
             return;
@@ -70,14 +74,14 @@ impl Directory {
         }
     }
 
-    /// All waiters go.
+    /// Forgets the graces of all waiters.
     pub(super) fn forget_all_graces(&mut self) {
         if let Some(graces) = &mut self.graces {
             graces.waiters.clear();
         }
     }
 
-    /// A hold begins while this much of the term is left.
+    /// Sets the alarm for the grace of a new hold, with this much of the term left.
     pub(super) fn await_grace(
         &mut self,
         node: &NodeName,
@@ -93,7 +97,7 @@ impl Directory {
         self.graces().holds.insert(node.clone(), (grace, alarm));
     }
 
-    /// The lock is handed on, on the same node, to a hold with this grace.
+    /// Sets the alarm for the new hold's grace after a hand-off on the same node.
     pub(super) fn hand_on_grace(
         &mut self,
         node: &NodeName,
@@ -106,15 +110,17 @@ impl Directory {
         self.await_grace(node, grace, left, timers);
     }
 
-    /// Loses the hold through a node if no more than its grace is left of the term.
+    /// Reports a node's hold as lost if the rest of the term is no longer than its grace. Otherwise
+    /// sets the alarm again.
     pub(in crate::driver) fn check_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) {
         let hold = self.graces.as_ref().and_then(|graces| graces.holds.get(node));
         let Some((noted, _)) = hold.copied() else { return };
         if self.stop_keeping(node, timers) {
             return;
         }
-        // The notice of a hold that followed on the node, with another grace, may be on its way. From here on none follows
-        // on one that is to be lost: by the clock it is over.
+        // After a hand-off on this node, the notice of the new hold, which has another grace, might
+        // still be under way. No hand-off can follow on a hold that is lost here: by the clock it
+        // is already over.
         let grace = self.holders.grace(node).map_or(noted, Grace::time);
         if left > grace {
             self.await_grace(node, grace, left, timers);
@@ -123,8 +129,8 @@ impl Directory {
         }
     }
 
-    /// A hold is over. If it is lost while this much of its term is left, and has a grace, its node is kept. Returns
-    /// whether it is.
+    /// Keeps the node of a hold that is over if it has a grace and was lost with some of its term
+    /// left. Returns `true` if the node is kept.
     pub(super) fn begin_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         let Some((_, alarm)) = graces.holds.remove(node) else { return false };
@@ -137,14 +143,14 @@ impl Directory {
         true
     }
 
-    /// The lease of a node that is kept was released, or its term is over: the node goes.
+    /// Deletes a kept node because its lease was released or its term is over.
     pub(in crate::driver) fn end_grace(&mut self, node: &NodeName, timers: &mut Timers) {
         if self.lose_kept(node, timers) {
             self.on_event(Event::Release(node.clone()));
         }
     }
 
-    /// A node is gone. Returns whether it was kept.
+    /// Forgets a node that is gone. Returns `true` if it was kept.
     pub(super) fn lose_kept(&mut self, node: &NodeName, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         if let Some((_, alarm)) = graces.holds.remove(node) {
@@ -155,7 +161,7 @@ impl Directory {
         alarm.is_some()
     }
 
-    /// The term is over: all nodes that are kept go.
+    /// Deletes all kept nodes at the end of the term.
     pub(super) fn end_graces(&mut self) {
         let kept = self.graces.as_mut().map(|graces| std::mem::take(&mut graces.kept));
         for (node, _) in kept.unwrap_or_default() {
@@ -163,20 +169,22 @@ impl Directory {
         }
     }
 
-    /// The session is over, and its nodes with it.
+    /// Forgets all kept nodes because they are gone with the session.
     pub(super) fn forget_kept(&mut self, timers: &mut Timers) {
         let Some(graces) = &mut self.graces else { return };
         timers.cancel(graces.holds.values().map(|(_, alarm)| alarm).chain(graces.kept.values()));
         (graces.holds, graces.kept) = Default::default();
     }
 
-    /// Tells the queue that no lock can be granted as long as too little of the term is left for a waiter: a sixth of the
-    /// session time-out, as for everybody, and its grace. A heartbeat is due by then, because a grace is at most a sixth.
+    /// Updates whether the queue can grant the lock. A grant needs more than a sixth of the session
+    /// timeout left in the term, plus the longest grace of a waiter. By then a heartbeat is due,
+    /// because a grace is at most a sixth of the timeout.
     pub(super) fn check_waiters_grace(&mut self, connection: &Connection) {
         let Some(graces) = &mut self.graces else { return };
         let grace = graces.waiters.last_key_value().map(|(grace, _)| *grace);
         let enough = |grace: Duration| {
-            // One that is too long is refused with the grant, which it must not hold up.
+            // A waiter whose grace is too long is refused at its grant, so it must not delay that
+            // grant.
             let needed = |interval: Duration| interval + grace.min(interval);
             connection.term().is_none_or(|term| term.remaining() > needed(term.interval()))
         };
@@ -186,7 +194,7 @@ impl Directory {
         }
     }
 
-    /// Notes an event that concerns the term. Returns whether the queue is not to hear of it.
+    /// Notes an event about the term. Returns `true` if the queue must not receive it.
     pub(super) fn conceals_term(&mut self, event: &Event) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         match event {
@@ -197,7 +205,7 @@ impl Directory {
         graces.short
     }
 
-    /// Whether a waiter needs more of the term than is left.
+    /// Returns `true` if a waiter needs more of the term than is left.
     pub(in crate::driver) fn is_short_of_term(&self) -> bool {
         self.graces.as_ref().is_some_and(|graces| graces.short)
     }

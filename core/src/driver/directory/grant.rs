@@ -1,4 +1,5 @@
-//! How an attempt ends: with a lease or an error, and with what that means for its owner's others.
+//! Ends an attempt with a lease or an error, and handles the effect on the other waiters of the
+//! same owner.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ impl Directory {
             node: node.clone(),
             fencing_token: czxid,
             session_id: connection.session_id(),
-            // The queue grants only while the term of a session runs.
+            // The queue grants a lock only while the term of a session runs.
             term: connection.term().map(Arc::clone).unwrap_or_default(),
         };
         let lease = holds.grant(claim, grant);
@@ -53,13 +54,13 @@ impl Directory {
             self.restore_data(node.clone(), version, connection);
         }
         self.settle_owners_others(&holds, (owner, kind), &hold, timers);
-        // A lease that no one receives is dropped, which releases it.
+        // If no caller receives the lease, it is dropped, and that releases it.
         if let Some(reply) = reply {
             reply.send(Ok(lease)).ok();
         }
     }
 
-    /// An owner holds now: what becomes of its other waiters.
+    /// Settles the other waiters of an owner that now holds the lock.
     pub(super) fn settle_owners_others(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -67,7 +68,7 @@ impl Directory {
         hold: &HoldId,
         timers: &mut Timers,
     ) {
-        // Its owner's other waiters re-enter before the first lease can be released.
+        // The owner's other waiters re-enter before the first lease can be released.
         for other in self.waiters.end_line((owner, kind)) {
             if !self.is_waiting(other) {
                 continue;
@@ -75,7 +76,8 @@ impl Directory {
             match holds.enter(owner, kind, Intent::Wait) {
                 Ok(EnterOutcome::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
                 Err(error) => self.answer(other, timers, Err(error)),
-                // The term has ended since it was last looked at: they wait for a lock that their owner does not hold.
+                // The term has ended in the meantime, so the owner no longer holds the lock. Its
+                // other waiters must queue for it.
                 Ok(EnterOutcome::Queues(_)) => {
                     if self.waiters.line_up(other) {
                         self.enter_queue(other);
@@ -86,15 +88,15 @@ impl Directory {
         self.settle_other_half(holds, (owner, kind), hold, timers);
     }
 
-    /// Answers a waiter that is out of the queue, if it still waits.
+    /// Answers a waiter that has left the queue, if it is still waiting.
     fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
         let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else { return };
         timers.cancel(alarms.keys());
         attempt.answer(answer);
     }
 
-    /// An owner that asked for both halves of a read/write lock at once now has one of them, and must not wait for
-    /// itself with the other.
+    /// Settles the other half of a read/write lock. An owner that requested both halves
+    /// concurrently now has one of them. It must not wait for itself with the other.
     fn settle_other_half(
         &mut self,
         holds: &HoldTable,
@@ -112,7 +114,8 @@ impl Directory {
             }
             Kind::Write => {
                 let reader = self.waiters.first_in_line((owner, Kind::Read));
-                // From then on the node is not handed on: the reader would share it with another writer.
+                // From now on the node must not be handed on, because the reader would share it
+                // with another writer.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
                     self.on_event(Event::Downgrade(reader, hold.node.clone()));
                 }

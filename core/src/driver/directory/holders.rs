@@ -1,4 +1,4 @@
-//! The holds that a driver granted in one lock directory, each with its alarms.
+//! The holds that the driver has granted in one lock directory, each with its alarms.
 
 use std::sync::{Arc, Weak};
 
@@ -12,50 +12,52 @@ use crate::lease::owner::OwnerId;
 use crate::lease::report::HoldReport;
 use crate::queue::{NodeName, SmallMap};
 
-/// A hold that the driver granted.
+/// A hold that the driver has granted.
 pub(in crate::driver) struct Holder {
     holds: Weak<HoldTable>,
-    /// For the times in [`LIMIT`] and [`KEEPING`].
+    /// The alarms at the indexes [`LIMIT`] and [`KEEPING`].
     alarms: RareAlarms,
-    /// The data of its node.
+    /// The data of the hold's node.
     data: Arc<[u8]>,
 }
 
 impl Holder {
-    /// Short holds are many, and their alarms would be too.
+    /// Cancels the hold's alarms. Short holds are frequent, and their alarms would otherwise pile
+    /// up.
     pub(in crate::driver) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
         timers.hold_ends(node);
         timers.cancel(self.alarms.keys());
     }
 
-    /// The holds of its client, unless all lock objects are gone.
+    /// Returns the client's hold table for this path, or `None` if all lock objects are gone.
     pub(in crate::driver) fn table(&self) -> Option<Arc<HoldTable>> {
         self.holds.upgrade()
     }
 
-    /// Whether its node has ever been kept while nobody held.
+    /// Returns `true` if the hold's node has ever been kept without a hold.
     pub(in crate::driver) fn is_kept(&self) -> bool {
         self.alarms.has(KEEPING)
     }
 
-    /// Tells this hold that it is lost. Returns false if its release is on its way; `None` if the notice is that its node
-    /// was handed on.
+    /// Reports the loss to this hold. Returns `Some(false)` if its release is on its way, and
+    /// `None` if the notice of a hand-off of its node is on its way.
     pub(in crate::driver) fn lose_unless_handed_on(&self, hold: &HoldId, reason: LossReason) -> Option<bool> {
         self.holds.upgrade().map_or(Some(false), |holds| holds.lose_unless_handed_on(hold, reason))
     }
 
-    /// Tells the hold through this node that it is lost. Returns false if its release is on its way.
+    /// Reports the loss to the hold on this node. Returns `false` if its release is on its way.
     pub(in crate::driver) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         self.holds.upgrade().is_some_and(|holds| holds.lose(node, reason))
     }
 }
 
-/// The place of the alarm for the end of the time for which a hold may last.
+/// Index of the alarm for the maximum hold time.
 const LIMIT: usize = 0;
-/// The place of the alarm for the end of the time for which a node is kept, once it was.
+/// Index of the alarm for the end of the time for which the node is kept.
 const KEEPING: usize = 1;
 
-/// Sets the alarm of a hold that may last only so long, in place of that of the hold before it.
+/// Sets the alarm for a hold's maximum time. It replaces the alarm of the previous hold on the
+/// node.
 fn limit(
     alarms: &mut RareAlarms,
     hold: HoldId,
@@ -69,12 +71,12 @@ fn limit(
     }
 }
 
-/// All of a directory, by node.
+/// All holders in a directory, by node.
 #[derive(Default)]
 pub(in crate::driver) struct Holders(SmallMap<NodeName, Holder>);
 
 impl Holders {
-    /// A claim is granted as this hold, through a node with this data.
+    /// Adds a hold that was granted to a claim, through a node with this data.
     pub(in crate::driver) fn add(
         &mut self,
         hold: &HoldId,
@@ -90,8 +92,9 @@ impl Holders {
         self.0.insert(hold.node.clone(), Holder { holds, alarms, data });
     }
 
-    /// The lock is handed on, on the same node, to this hold. Returns its holds; `None` if it is lost. The node is watched
-    /// when it has been held for long, by whomever.
+    /// Handles a hand-off to this hold on the same node. Returns the hold table, or `None` if the
+    /// node is lost. The alarm for a long hold stays, because it measures the time during which the
+    /// node is held by any hold.
     pub(in crate::driver) fn hand_on(
         &mut self,
         hold: &HoldId,
@@ -104,7 +107,7 @@ impl Holders {
         holder.holds.upgrade()
     }
 
-    /// A hold with this claim has begun on a node that was kept. Returns false if the node is lost.
+    /// Handles a new hold on a node that was kept. Returns `false` if the node is lost.
     pub(in crate::driver) fn retake(
         &mut self,
         hold: &HoldId,
@@ -117,7 +120,7 @@ impl Holders {
         true
     }
 
-    /// A node is kept until an alarm goes off.
+    /// Sets the alarm for the end of the time for which a node is kept.
     pub(in crate::driver) fn await_end_of_keeping(
         &mut self,
         node: &NodeName,
@@ -128,7 +131,7 @@ impl Holders {
         }
     }
 
-    /// The nodes that were kept by lock objects that are gone.
+    /// Returns the nodes that were kept by lock objects that no longer exist.
     pub(in crate::driver) fn kept_without_table(&self) -> Vec<NodeName> {
         let gone = self.0.iter().filter(|(_, holder)| holder.is_kept() && holder.table().is_none());
         gone.map(|(node, _)| node.clone()).collect()
@@ -142,12 +145,12 @@ impl Holders {
         self.0.remove(node)
     }
 
-    /// The owner that asked for the hold through a node.
+    /// Returns the owner that asked for the hold on a node.
     pub(in crate::driver) fn caller(&self, node: &NodeName) -> Option<OwnerId> {
         self.0.get(node)?.holds.upgrade()?.caller(node)
     }
 
-    /// The grace of the hold through a node.
+    /// Returns the grace of the hold on a node.
     pub(in crate::driver) fn grace(&self, node: &NodeName) -> Option<Grace> {
         self.0.get(node)?.holds.upgrade()?.grace(node)
     }
@@ -164,7 +167,7 @@ impl Holders {
         self.0.keys().cloned().collect()
     }
 
-    /// The data of a holder's node.
+    /// Returns the data of a holder's node.
     pub(in crate::driver) fn data(&self, node: &NodeName) -> Option<&[u8]> {
         self.0.get(node).map(|holder| &*holder.data)
     }
@@ -175,30 +178,30 @@ impl Holders {
         }
     }
 
-    /// The session of all is over.
+    /// Cancels the alarms of all holders, because their session is over.
     pub(in crate::driver) fn cancel_all_alarms(&self, timers: &mut Timers) {
         for (node, holder) in self.0.iter() {
             holder.cancel_alarms(node, timers);
         }
     }
 
-    /// What is to be said of each, but for holds that only serve an attempt.
+    /// Returns a report on each hold, except holds that only serve an attempt.
     pub(in crate::driver) fn reports(&self) -> impl Iterator<Item = HoldReport> {
         self.0.iter().filter_map(|(node, holder)| holder.holds.upgrade()?.report(node))
     }
 
-    /// The nodes, each with the table of its hold.
+    /// Returns the nodes, each with the table of its hold.
     pub(in crate::driver) fn tables(&self) -> impl Iterator<Item = (&NodeName, Arc<HoldTable>)> {
         self.0.iter().filter_map(|(node, holder)| Some((node, holder.holds.upgrade()?)))
     }
 
-    /// Tells the hold through a node to give up the lock. Returns whether there is one.
+    /// Asks the hold on a node to give up the lock. Returns `true` if there is one.
     pub(in crate::driver) fn revoke(&self, node: &NodeName) -> bool {
         let holds = self.0.get(node).and_then(|holder| holder.holds.upgrade());
         holds.is_some_and(|holds| holds.revoke(node))
     }
 
-    /// Tells the holds whether they are disconnected from the server.
+    /// Informs the holds that the connection to the server was lost or is restored.
     pub(in crate::driver) fn suspend(&self, suspended: bool) {
         for (node, holder) in self.0.iter() {
             if let Some(holds) = holder.holds.upgrade() {

@@ -1,5 +1,6 @@
-//! Where a driver leaves its queues while it waits for something to happen, so that others can look at them: a question
-//! about a program that hangs must not wait for the thread that may be what hangs.
+//! Shares the driver's directories with other threads while the driver waits for input. A
+//! diagnostic query about a hanging program must not wait for the driver's thread, because that
+//! thread might be the one that hangs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -15,21 +16,22 @@ use crate::lease::report::{DriverSnapshot, Inspector};
 use crate::runtime;
 use crate::runtime::clock::BootInstant;
 
-/// For how long the driver is waited for. What it does at a time takes microseconds; a batch of hundreds of commands,
-/// milliseconds.
+/// Maximum time that a query waits for the driver. A single input takes the driver microseconds,
+/// and a batch of hundreds of commands takes milliseconds.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// How often it is tried meanwhile.
+/// Pause between two attempts to lock the directories.
 const STEP: Duration = Duration::from_micros(500);
 
 /// The lock directories of a client.
 pub(in crate::driver) type All = BTreeMap<DirectoryId, Box<Directory>>;
 
-/// The driver holds the lock whenever it is not waiting, which costs it one uncontended lock for each batch.
+/// The directories and the settings that a query reads. The driver holds the mutex whenever it
+/// works, which costs it one uncontended lock for each batch.
 pub(in crate::driver) struct SharedDirectories {
     directories: Mutex<All>,
     settings: Settings,
-    /// The label of the client, which its locks have unless they have their own.
+    /// The client's label, which applies to every lock without its own label.
     label: Option<String>,
 }
 
@@ -38,19 +40,21 @@ impl SharedDirectories {
         Self { directories: Mutex::default(), settings, label }
     }
 
-    /// For the driver. After a panic of its nothing is in there.
+    /// Locks the directories for the driver. After a panic of the driver, the map is empty.
     pub(in crate::driver) fn lock(&self) -> MutexGuard<'_, All> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For anyone else.
+    /// Locks the directories for a query from another thread. Returns `None` if the driver does not
+    /// release them in time.
     fn look(&self) -> Option<MutexGuard<'_, All>> {
         let mut waited = Duration::ZERO;
         loop {
             match self.directories.try_lock() {
                 Ok(directories) => return Some(directories),
                 Err(TryLockError::Poisoned(directories)) => return Some(directories.into_inner()),
-                // The driver asks this of itself, as from a program's subscriber to its events: nobody would let go.
+                // On the runtime thread, the query runs inside the driver, for example from the
+                // program's `tracing` subscriber. Waiting would be a deadlock.
                 Err(TryLockError::WouldBlock) if runtime::is_current() || waited >= LONGEST_WAIT => {
                     return None;
                 }
@@ -70,7 +74,7 @@ impl Inspector for SharedDirectories {
                 directory.report(&mut waits, &mut holds);
             }
             drop(directories);
-            // Stable: what is at one path stays in the order of its queue.
+            // The sort is stable, so entries at one path keep the order of their queue.
             waits.sort_by(|one, other| one.path.cmp(&other.path));
             holds.sort_by(|one, other| one.path.cmp(&other.path));
             for label in waits

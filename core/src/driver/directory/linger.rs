@@ -1,13 +1,18 @@
-//! Nodes of a lock directory that are kept although nobody holds through them (the option `linger`).
+//! Nodes of a lock directory that are kept without a hold (the option `linger`).
 //!
-//! Keeping begins with a grant if nobody else is known to wait: the children are watched from then on. It ends for good,
-//! until the next grant, as soon as a waiter is seen that cannot hold beside the nodes that are kept, and when it is not
-//! known whether there is one: while the connection is lost, or if there is no room for the watch. All nodes that are kept
-//! are deleted then. While the listing with the watch is under way, only the driver takes a node again, for a waiter of this
-//! client.
+//! Keeping begins with a grant if no other client is known to wait. From then on, the driver
+//! watches the children. Keeping ends, until the next grant, in any of these cases:
 //!
-//! Each change of the children costs a listing. Keeping pauses when it costs more listings than it saves acquires: among a
-//! hundred clients that keep nodes for reading, each sees the nodes of all others come and go.
+//! - A waiter appears that cannot hold the lock together with the kept nodes.
+//! - The connection is lost, so the driver does not know whether there is a waiter.
+//! - The session has no room for the watch.
+//!
+//! All kept nodes are then deleted. While the listing that sets the watch is under way, only the
+//! driver can reuse a node, for a waiter of this client.
+//!
+//! Each change of the children costs a listing. Keeping pauses when it costs more listings than it
+//! saves acquires. For example, if a hundred clients keep nodes for reading, each client sees the
+//! nodes of all the other clients appear and disappear.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,18 +25,18 @@ use crate::driver::timers::{Alarm, Timers};
 use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
 use crate::queue::{Access, Event, KeepingFacts, KeepingState, KeepingStep, Kind, NodeName, Ticket};
 
-/// The nodes of a directory may be kept.
+/// The state of keeping in a directory whose nodes can be kept.
 pub(super) struct Keeping {
     holds: Weak<HoldTable>,
     state: KeepingState,
-    /// For how long.
+    /// The time for which a node is kept.
     time: Duration,
-    /// Whether the watch on the children has fired since it was last asked how keeping goes on.
+    /// `true` if the watch on the children has fired since the last call of `settle_keeping`.
     fired: bool,
 }
 
 impl Directory {
-    /// A claim was granted: its node may be kept from its release on.
+    /// Starts keeping after a grant, so that the node can be kept after its release.
     pub(super) fn begin_keeping(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -61,7 +66,7 @@ impl Directory {
         self.unsettled = true;
     }
 
-    /// Ends keeping, or says who may take a node now.
+    /// Ends keeping, or updates which callers can reuse a node.
     pub(super) fn settle_keeping(&mut self, connection: &Connection, timers: &mut Timers) {
         let Some(keeping) = &mut self.keeping else { return };
         let Some(holds) = keeping.holds.upgrade() else { return self.end_keeping(timers) };
@@ -75,7 +80,7 @@ impl Directory {
         let waiters = self.waiters.attempts().map(|attempt| attempt.claim.kind);
         let fired = std::mem::take(&mut keeping.fired);
         match keeping.state.settle(facts, waiters) {
-            // The watch has fired for nobody, and is to be set again.
+            // The watch fired without a waiter and must be set again, which costs a listing.
             KeepingStep::Unchanged | KeepingStep::Access(_) if fired && !holds.pays_to_watch() => {
                 holds.pause_keeping(keeping.time);
             }
@@ -88,14 +93,15 @@ impl Directory {
         self.end_keeping(timers);
     }
 
-    /// A watch has fired: perhaps that on the children, also when its listing was answered only a moment ago.
+    /// Notes that a watch has fired. It might be the watch on the children, even if its listing was
+    /// answered only a moment ago.
     pub(super) fn note_fired(&mut self, ticket: Ticket) {
         if let Some(keeping) = &mut self.keeping {
             keeping.fired |= self.queue.child_watch() == Some(ticket);
         }
     }
 
-    /// A waiter of this client comes that takes none of the nodes that are kept.
+    /// Ends keeping for a new waiter of this client that cannot use any of the kept nodes.
     pub(super) fn make_way(&mut self, kind: Kind, timers: &mut Timers) {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| !keeping.state.suits(kind)) else {
             return;
@@ -106,7 +112,7 @@ impl Directory {
         self.end_keeping(timers);
     }
 
-    /// The connection is lost: from now on no node is taken again.
+    /// Stops the reuse of kept nodes because the connection is lost.
     pub(super) fn suspend_keeping(&mut self) {
         if let Some(keeping) = &mut self.keeping {
             keeping.state.suspend();
@@ -116,14 +122,14 @@ impl Directory {
         }
     }
 
-    /// Gives up all nodes that are kept. None is kept again before the next grant.
+    /// Gives up all kept nodes. No node is kept again before the next grant.
     pub(in crate::driver) fn end_keeping(&mut self, timers: &mut Timers) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
         self.unsettled = true;
         let kept = match keeping.holds.upgrade() {
             Some(holds) => holds.close_access(),
-            // All lock objects are gone, and their holds with them.
+            // All lock objects are gone, and their hold tables with them.
             None => self.holders.kept_without_table(),
         };
         for node in kept {
@@ -131,7 +137,7 @@ impl Directory {
         }
     }
 
-    /// The session or the client is over: nothing is kept, and there is nothing to delete.
+    /// Forgets the kept nodes at the end of the session or the client. There is nothing to delete.
     pub(super) fn forget_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
@@ -140,10 +146,11 @@ impl Directory {
         }
     }
 
-    /// For the first time nobody holds through a node that is kept for so long.
+    /// Sets the alarm for the end of the keeping time. Called when a node is kept without a hold
+    /// for the first time.
     pub(in crate::driver) fn node_kept(&mut self, node: &NodeName, time: Duration, timers: &mut Timers) {
         if self.keeping.is_none() {
-            // It ended when this node was not kept yet.
+            // Keeping ended before this node was kept.
             let Some(holder) = self.holders.get(node) else { return };
             if holder.table().is_none_or(|holds| holds.stop_keeping(node)) {
                 self.give_up(node, timers);
@@ -155,7 +162,7 @@ impl Directory {
             .await_end_of_keeping(node, || timers.set(ends, Alarm::KeepingEnds(self.id, node.clone())));
     }
 
-    /// A hold with this claim has begun on a node that was kept.
+    /// Handles a new hold on a node that was kept.
     pub(in crate::driver) fn retaken(
         &mut self,
         hold: &HoldId,
@@ -168,7 +175,7 @@ impl Directory {
         }
     }
 
-    /// A node is not to be kept any longer. Returns whether nobody held through it: then it is deleted.
+    /// Stops keeping a node, and deletes it if it has no hold. Returns `true` if it had none.
     pub(in crate::driver) fn stop_keeping(&mut self, node: &NodeName, timers: &mut Timers) -> bool {
         let Some(holder) = self.holders.get(node) else { return false };
         let kept = holder.table().map_or(holder.is_kept(), |holds| holds.stop_keeping(node));

@@ -1,4 +1,5 @@
-//! How holds end that are not released: with their term, with their own time, with their node, or with the session.
+//! Ends holds that are not released: their term, their own time limit, their node, or their session
+//! is over.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::lease::hold::HoldId;
 use crate::queue::{Event, NodeName};
 
 impl Directory {
-    /// The session is over, and all nodes with it.
+    /// Handles the end of the session, which removes all nodes.
     pub(super) fn end_session(&mut self, timers: &mut Timers) {
         self.late.clear();
         self.waiters.end_session();
@@ -21,7 +22,8 @@ impl Directory {
         self.on_event(Event::SessionLost);
     }
 
-    /// The term is over: holds are lost, and their nodes are deleted as soon as the server can be told.
+    /// Handles the end of the term. All holds are lost, and their nodes are deleted as soon as the
+    /// server can be reached.
     pub(in crate::driver) fn end_term(&mut self, timers: &mut Timers) {
         self.end_keeping(timers);
         let nodes = self.holders.nodes();
@@ -31,7 +33,8 @@ impl Directory {
         self.end_graces();
     }
 
-    /// A holder has lost the lock because its time is over, the term's or its own. `left`: of the session's term.
+    /// Ends a hold whose term or own time limit is over. `left` is the time left in the session's
+    /// term.
     pub(in crate::driver) fn expire(
         &mut self,
         hold: &HoldId,
@@ -40,13 +43,13 @@ impl Directory {
         timers: &mut Timers,
     ) {
         let Some(holder) = self.holders.get(&hold.node) else { return };
-        // Its successor's time is not over.
+        // After a hand-off the node belongs to a later hold, whose time is not over.
         if let Some(known) = holder.lose_unless_handed_on(hold, reason) {
             self.end_in_time(&hold.node, (reason, known), left, timers);
         }
     }
 
-    /// The hold through a node is lost because its time is over.
+    /// Reports the hold on a node as lost because its time is over.
     pub(super) fn lose_in_time(
         &mut self,
         node: &NodeName,
@@ -59,8 +62,9 @@ impl Directory {
         self.end_in_time(node, (reason, known), left, timers);
     }
 
-    /// A hold was told that it is lost because its time is over: its node goes only now, so nobody else is
-    /// granted the lock before. `known`: its release is not on its way.
+    /// Deletes the node of a hold that is lost because its time is over. The hold was informed
+    /// first, so no other client is granted the lock before that. `known` is `false` if the hold's
+    /// release is on its way.
     fn end_in_time(
         &mut self,
         node: &NodeName,
@@ -81,7 +85,7 @@ impl Directory {
         }
     }
 
-    /// The hold through a node is lost. Returns whether there was one.
+    /// Reports the hold on a node as lost. Returns `true` if there was one.
     pub(super) fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
         let Some(holder) = self.holders.remove(node) else { return false };
         let known = holder.lose(node, reason);
@@ -91,7 +95,8 @@ impl Directory {
         true
     }
 
-    /// The session or the client is over: all holds are lost, and nothing is kept.
+    /// Reports all holds as lost and forgets all kept nodes, at the end of the session or the
+    /// client.
     pub(super) fn lose_all(&mut self, reason: LossReason) {
         self.forget_keeping();
         let nodes = self.holders.nodes();

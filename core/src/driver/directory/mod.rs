@@ -1,5 +1,5 @@
-//! One lock directory in a driver: its queue, its waiters and its holders. Events come in here and actions go out: each
-//! of them changes at least two of the three, so they are kept together, in one type.
+//! One lock directory in a driver: its queue, its waiters and its holders. Most events and actions
+//! change at least two of the three, so one type contains them all.
 
 mod cohort;
 pub(super) mod deadlock;
@@ -50,36 +50,43 @@ use crate::queue::{
 #[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 pub(super) struct Directory {
     id: DirectoryId,
-    /// Its path from the ensemble's root.
+    /// The directory's path from the ensemble's root.
     path: Arc<str>,
     queue: Queue,
     waiters: Waiters,
     holders: Holders,
     releases: Releases,
     graces: Option<Box<Graces>>,
-    /// Whether nodes may be kept while nobody holds through them.
+    /// The state of keeping, if nodes can be kept without a hold.
     keeping: Option<Box<Keeping>>,
-    /// Nodes of waiters that were asked to give up the lock before they had it, each with the version of its data.
+    /// Nodes of waiters that were asked to give up the lock before they held it, each with the
+    /// version of its data.
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
-    /// The creates that wait, while the listings that were to be sent behind them do not.
+    /// Creates that are delayed by a pause. The listings sent after them were not delayed.
     late: SmallSet<Ticket>,
     resync: ResyncTimer,
-    /// Whether there was a listing since: only that shows who stands before a waiter.
+    /// `true` if a listing has arrived since the last flush. Only a listing shows which nodes are
+    /// before a waiter.
     listed: bool,
-    /// Whether the queue was told something since it last drew conclusions.
+    /// `true` if the queue has received an event since it last drew conclusions.
     unsettled: bool,
-    /// Whether there was a contender whose node kazoo sees only if it is told of such names.
+    /// `true` if there was a contender whose node kazoo sees only if it is configured for such
+    /// names.
     hidden_from_kazoo: bool,
-    /// Whether the client is about to close.
+    /// `true` if the client is about to close.
     drains: bool,
 }
 
 impl Directory {
-    /// `last_ticket`: new tickets follow this one; `term`: the session's term runs. A session without a connection may
-    /// get it back, and is not announced again then.
-    /// `seed`: of the names of its nodes, drawn for it alone.
+    /// Creates a directory.
+    ///
+    /// - `last_ticket`: new tickets follow this one.
+    /// - `term`: `true` if the session's term runs.
+    /// - `seed`: seed for the names of this directory's nodes, used only here.
+    ///
+    /// A session without a connection can get its connection back, and is not announced again then.
     pub(super) fn new(
         (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
@@ -141,13 +148,14 @@ impl Directory {
         let late = matches!(&event, Event::Created(ticket, _) if self.late.remove(ticket));
         self.queue.handle(event);
         if late {
-            // Only a listing that was sent after it shows what came before it (rule 3).
+            // Only a listing sent after the create shows the nodes that are before it (rule 3).
             self.queue.handle(Event::LookAgain);
         }
     }
 
-    /// When to tell the queue that a request was lost; `None` is at once. `connection_number`: the one on which it was sent;
-    /// `connected`: that one is well.
+    /// Returns the time at which to report to the queue that a request was lost, or `None` for
+    /// immediately. `connection_number` is the connection on which the request was sent.
+    /// `connected` is `true` if that connection is still up.
     pub(super) fn put_off(
         &mut self,
         event: &Event,
@@ -157,7 +165,8 @@ impl Directory {
         self.pauses.after(event, connection_number, connected, Instant::now())
     }
 
-    /// Tells the queue what the server's silence calls for. Returns whether it did.
+    /// Asks the queue to look again, or settles its doubt, if the server has been silent for too
+    /// long. Returns `true` if it did.
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
@@ -168,7 +177,7 @@ impl Directory {
         true
     }
 
-    /// Lets a queue that cannot watch poll.
+    /// Makes a queue poll that has no room for its watches.
     pub(super) fn poll(&mut self, connection: &Connection) {
         let event = self.watches.poll(connection).map_or(Event::LookAgain, Event::Changed);
         self.queue.handle(event);
@@ -183,14 +192,16 @@ impl Directory {
         self.queue.warn_no_more();
     }
 
-    /// The contender on kazoo in a listing that may not see ours.
+    /// Returns the name of a kazoo contender in a listing, if that contender might not see our
+    /// nodes.
     pub(super) fn may_be_blind<'a>(&self, event: &'a Event) -> Option<&'a str> {
         let Event::Listed(_, Outcome::Done(children)) = event else { return None };
         let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
         found.map(String::as_str)
     }
 
-    /// Whether this says that the server refuses checks. One before 3.6 also ends the connection.
+    /// Returns `true` if this event shows that the server refuses checks. A server before 3.6 also
+    /// closes the connection.
     pub(super) fn is_refused_check(&self, event: &Event) -> bool {
         let Event::Probed(ticket, Outcome::NoNode | Outcome::Refused(_)) = event else { return false };
         self.queue.is_checking(*ticket)
@@ -213,7 +224,7 @@ impl Directory {
         !self.waiters.is_empty()
     }
 
-    /// Whether anybody holds or waits.
+    /// Returns `true` if the directory has a holder or a waiter.
     pub(super) fn is_in_use(&self) -> bool {
         self.has_waiters() || !self.holders.is_empty()
     }
@@ -226,11 +237,13 @@ impl Directory {
         self.waiters.get(join).is_some_and(|attempt| attempt.intent.only_tries())
     }
 
-    /// For how long a try may wait for an answer, if that is not left to its client.
+    /// Returns the maximum time that a try waits for an answer, or `None` if the client's connect
+    /// timeout applies.
     pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
         let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
         let within = attempt.deadline.end()?.saturating_duration_since(attempt.asked);
-        // The bound that was given, without the moments that it took to get here.
+        // The bound as the caller gave it, rounded down to drop the microseconds spent on the way
+        // here.
         Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
@@ -246,7 +259,8 @@ impl Directory {
     fn enter_queue(&mut self, join: JoinId) {
         let in_line = self.waiters.enter_line(join);
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
-            // A semaphore of kazoo's has another layout in any case, and beside kazoo a candidate is refused.
+            // A semaphore of kazoo's uses another layout in any case, and a candidate next to kazoo
+            // is refused.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
             if !in_line {
@@ -254,14 +268,15 @@ impl Directory {
                 return;
             }
             self.unsettled = true;
-            // It waits for a holder of this client, though no listing may ever show its node behind that one's.
+            // This waiter waits for a holder of this client, although no listing might ever show
+            // its node behind the holder's.
             if !self.holders.is_empty() {
                 self.waiters.contend(join);
             }
         }
     }
 
-    /// Removes a waiter; its place in the queue goes to its owner's next.
+    /// Removes a waiter. The next waiter of the same owner enters the queue in its place.
     pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<AcquireAttempt> {
         let Waiter { attempt, alarms, .. } = self.remove_waiter(join)?;
         timers.cancel(alarms.keys());
@@ -270,7 +285,8 @@ impl Directory {
         Some(attempt)
     }
 
-    /// Removes a waiter, for which nobody else has an outcome then; `None` if it has one, as when it was handed the lock.
+    /// Removes a waiter, which then gets no outcome from anywhere else. Returns `None` if it
+    /// already has one, for example because it was handed the lock.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(join)?;
         self.forget_grace(&waiter.attempt);
@@ -288,9 +304,9 @@ impl Directory {
         }
     }
 
-    /// The last lease of a hold was released.
+    /// Handles the release of a hold's last lease.
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
-        // A hold that was lost has nothing left to release; dropping the waiter says so.
+        // A hold that was lost has nothing left to release. Dropping `release` informs the caller.
         let Some(holder) = self.holders.remove(node) else {
             self.releases.came_late(node, &release);
             return self.end_grace(node, timers);
@@ -301,24 +317,26 @@ impl Directory {
         self.on_event(Event::Release(node.clone()));
     }
 
-    /// A caller that released a hold waits no longer.
+    /// Stops the wait of a caller that released a hold.
     pub(super) fn stop_waiting(&mut self, node: &NodeName) {
         self.releases.stop_waiting(node);
     }
 
-    /// The outcome of a delete. `missing`: the node did not exist, as an answer to be trusted.
+    /// Handles the outcome of a delete. `missing` is `true` if a trustworthy reply said that the
+    /// node did not exist.
     pub(super) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         self.releases.delete_answered(ticket, missing);
     }
 
-    /// A hold has lasted for long, or its holder wants to be told at once when it is asked to give up the lock.
+    /// Watches the node of a hold that has lasted for long, or whose holder wants to be notified
+    /// immediately when it is asked to give up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains(node) {
             self.on_event(Event::WatchHold(node.clone()));
         }
     }
 
-    /// Whether somebody holds through this node.
+    /// Returns `true` if there is a hold on this node.
     pub(super) fn holds_through(&self, node: &NodeName) -> bool {
         self.holders.contains(node)
     }
@@ -331,7 +349,8 @@ impl Directory {
         }
     }
 
-    /// Fails all attempts that wait, except for those to be kept. Their nodes are deleted as when they leave by themselves.
+    /// Fails all waiting attempts except those that `keep` selects. Their nodes are deleted, as
+    /// when they leave on their own.
     pub(super) fn turn_away(
         &mut self,
         error: &Error,
@@ -348,7 +367,8 @@ impl Directory {
         }
     }
 
-    /// The owner of a node of ours is asked to give up the lock; if it is still waiting, it is told when it holds.
+    /// Handles a request to the owner of one of our nodes to give up the lock. An owner that is
+    /// still waiting receives the request when it holds the lock.
     pub(super) fn revoked(
         &mut self,
         node: NodeName,
@@ -360,7 +380,8 @@ impl Directory {
         if !told && self.stop_keeping(&node, timers) {
             return;
         }
-        // It may have been taken again in between. A hold that was told does not keep its node.
+        // A hold might have reused the node in the meantime. A hold that was informed does not keep
+        // its node.
         if told || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;
@@ -371,8 +392,9 @@ impl Directory {
         }
     }
 
-    /// Lets a holder's node say again whose it is, and that it was asked to give up. Curator's revokers write over that,
-    /// and ours write the same bytes: a holder on Curator compares all of them.
+    /// Restores the data of a holder's node, with the owner and a note of the request to give up.
+    /// Curator's revokers overwrite that data. Our revokers write the same bytes as Curator's,
+    /// because a holder on Curator compares all of them.
     fn restore_data(&self, node: NodeName, version: i32, connection: &mut Connection) {
         let data = self.holders.data(&node).and_then(ContenderInfo::revoked_data);
         let directory_client = connection.directory_client(self.id, &self.path);
@@ -381,7 +403,7 @@ impl Directory {
         }
     }
 
-    /// The holders are disconnected from the server, or connected again.
+    /// Informs the holders that the connection to the server was lost or is restored.
     pub(super) fn suspend(&mut self, suspended: bool) {
         if suspended {
             self.suspend_keeping();
@@ -389,26 +411,28 @@ impl Directory {
         self.holders.suspend(suspended);
     }
 
-    /// Whether a contender holds, or may soon: the term matters.
+    /// Returns `true` if a contender holds the lock or might soon, so that the session's term
+    /// matters.
     pub(super) fn is_vital(&self) -> bool {
         !self.holders.is_empty() || self.queue.is_near()
     }
 
-    /// How many nodes of ours there are.
+    /// Returns the number of our nodes.
     pub(super) fn places(&self) -> usize {
         self.queue.len()
     }
 
-    /// Our nodes in order, those behind this one if one is given.
+    /// Returns our nodes in order, starting after `node` if one is given.
     pub(super) fn places_behind(&self, node: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
         let all = node.is_none().then(|| self.queue.places(usize::MAX));
         let behind = node.map(|node| self.queue.places_behind(node));
         all.into_iter().flatten().chain(behind.into_iter().flatten())
     }
 
-    /// Draws the queue's conclusions and carries them out.
+    /// Lets the queue draw conclusions and carries out its actions.
     pub(super) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers) {
-        // Carrying out an action may tell the queue something: a refusal lets its owner's next waiter in.
+        // Carrying out an action can send the queue another event. For example, a refusal lets the
+        // owner's next waiter enter.
         loop {
             self.settle_representative();
             self.settle_keeping(connection, timers);
@@ -436,7 +460,7 @@ impl Directory {
         }
     }
 
-    /// What the queue would have done, for a test that is its server.
+    /// Returns the queue's next action, for a test that plays the server.
     #[cfg(test)]
     pub(super) fn next_action(&mut self) -> Option<Action> {
         self.queue.flush();
@@ -455,10 +479,10 @@ impl Directory {
                 self.holders.cancel_alarms(&node, timers);
                 self.lose_kept(&node, timers);
                 if !self.lose(&node, reason) {
-                    // Its release came before this was acted on.
+                    // The hold's release arrived before this action was carried out.
                     self.releases.lost(&node, reason);
                 }
-                // Without a node there is nothing to keep, and no reason to watch the children.
+                // A node that is gone is not kept, so the children might not need a watch any more.
                 self.unsettled |= self.keeping.is_some();
             }
             Action::Released(node) => self.releases.end(&node, timers),

@@ -1,4 +1,5 @@
-//! The releases in one lock directory: who waits for them, and whether the lock turns out to have been broken.
+//! The releases under way in one lock directory: the callers that wait for them, and the detection
+//! of locks that were broken in the meantime.
 
 use tokio::sync::oneshot;
 
@@ -8,32 +9,33 @@ use crate::error::loss_reason::LossReason;
 use crate::lease::release::{LateLossReporter, Release};
 use crate::queue::{NodeName, SmallMap, Ticket};
 
-/// A hold that was released, and whose node is not gone yet.
+/// A hold that was released and whose node still exists.
 struct PendingRelease {
-    /// The caller that waits, and the alarm that ends the wait.
+    /// The waiting caller, and the alarm that ends its wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
-    /// Whom to tell if the lock was gone; none once that is done.
+    /// Reports if the lock was already lost before its release. `None` after a report.
     reporter: Option<LateLossReporter>,
-    /// Whether a delete was sent.
+    /// `true` if a delete was sent.
     tried: bool,
 }
 
 #[derive(Default)]
 pub(in crate::driver) struct Releases {
     by_node: SmallMap<NodeName, PendingRelease>,
-    /// The first delete of each node, if it is under way.
+    /// The first delete of each node, while it is under way.
     first_deletes: SmallMap<Ticket, NodeName>,
-    /// Nodes that were lost while the release was on its way here, and why: somebody deleted them, or ended the session.
+    /// Nodes that were lost while their release was on its way to the driver, each with the reason:
+    /// the node was deleted, or the session was ended.
     lost: SmallMap<NodeName, LossReason>,
 }
 
 impl Releases {
-    /// Whether a release must still come.
+    /// Returns `true` if the release of a lost hold has not arrived yet.
     pub(in crate::driver) fn awaits_any(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// The last lease of a hold was released.
+    /// Handles the release of a hold's last lease.
     pub(in crate::driver) fn begin(
         &mut self,
         directory: DirectoryId,
@@ -49,7 +51,7 @@ impl Releases {
         self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
     }
 
-    /// The node of a hold is gone, or will go without the caller.
+    /// Ends a release. The node is gone, or its deletion no longer needs the caller.
     pub(in crate::driver) fn end(&mut self, node: &NodeName, timers: &mut Timers) {
         let waiter = self.by_node.remove(node).and_then(|releasing| releasing.waiter);
         if let Some((done, alarm)) = waiter {
@@ -58,15 +60,15 @@ impl Releases {
         }
     }
 
-    /// The caller's time is up; the release goes on.
+    /// Stops waiting for a caller whose time is up. The release continues.
     pub(in crate::driver) fn stop_waiting(&mut self, node: &NodeName) {
         if let Some(releasing) = self.by_node.get_mut(node) {
             releasing.waiter = None;
         }
     }
 
-    /// A delete is sent. Only the first one of a node can tell that somebody else deleted it: the reply to an earlier
-    /// one may be lost.
+    /// Notes that a delete is sent. Only a node's first delete can show that another client deleted
+    /// the node. Later on, the reply to an earlier delete of ours might have been lost.
     pub(in crate::driver) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
         let Some(releasing) = self.by_node.get_mut(node) else { return };
         if !std::mem::replace(&mut releasing.tried, true) {
@@ -74,7 +76,8 @@ impl Releases {
         }
     }
 
-    /// The outcome of a delete. `missing`: the node did not exist, though the session and its term did.
+    /// Handles the outcome of a delete. `missing` is `true` if the node did not exist although the
+    /// session and its term did.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {
@@ -82,29 +85,29 @@ impl Releases {
         }
     }
 
-    /// A hold whose release has begun turns out to be lost, before it is told to its waiter that the node is gone.
+    /// Reports that a hold was lost whose release has begun and is not completed yet.
     pub(in crate::driver) fn lost(&mut self, node: &NodeName, reason: LossReason) {
         if let Some(reporter) = self.by_node.get_mut(node).and_then(|releasing| releasing.reporter.take()) {
             reporter.report(node.as_str(), reason);
         }
     }
 
-    /// A hold whose release is on its way here is lost.
+    /// Notes that a hold was lost while its release is on its way to the driver.
     pub(in crate::driver) fn lost_meanwhile(&mut self, node: &NodeName, reason: LossReason) {
         if matches!(reason, LossReason::NodeDeleted | LossReason::SessionExpired) {
             self.lost.insert(node.clone(), reason);
         }
     }
 
-    /// The release of a hold that was lost before it came.
+    /// Handles the late release of a hold that was already lost.
     pub(in crate::driver) fn came_late(&mut self, node: &NodeName, release: &Release) {
         if let (Some(reason), Some(reporter)) = (self.lost.remove(node), &release.reporter) {
             reporter.report(node.as_str(), reason);
         }
     }
 
-    /// The session is over, and what was sent in it says nothing any more: if its term still runs, somebody has ended it
-    /// before its time, and the lock may have been gone before it was released.
+    /// Handles the end of the session, whose replies prove nothing any more. If the term still
+    /// runs, the session was ended early, so the lock might have been lost before its release.
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {
@@ -142,7 +145,7 @@ mod tests {
     }
 
     impl Fixture {
-        /// A hold that was released by a caller that waits.
+        /// Returns a fixture with a hold that was released by a waiting caller.
         fn new() -> Self {
             let mut fixture = Self::on_its_way().0;
             let (done, released) = oneshot::channel();
@@ -152,7 +155,7 @@ mod tests {
             Self { released, ..fixture }
         }
 
-        /// The same, while the driver has not been told.
+        /// Like `new`, but the release has not reached the driver yet.
         fn on_its_way() -> (Self, Release) {
             let (done, released) = oneshot::channel();
             let fixture = Self {
@@ -201,7 +204,7 @@ mod tests {
         assert!(fixture.released.try_recv() == Err(oneshot::error::TryRecvError::Empty));
         fixture.releases.stop_waiting(&node);
         assert!(fixture.released.try_recv() == Err(oneshot::error::TryRecvError::Closed));
-        // What comes later finds out nevertheless.
+        // A later delete still detects the loss.
         fixture.delete(1, true);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
     }
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(fixture.losses(), 1);
     }
 
-    /// The event of its watch came first, and the release before the driver had acted on it.
+    /// The watch event arrived first, and the release arrived before the driver acted on the event.
     #[tokio::test]
     async fn a_node_that_is_known_to_be_gone_when_its_release_begins_was_broken() {
         let mut fixture = Fixture::new();
@@ -256,7 +259,8 @@ mod tests {
         assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
     }
 
-    /// Whether or not a delete was on its way: the lock may have been gone before.
+    /// A session that ends within its term counts as lost with or without a delete under way,
+    /// because the lock might have been lost before.
     #[tokio::test]
     async fn a_session_that_ends_within_its_term_before_the_release_is_acknowledged_was_ended_by_somebody() {
         for deletes in 0..3 {
@@ -269,7 +273,7 @@ mod tests {
             fixture.releases.end_session();
             assert_eq!(fixture.losses(), 1);
         }
-        // One whose delete was acknowledged in time was not.
+        // A release whose delete was acknowledged in time is not reported as lost.
         let mut fixture = Fixture::new();
         fixture.delete(1, false);
         fixture.releases.end(&fixture.node, &mut fixture.timers);
@@ -283,7 +287,7 @@ mod tests {
         fixture.releases.lost_meanwhile(&fixture.node, LossReason::SessionExpired);
         fixture.releases.came_late(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
-        // The end of the client or of the term is its own.
+        // The client caused this end itself: it was closed, or its term ended.
         for reason in [LossReason::ClientClosed, LossReason::TermEnded] {
             let (mut fixture, release) = Fixture::on_its_way();
             fixture.releases.lost_meanwhile(&fixture.node, reason);
@@ -301,7 +305,7 @@ mod tests {
         fixture.releases.came_late(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
         assert!(!fixture.releases.awaits_any());
-        // One that was lost for another reason, and told so, was not.
+        // A hold that was lost for another reason, and was informed of it, is not reported again.
         let (mut fixture, release) = Fixture::on_its_way();
         fixture.releases.came_late(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), None);

@@ -1,4 +1,4 @@
-//! Reports on a directory: waits, holds, and the blockers of a waiter whose time is up.
+//! Reports on a directory: its waits, its holds, and the blockers of a waiter that times out.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::queue::contender::NodeSnapshot;
 use crate::queue::{ContenderAhead, JoinId, Known, NodeName};
 
 impl Directory {
-    /// Adds what is to be said of what waits here and what holds.
+    /// Adds the reports on this directory's waits and holds.
     pub(in crate::driver) fn report(&self, waits: &mut Vec<WaitReport>, holds: &mut Vec<HoldReport>) {
         waits.extend(self.waiters.attempts().map(|attempt| {
             let (join, place) = (attempt.join, &attempt.holds.place);
@@ -37,8 +37,8 @@ impl Directory {
         holds.extend(self.holders.reports());
     }
 
-    /// The error of a contender whose time is up. `servers`: what happened there, if the client is not connected;
-    /// `deadlock`: the one that was found.
+    /// Returns the timeout error of a contender. `servers` reports what happened at the servers, if
+    /// the client is not connected. `deadlock` is the deadlock that was found, if any.
     pub(in crate::driver) fn timeout_error(
         &self,
         join: JoinId,
@@ -60,7 +60,7 @@ impl Directory {
         error.blocked_by(blockers.with_deadlock(deadlock))
     }
 
-    /// The blockers, as far as they are known.
+    /// Returns the known blockers.
     pub(super) fn blockers(
         &self,
         holds: &HoldTable,
@@ -71,7 +71,7 @@ impl Directory {
         Blockers::new(seen.collect(), holds.place.directory(), &holds.place.part())
     }
 
-    /// What is known of one that stands in the way.
+    /// Returns what is known about one contender that blocks another.
     fn blocker(&self, of: &HoldTable, standing: ContenderAhead, connection: &Connection) -> Option<Blocker> {
         let ContenderAhead { name, position, holds, known } = standing;
         let (snapshot, ours) = match known {

@@ -1,4 +1,5 @@
-//! When the net under the watches is cast: a directory of which the server says nothing is looked at again (rule 10).
+//! Looks again at a directory about which the server has been silent, as a safety net for missed
+//! watch events (rule 10).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,42 +9,46 @@ use tokio::time::Instant;
 use crate::queue::{Event, Ticket};
 use crate::runtime::random;
 
-/// After this long without news of a directory, its queue looks again, whatever the watches say.
+/// Time without news of a directory after which its queue looks again, whether or not watches are
+/// set.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
-/// The same for a queue in which none of ours is near: it looks at most this often, however many clients there are.
+/// The same limit for a queue in which none of our contenders is near the front. Such a queue looks
+/// at most this often, so the load stays low with many clients.
 const FAR_SILENCE: Duration = Duration::from_secs(60);
 
-/// Looks of clients that joined or reconnected together are spread over this time.
+/// Time over which clients that joined or reconnected together spread their looks.
 const SPREAD: Duration = Duration::from_secs(10);
 
-/// How often the clock is checked.
+/// Interval between checks of the clock.
 pub(in crate::driver) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a create that was given up may still be carried out: docs/protocol.md, rule 8, says of what this is the sum.
+/// Time for which an abandoned create can still be carried out. Rule 8 in docs/protocol.md explains
+/// this sum.
 const DOUBT: Duration = Duration::from_secs(300);
 
-/// What is known of one directory's silence.
+/// The time since the server last sent news of one directory.
 pub(in crate::driver) struct ResyncTimer {
-    /// When the server last said something about the directory that was not asked for by a look.
+    /// Time of the last news from the server about the directory, not counting replies to a look.
     news: Instant,
-    /// When its queue last looked.
+    /// Time of the queue's last look.
     looked: Instant,
-    /// How many seconds later than others it looks, while none of ours is near.
+    /// Random extra delay in seconds before a look, while none of our contenders is near the front.
     delay: u8,
-    /// How many milliseconds after the last look it looks because of a reconnection, unless one of ours is near: then the
-    /// queue has listed the directory.
+    /// Delay in milliseconds from the last look to the look after a reconnection. There is no such
+    /// look if one of our contenders is near the front, because the queue has then listed the
+    /// directory.
     reconnected: Option<NonZeroU32>,
-    /// The doubt that the queue has, and since when.
+    /// The queue's current doubt and its start.
     doubt: Option<(Ticket, Instant)>,
 }
 
-/// What is due.
+/// The next step that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::driver) enum Due {
     Nothing,
     Look,
-    /// What was in doubt with this ticket can no longer come.
+    /// The create in doubt with this ticket can no longer be carried out.
     Certain(Ticket),
 }
 
@@ -52,8 +57,8 @@ impl ResyncTimer {
         Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
-    /// Local events, and the coming and going of connections and terms, are no news of the directory. Nor is a listing or
-    /// a probe: it may be a look's own.
+    /// Notes an event. Local events and changes of connections and terms are not news of the
+    /// directory. Listings and probes do not count either, because they might be replies to a look.
     pub(in crate::driver) fn on_event(&mut self, event: &Event, now: Instant) {
         let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
         let asked = event.is_outcome() && !event.is_lost() && !looks;
@@ -67,7 +72,8 @@ impl ResyncTimer {
         }
     }
 
-    /// The next step that is due. `doubt`: the queue's; `near`: whether one of ours holds, or may soon.
+    /// Returns the next step that is due. `doubt` is the queue's doubt. `near` is `true` if one of
+    /// our contenders holds the lock or might soon.
     pub(in crate::driver) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
@@ -75,7 +81,8 @@ impl ResyncTimer {
         if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT) {
             return Due::Certain(ticket);
         }
-        // What comes late makes no noise.
+        // A create that is carried out late sends no event, so during a doubt other news does not
+        // postpone the look.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
         let limit = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
@@ -89,14 +96,14 @@ impl ResyncTimer {
         Due::Look
     }
 
-    /// How many milliseconds after the last look a moment is, and one more.
+    /// Returns the time from the last look to `moment` in milliseconds, plus one.
     fn after_look(&self, moment: Instant) -> NonZeroU32 {
         let millis = moment.saturating_duration_since(self.looked).as_millis();
         NonZeroU32::MIN.saturating_add(u32::try_from(millis).unwrap_or(u32::MAX))
     }
 }
 
-/// A random part of the time over which looks are spread.
+/// Returns a random part of the time over which looks are spread.
 fn spread() -> Duration {
     SPREAD.mul_f64(random::fraction())
 }
@@ -106,7 +113,8 @@ mod tests {
     use super::*;
     use crate::queue::{JoinId, Outcome};
 
-    /// How many looks are due in five minutes, if this is heard every second, and when it begins to be certain.
+    /// Returns the number of looks due in five minutes if these events arrive every second, and the
+    /// second at which the doubt is settled.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
         let mut resync = ResyncTimer::new(began);
@@ -144,7 +152,7 @@ mod tests {
         assert_eq!(looks(&local, None), (15, None));
     }
 
-    /// When the looks are due in these many seconds, by the second, if none of ours is near.
+    /// Returns the seconds at which looks are due if none of our contenders is near the front.
     fn far_looks(
         resync: &mut ResyncTimer,
         began: Instant,
@@ -209,7 +217,7 @@ mod tests {
     fn doubt_lasts_for_five_minutes_and_is_looked_into_meanwhile() {
         for heard in [&[][..], &[Event::Gone(Ticket(1))]] {
             let (looks, certain) = looks(heard, Some(Ticket(7)));
-            // The doubt was seen at the first check.
+            // The doubt was seen at the first check, 5 s after the start.
             assert_eq!((looks, certain), (15, Some(305)), "{heard:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Pauses before a directory's requests are repeated that the server did not carry out.
+//! Pauses before a directory repeats requests that the server did not carry out.
 
 use std::collections::HashMap;
 use std::mem::Discriminant;
@@ -8,11 +8,12 @@ use tokio::time::Instant;
 use crate::queue::Event;
 use crate::runtime::backoff::Backoff;
 
-/// The pauses of one directory.
+/// The retry pauses of one directory.
 pub(in crate::driver) struct RetryBackoff {
-    /// By kind of request, as long as the last of the kind was lost: that listings succeed says nothing about creates.
+    /// Losses by kind of request, as long as the last request of that kind was lost. The kinds are
+    /// separate because a successful listing proves nothing about creates.
     lost: HashMap<Discriminant<Event>, Losses>,
-    /// When the present one is over.
+    /// End of the current pause.
     until: Instant,
 }
 
@@ -20,7 +21,7 @@ pub(in crate::driver) struct RetryBackoff {
 #[derive(Default)]
 struct Losses {
     backoff: Backoff,
-    /// The connection with which the first ones were lost.
+    /// The connection with which the first requests were lost.
     connection_number: Option<u64>,
 }
 
@@ -29,19 +30,22 @@ impl RetryBackoff {
         Self { lost: HashMap::new(), until: now }
     }
 
-    /// The queue is told of an event.
+    /// Forgets the losses of a kind of request when one of that kind succeeds.
     pub(in crate::driver) fn on_event(&mut self, event: &Event) {
         if event.is_outcome() && !event.is_lost() && !self.lost.is_empty() {
             self.lost.remove(&std::mem::discriminant(event));
         }
     }
 
-    /// When to tell the queue that a request was lost, so that it asks again; `None` is at once. `connection_number`: the one on
-    /// which it was sent; `connected`: that one is well. If it was lost with its connection, what went wrong is probably
-    /// the connection; but if the next one goes the same way, perhaps because of the request.
+    /// Returns the time at which to report to the queue that a request was lost, so that it repeats
+    /// the request. `None` means immediately. `connection_number` is the connection on which the
+    /// request was sent. `connected` is `true` if that connection is still up.
     ///
-    /// Requests that were in flight together pause together, or not at all: a contender whose loss is told late does not
-    /// look for its node, and if it has one, those behind it wait.
+    /// If the connection was lost too, the connection was probably the cause, so there is no pause.
+    /// If the request is also lost with the next connection, the request itself might be the cause.
+    ///
+    /// Requests that were in flight together pause together or not at all. A contender that learns
+    /// late of its loss looks late for its node. If the node exists, the contenders behind it wait.
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,
@@ -81,13 +85,13 @@ mod tests {
     const CREATE: Event = Event::Created(TICKET, Outcome::Lost);
     const LISTING: Event = Event::Listed(TICKET, Outcome::Lost);
 
-    /// Loses this request so often, with nothing but other requests' success in between.
+    /// Loses this request `count` times. In between, only requests of another kind succeed.
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
         let mut pauses = RetryBackoff::new(now);
         let mut connection_number = 0;
         let mut lose = || {
-            // Each time on the next connection, if it is lost with it.
+            // If the request is lost with its connection, each attempt uses the next connection.
             connection_number += u64::from(!connected);
             let until = pauses.after(event, connection_number, connected, now);
             let pause = until.map(|until| until - now);

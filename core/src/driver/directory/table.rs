@@ -19,47 +19,52 @@ use crate::error::loss_reason::LossReason;
 use crate::queue::{Event, NodeName, SmallSet, Ticket};
 use crate::runtime::random;
 
-/// The directories in which a contender waits or holds. However the driver ends, its holds end with it: the session
-/// does too.
+/// The directories in which a contender waits or holds. When the driver ends for any reason, all
+/// its holds end with it, because the session ends too.
 pub(in crate::driver) struct DirectoryTable {
-    /// Where they are while the driver waits.
+    /// Holds the directories while the driver waits for input.
     shared: Option<Arc<SharedDirectories>>,
     status: Arc<Status>,
-    /// In an order that does not depend on chance: their seeds for a session are drawn one after the other.
+    /// All directories, in a deterministic order, because their seeds for a session are drawn one
+    /// after the other.
     all: All,
     by_path: BTreeMap<Arc<str>, DirectoryId>,
     last_id: DirectoryId,
     seeds: Seeds,
-    /// The directories whose queues have something to conclude.
+    /// The directories whose queues have conclusions to draw.
     unsettled: SmallSet<DirectoryId>,
     /// The directories in which a waiter needs more of the term than is left.
     short: SmallSet<DirectoryId>,
-    /// The last ticket of the queues that were dropped: late answers to them must not match their successors' tickets.
+    /// The last ticket of the dropped queues. Late replies to those queues must not match the
+    /// tickets of later queues.
     last_ticket: Ticket,
-    /// The paths of queues that were dropped and had reported a child that does not count: once is enough.
+    /// The paths of dropped queues that reported a child without a sequence number. One report for
+    /// each path is enough.
     warned: Reported,
-    /// The paths where contenders on kazoo were reported, which may not see ours.
+    /// The paths where kazoo contenders were reported that might not see ours.
     blind: Reported,
-    /// Whether the server refuses checks: no other queue asks it.
+    /// `true` if the server refuses checks. Then no queue sends any.
     refuses_checks: bool,
 }
 
-/// How many paths are remembered at which something was reported. A client may use millions of paths in its life.
+/// Maximum number of paths for which a report is remembered. A client can use millions of paths in
+/// its lifetime.
 const MOST_REPORTED: usize = 1_000;
 
-/// The paths at which something was reported that is to be said once of each. They are remembered for the life of the
-/// client, and therefore only the first ones. Nothing is reported of the others: to say the same again and again, of
-/// paths that were forgotten meanwhile, would fill the log.
+/// The paths for which a once-only warning was logged. Only the first [`MOST_REPORTED`] paths are
+/// remembered, for the life of the client. No warning is logged for other paths: without a memory
+/// of them, repeated warnings would fill the log.
 #[derive(Default)]
 struct Reported(BTreeSet<Arc<str>>);
 
 impl Reported {
-    /// Whether nothing is to be reported of this path.
+    /// Returns `true` if no warning must be logged for this path.
     fn is_silent(&self, path: &Arc<str>) -> bool {
         self.0.len() >= MOST_REPORTED || self.0.contains(path)
     }
 
-    /// It was reported of this path. `what`: the report, for the log.
+    /// Remembers that a warning was logged for this path. `what` describes the warnings in the
+    /// final log message.
     fn add(&mut self, path: &Arc<str>, what: &'static str) {
         if !self.is_silent(path) {
             self.0.insert(Arc::clone(path));
@@ -72,8 +77,8 @@ impl Reported {
     }
 }
 
-/// Seeds for the names of nodes: each is used once. Most locks are free and held for a moment, so there are as many queues
-/// as holds, and the system is asked only once.
+/// Seeds for node names, each used once. Most locks are uncontended and held briefly, so there are
+/// about as many queues as holds. The operating system is asked for randomness only once.
 struct Seeds {
     secret: [u64; 2],
     count: u64,
@@ -84,7 +89,8 @@ impl Seeds {
         Self { secret: [random::bits(), random::bits()], count: 0 }
     }
 
-    /// A keyed hash of a number that is used once: nobody can tell it from chance.
+    /// Returns the next seed, a keyed hash of a counter, which is indistinguishable from random
+    /// numbers.
     fn next(&mut self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.secret, self.count).hash(&mut hasher);
@@ -111,18 +117,19 @@ impl DirectoryTable {
         }
     }
 
-    /// While the driver waits they are to be put there.
+    /// Sets the shared place for the directories while the driver waits.
     pub(in crate::driver) fn with_shared_directories(mut self, place: &Arc<SharedDirectories>) -> Self {
         self.shared = Some(Arc::clone(place));
         self
     }
 
-    /// Exchanges them with the shared ones: the driver has them while it works, others while it waits.
+    /// Swaps the directories with the shared ones. The driver has them while it works, and other
+    /// threads can read them while it waits.
     pub(in crate::driver) fn exchange(&mut self, shared: &mut All) {
         std::mem::swap(&mut self.all, shared);
     }
 
-    /// The directory at a path, from the ensemble's root.
+    /// Returns the directory at a path from the ensemble's root.
     pub(in crate::driver) fn at(&self, path: &str) -> Option<DirectoryId> {
         self.by_path.get(path).copied()
     }
@@ -143,14 +150,15 @@ impl DirectoryTable {
         self.all.values_mut().map(|directory| &mut **directory)
     }
 
-    /// A directory, for an event from which its queue draws conclusions.
+    /// Returns a directory for an event, and notes that its queue has conclusions to draw.
     pub(in crate::driver) fn change(&mut self, id: DirectoryId) -> Option<&mut Directory> {
         let directory = self.all.get_mut(&id)?;
         self.unsettled.insert(id);
         Some(directory)
     }
 
-    /// The directory at a path, which is created if there is none; `term`: whether the session's term runs.
+    /// Returns the directory at a path, and creates it if there is none. `term` is `true` if the
+    /// session's term runs.
     pub(in crate::driver) fn open(
         &mut self,
         path: &Arc<str>,
@@ -174,14 +182,14 @@ impl DirectoryTable {
         id
     }
 
-    /// A caller that released a hold waits no longer.
+    /// Stops the wait of a caller that released a hold.
     pub(in crate::driver) fn stop_waiting(&mut self, id: DirectoryId, node: &NodeName) {
         if let Some(directory) = self.all.get_mut(&id) {
             directory.stop_waiting(node);
         }
     }
 
-    /// Gives a queue an event.
+    /// Passes an event to a queue.
     pub(in crate::driver) fn dispatch(&mut self, id: DirectoryId, event: Event) {
         self.warn_of_kazoo(id, &event);
         if self.get(id).is_some_and(|directory| directory.is_refused_check(&event)) {
@@ -194,7 +202,8 @@ impl DirectoryTable {
         }
     }
 
-    /// A contender on kazoo has the same name whether it sees ours or not; so this is said once of a directory.
+    /// Warns about a kazoo contender that might not see ours. Its name does not show whether it
+    /// does, so the warning is logged once for each directory.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
         let directory = self.all.get(&id).filter(|directory| !self.blind.is_silent(directory.path()));
         let blind = directory.and_then(|directory| Some((directory.path(), directory.may_be_blind(event)?)));
@@ -212,7 +221,7 @@ impl DirectoryTable {
         }
     }
 
-    /// The session is over.
+    /// Handles the end of the session.
     pub(in crate::driver) fn end_session(&mut self, timers: &mut Timers) {
         for (id, directory) in &mut self.all {
             directory.end_session(timers);
@@ -220,7 +229,7 @@ impl DirectoryTable {
         }
     }
 
-    /// Fails all attempts that wait, except for those to be kept.
+    /// Fails all waiting attempts except those that `keep` selects.
     pub(in crate::driver) fn turn_away(
         &mut self,
         error: &Error,
@@ -233,13 +242,14 @@ impl DirectoryTable {
         }
     }
 
-    /// The term was extended: waiters for whose grace too little of it was left may be granted their locks.
+    /// Wakes the directories with a waiter whose grace was longer than the rest of the term,
+    /// because the term was extended.
     pub(in crate::driver) fn wake_short(&mut self) {
         let short = std::mem::take(&mut self.short);
         self.unsettled.extend(short);
     }
 
-    /// Makes queues that have heard nothing for a long time look again.
+    /// Makes the queues look again that have received no news for a long time.
     pub(in crate::driver) fn wake_silent(&mut self) {
         for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {
@@ -248,13 +258,13 @@ impl DirectoryTable {
         }
     }
 
-    /// The directories whose queues have something to conclude.
+    /// Returns and clears the set of directories whose queues have conclusions to draw.
     pub(in crate::driver) fn take_unsettled(&mut self) -> SmallSet<DirectoryId> {
         std::mem::take(&mut self.unsettled)
     }
 
-    /// Lets a queue draw conclusions, and carries them out. Returns how many nodes the heartbeat is to
-    /// check there; none if the session's term does not matter to it.
+    /// Lets a queue draw conclusions and carries them out. Returns the number of nodes that the
+    /// heartbeat must check there, or 0 if the queue does not need the session's term.
     pub(in crate::driver) fn flush(
         &mut self,
         id: DirectoryId,

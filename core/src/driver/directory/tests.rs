@@ -1,4 +1,4 @@
-//! Events of a directory, from a test that is its server.
+//! Tests of a directory's events, in which the test plays the server.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::session::term::Term;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The driver that the holds report to.
+/// A driver that ignores all reports from holds.
 struct Nobody;
 
 impl Report for Nobody {
@@ -39,13 +39,14 @@ impl Report for Nobody {
     }
 }
 
-/// A link without a session, so without a term: every hold is lost at its first look.
+/// Returns a connection without a session, and so without a term. Every hold is lost at its first
+/// check.
 fn connection() -> Connection {
     let (sender, _) = mpsc::unbounded_channel();
     Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
 }
 
-/// A directory that has granted the first of the joins of one owner, numbered from 1.
+/// A directory that has granted the lock to the first of one owner's joins, numbered from 1.
 struct Granted {
     directory: Directory,
     holds: Arc<HoldTable>,
@@ -59,24 +60,24 @@ fn granted(joins: u64) -> Granted {
     granted_for(joins, None)
 }
 
-/// The same, for a lock with this `max_hold`.
+/// Like `granted`, for a lock with this `max_hold`.
 fn granted_for(joins: u64, max_hold: Option<Duration>) -> Granted {
     granted_with(joins, max_hold, Duration::ZERO)
 }
 
-/// The same, for a lock with a `grace` too.
+/// Like `granted_for`, with a `grace` too.
 fn granted_with(joins: u64, max_hold: Option<Duration>, grace: Duration) -> Granted {
     let grace = Grace::of(grace);
     granted_as(joins, |request| AcquireRequest { max_hold, grace, ..request })
 }
 
-/// The holds of a client at a path.
+/// Returns a client's hold table for a path.
 fn table() -> Arc<HoldTable> {
     let place = LockPath::new("", "/l", "").unwrap();
     Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(Nobody)))
 }
 
-/// The same, for a claim that was made of a plain one.
+/// Like `granted`, for requests that `of` derives from a plain one.
 fn granted_as(joins: u64, of: impl Fn(AcquireRequest) -> AcquireRequest) -> Granted {
     let (mut connection, mut timers) = (connection(), Timers::default());
     let holds = table();
@@ -168,7 +169,7 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
     directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     assert_eq!(timers.len(), 0);
-    // The end of the term ends it too, and so does a deletion, or the end of the session.
+    // The end of the term also ends the keeping. So do a deletion and the end of the session.
     let (mut directory, mut timers, node) = expired();
     directory.end_term(&mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
@@ -197,7 +198,7 @@ async fn a_waiter_whose_nodes_vanish_gets_them_less_often_until_the_session_ends
     let first = [(); 2].map(|()| rest(&mut directory.waiters));
     assert_eq!(first, [Duration::ZERO; 2], "one node may be gone at once");
     assert!(rest(&mut directory.waiters) > Duration::ZERO, "two were");
-    // A node's life begins after its pause, however long that is.
+    // A node's lifetime starts after its pause, however long that is.
     let pauses = [(); 60].map(|()| rest(&mut directory.waiters));
     assert!(pauses.iter().all(|pause| !pause.is_zero()), "{pauses:?}");
     directory.waiters.end_session();
@@ -215,7 +216,7 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     assert_eq!(directory.may_be_blind(&listed(&[node.as_str()])), None);
     assert_eq!(directory.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
     assert_eq!(directory.may_be_blind(&Event::Connected), None);
-    // Of whom no contender has queued under Curator's names, it sees everything.
+    // A directory without contenders under Curator's names is visible to every kazoo contender.
     let other =
         Directory::new((DirectoryId::default(), "/l".into()), Ticket::default(), &connection(), false, 1);
     assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
@@ -224,7 +225,7 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_node_that_is_kept_after_keeping_has_ended_is_deleted() {
     let Granted { mut directory, mut timers, node, outcomes, .. } = granted(1);
-    // Its hold is over, and all lock objects are gone.
+    // The hold is over, and all lock objects are gone.
     drop(outcomes);
     directory.node_kept(&node, HOUR, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
@@ -243,7 +244,7 @@ async fn all_alarms_of_a_hold_go_with_it_when_its_time_or_its_session_is_over() 
         let Granted { mut directory, holds, mut timers, node, outcomes, .. } = granted_as(1, claim);
         let request = claim(AcquireRequest::new(Owner::new(), Kind::Exclusive, None));
         directory.begin_keeping(&holds, &request, &mut timers);
-        // Its node was kept, and was taken again.
+        // The node was kept and then reused.
         directory.node_kept(&node, HOUR, &mut timers);
         assert_eq!(timers.len(), 4, "of its length, its limit, its grace, and the end of keeping");
         (directory, timers, node, outcomes)
@@ -257,17 +258,17 @@ async fn all_alarms_of_a_hold_go_with_it_when_its_time_or_its_session_is_over() 
     assert_eq!(timers.len(), 0);
 }
 
-/// A directory of which a node is kept, in a term of half a minute.
+/// A directory with one kept node, in a term of 30 s.
 struct Kept {
     directory: Directory,
     holds: Arc<HoldTable>,
     timers: Timers,
     node: NodeName,
-    /// That of the hold before.
+    /// The claim of the previous hold.
     claim: AcquireRequest,
 }
 
-/// A node that a lock with this grace keeps.
+/// Returns a directory with a node that is kept by a lock with this grace.
 fn kept(grace: Duration) -> Kept {
     let (holds, mut timers) = (table(), Timers::default());
     let path = Arc::clone(holds.place.full());
@@ -314,7 +315,8 @@ async fn nothing_is_kept_or_watched_once_the_session_is_over() {
     assert!(!has_children_watched(&mut directory));
 }
 
-/// Whether the directory, of which there are no contenders, lists its children once it is connected.
+/// Returns `true` if the directory, which has no contenders, lists its children with a watch once
+/// it is connected.
 fn has_children_watched(directory: &mut Directory) -> bool {
     for event in [Event::SessionBegan(2), Event::Connected, Event::TermBegan] {
         directory.on_event(event);

@@ -15,18 +15,18 @@ use crate::runtime::backoff::RestartBackoff;
 /// An attempt that waits for the lock.
 pub(in crate::driver) struct Waiter {
     pub(in crate::driver) attempt: AcquireAttempt,
-    /// To be cancelled when it no longer waits.
+    /// The waiter's alarms, to be canceled when it no longer waits.
     pub(in crate::driver) alarms: RareAlarms,
-    /// When its last node was to be created, and the pauses before it gets another.
+    /// The time at which the waiter's last node was due for creation.
     created: Option<Instant>,
     rests: RestartBackoff,
-    /// Whether an answer since it asked showed another contender in its way.
+    /// `true` if a reply since the attempt began showed another contender that blocks it.
     blocked: bool,
 }
 
-/// The place of the alarm for the end of a waiter's own time.
+/// Index of the alarm for a waiter's own deadline.
 pub(in crate::driver) const DEADLINE: usize = 0;
-/// The place of the alarm for the end of the time in which a server has to be reached.
+/// Index of the alarm for the time limit to reach a server.
 pub(in crate::driver) const UNREACHABLE: usize = 1;
 
 impl Waiter {
@@ -35,13 +35,13 @@ impl Waiter {
     }
 }
 
-/// The waiters of an owner for a kind of hold.
+/// The waiters of an owner for one kind of hold.
 type OwnerWaiters = (OwnerId, Kind);
 
-/// A line among others.
+/// The sort key of an owner's line of waiters.
 type Key = (u64, u8, u32);
 
-/// Who is in the queue, and who of the line follows.
+/// An owner's line: the waiter in the queue, and those that follow it.
 struct Turns {
     first: JoinId,
     others: Vec<JoinId>,
@@ -61,12 +61,13 @@ fn key((owner, kind): OwnerWaiters) -> Key {
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
     all: SmallMap<JoinId, Waiter>,
-    /// For each owner, its queueing waiters, oldest first. Only the first is in the queue: when it is granted, the
-    /// others re-enter; in the queue they would wait for their own owner.
+    /// Each owner's waiters that queue, oldest first. Only the first is in the queue. When it is
+    /// granted the lock, the others re-enter. If they were in the queue too, they would wait for
+    /// their own owner.
     lines: SmallMap<Key, Turns>,
-    /// Waiters for which it is not yet known whether they have to wait for another contender, or are in its way.
+    /// Waiters that are not yet known to be contended, or not yet known to be blocked.
     newcomers: SmallSet<JoinId>,
-    /// The waiters whom a holder may hand the lock to. Most locks have none.
+    /// The waiters to which a holder can hand the lock. Most locks have none.
     cohort: Option<Box<Cohort>>,
 }
 
@@ -79,7 +80,7 @@ impl Waiters {
         self.all.get(&join).map(|waiter| &waiter.attempt)
     }
 
-    /// Sets the alarm for the end of a waiter's time.
+    /// Stores the alarm for a waiter's deadline.
     pub(in crate::driver) fn set_deadline(&mut self, join: JoinId, alarm: AlarmKey) {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.alarms.set(DEADLINE, alarm);
@@ -90,8 +91,8 @@ impl Waiters {
         self.all.values().map(|waiter| &waiter.attempt)
     }
 
-    /// A node is to be created for a waiter. Returns the pause before that: a waiter whose nodes are gone as soon as they
-    /// are there, or are never seen, gets them less and less often.
+    /// Returns the pause before a node is created for a waiter. The pause grows for a waiter whose
+    /// nodes disappear immediately or are never seen.
     pub(in crate::driver) fn rest(&mut self, join: JoinId) -> Duration {
         if let Some(cohort) = self.representing(join) {
             return cohort.rest();
@@ -104,7 +105,8 @@ impl Waiters {
         pause
     }
 
-    /// The session is over, and what happened to its nodes with it. Between sessions there are pauses too.
+    /// Resets the pauses between nodes at the end of the session. There are pauses between sessions
+    /// too.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
             (waiter.created, waiter.rests) = (None, RestartBackoff::default());
@@ -114,7 +116,7 @@ impl Waiters {
         }
     }
 
-    /// Adds a waiter. Returns whether it is to enter the queue now.
+    /// Adds a waiter. Returns `true` if it must enter the queue now.
     pub(in crate::driver) fn add(&mut self, waiter: Waiter) -> bool {
         let join = waiter.attempt.join;
         self.all.insert(join, waiter);
@@ -122,7 +124,8 @@ impl Waiters {
         self.line_up(join)
     }
 
-    /// Puts a waiter at the end of its owner's line, if it queues. Returns whether it is to enter the queue now.
+    /// Puts a waiter at the end of its owner's line, unless it only tries. Returns `true` if it
+    /// must enter the queue now.
     pub(in crate::driver) fn line_up(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
         if attempt.intent.only_tries() {
@@ -138,8 +141,8 @@ impl Waiters {
         true
     }
 
-    /// Removes a waiter, but not from its owner's line; `None` if it has its outcome already, because a holder has handed
-    /// it the lock.
+    /// Removes a waiter, but not from its owner's line. Returns `None` if the waiter already has
+    /// its outcome because a holder has handed it the lock.
     pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
         let attempt = self.get(join)?;
         if !attempt.is_in_line() {
@@ -151,7 +154,7 @@ impl Waiters {
         Some(waiter)
     }
 
-    /// Removes a waiter whom a holder has handed the lock to.
+    /// Removes a waiter to which a holder has handed the lock.
     pub(in crate::driver) fn remove_handed_on(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.all.remove(&join)?;
         if let Some(cohort) = &mut self.cohort {
@@ -160,16 +163,16 @@ impl Waiters {
         Some(waiter)
     }
 
-    /// Removes all.
+    /// Removes all waiters.
     pub(in crate::driver) fn remove_all(&mut self) -> Vec<(JoinId, Waiter)> {
         self.lines.clear();
         let all: Vec<_> = self.all.keys().copied().collect();
         all.into_iter().filter_map(|join| Some((join, self.remove(join)?))).collect()
     }
 
-    /// Removes all but those in the queue that are to be kept; returns them.
+    /// Removes and returns all waiters except those in the queue that `keep` selects.
     pub(in crate::driver) fn turn_away(&mut self, keep: impl Fn(&AcquireAttempt) -> bool) -> Vec<Waiter> {
-        // At once, and not one by one from lines that may be long.
+        // Clear all lines together, because removing waiters one by one from long lines is slow.
         let lines = std::mem::take(&mut self.lines);
         let in_queue = |attempt: &AcquireAttempt| {
             let line = lines.get(&key((attempt.claim.owner, attempt.claim.kind)));
@@ -187,7 +190,8 @@ impl Waiters {
         gone
     }
 
-    /// Removes one from its line. Returns whose turn it is now to enter the queue, if that changed.
+    /// Removes a waiter from its owner's line. Returns the waiter that must enter the queue now, if
+    /// that changed.
     pub(in crate::driver) fn leave_line(&mut self, line: OwnerWaiters, join: JoinId) -> Option<JoinId> {
         let Turns { first, others } = self.lines.get_mut(&key(line))?;
         if *first != join {
@@ -202,26 +206,27 @@ impl Waiters {
         Some(*first)
     }
 
-    /// Ends a line; returns those that were in it.
+    /// Removes a line and returns its waiters.
     pub(in crate::driver) fn end_line(&mut self, line: OwnerWaiters) -> impl Iterator<Item = JoinId> + use<> {
         let all = self.lines.remove(&key(line)).map(|Turns { first, others }| once(first).chain(others));
         all.into_iter().flatten()
     }
 
-    /// The one of a line that is in the queue.
+    /// Returns the waiter of a line that is in the queue.
     pub(in crate::driver) fn first_in_line(&self, line: OwnerWaiters) -> Option<JoinId> {
         self.lines.get(&key(line)).map(|turns| turns.first)
     }
 
-    /// A waiter joins behind others of this client: it has to wait for them, whether or not it is ever seen to.
+    /// Marks a waiter as contended because it joins behind other contenders of this client. It must
+    /// wait for them whether or not a listing shows it.
     pub(in crate::driver) fn contend(&mut self, join: JoinId) {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.attempt.claim.contended = true;
         }
     }
 
-    /// A waiter that was seen in the queue behind another contender, and was still not granted the lock, has to wait
-    /// for it.
+    /// Marks the new waiters that are contended or blocked. A waiter that was seen behind another
+    /// contender, and was not granted the lock, must wait for it.
     pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
         let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
@@ -233,8 +238,8 @@ impl Waiters {
         });
     }
 
-    /// Puts a waiter in the line of those whom a holder may hand the lock to, if it asks for that. Returns whether it is
-    /// there.
+    /// Puts a waiter in the cohort's line, if its lock has that option. A holder can hand the lock
+    /// to waiters in that line. Returns `true` if the waiter is in the line.
     pub(in crate::driver) fn enter_line(&mut self, join: JoinId) -> bool {
         let Some(Waiter { attempt, .. }) = self.all.get_mut(&join) else { return false };
         let wanted = attempt.claim.cohort > 1 && attempt.intent == Intent::Wait;
@@ -248,7 +253,7 @@ impl Waiters {
         true
     }
 
-    /// The first of that line.
+    /// Returns the first waiter in the cohort's line.
     pub(in crate::driver) fn first_of_line(&self) -> Option<JoinId> {
         self.cohort.as_ref()?.first()
     }
@@ -257,19 +262,21 @@ impl Waiters {
         self.cohort.as_deref_mut()
     }
 
-    /// The line for which this contender stands in the queue.
+    /// Returns the cohort that this contender represents in the queue.
     fn representing(&mut self, join: JoinId) -> Option<&mut Cohort> {
         self.cohort_mut().filter(|cohort| cohort.representative() == Some(join))
     }
 
-    /// The contender that stands in the queue for a waiter: itself, or the one for all of the line.
+    /// Returns the contender in the queue on behalf of a waiter: the waiter itself, or the cohort's
+    /// representative.
     pub(in crate::driver) fn in_queue_as(&self, join: JoinId) -> JoinId {
         let in_line = self.get(join).is_some_and(AcquireAttempt::is_in_line);
         let cohort = self.cohort.as_ref().filter(|_| in_line);
         cohort.and_then(|cohort| cohort.representative()).unwrap_or(join)
     }
 
-    /// The attempt whose node a contender in the queue gets: its own, or that of one in the line.
+    /// Returns the attempt that a contender in the queue serves: its own, or the first in the
+    /// cohort's line.
     pub(in crate::driver) fn of_contender(&self, join: JoinId) -> Option<&AcquireAttempt> {
         if self.cohort.as_ref().is_some_and(|cohort| cohort.representative() == Some(join)) {
             return self.first_of_line().and_then(|first| self.get(first));
@@ -277,8 +284,9 @@ impl Waiters {
         self.get(join)
     }
 
-    /// Whether an answer since a waiter asked showed another contender in its way. `heard`: whether there was any answer
-    /// since. One that waits behind others of its own owner, outside the queue, waits for what the first of them does.
+    /// Returns `true` if a reply since a waiter's start showed another contender that blocks it.
+    /// `heard` is `true` if there was any reply since then. A waiter outside the queue, behind
+    /// others of its own owner, is blocked if the first of them is.
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);

@@ -16,14 +16,14 @@ use crate::queue::contender::NodeSnapshot;
 use crate::queue::{NodeName, Ticket};
 use crate::session::watch_budget::Reserved;
 
-/// How often a queue that cannot watch polls.
+/// Interval at which a queue polls if it cannot watch.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A watch on the server.
 struct ActiveWatch {
     task: AbortHandle,
-    /// What was seen of the node when the watch was set, if it is another client's. There is room for few watches on a
-    /// session, so this is little too.
+    /// What was read of the node when the watch was set, if it is another client's node. A session
+    /// has room for few watches, so this takes little memory.
     snapshot: Option<SnapshotCell>,
     _room: Reserved,
 }
@@ -33,11 +33,11 @@ pub(in crate::driver) struct DirectoryWatches {
     /// The path of the directory.
     path: Arc<str>,
     set: HashMap<Ticket, ActiveWatch>,
-    /// The watches for which there is no room on the session.
+    /// The watches for which the session has no room.
     parked: BTreeMap<Ticket, (NodeName, bool)>,
-    /// The watch on the children, if there was no room for it: the listing came without it.
+    /// The watch on the children, if there was no room for it and the listing was sent without it.
     parked_listing: Option<Ticket>,
-    /// Whether the queue will poll, because watches are parked.
+    /// `true` if the queue will poll because watches are parked.
     polling: bool,
 }
 
@@ -53,7 +53,7 @@ impl DirectoryWatches {
 
     /// Sets a watch, or parks it until there is room.
     ///
-    /// `ours`: whether the node is one of ours, of which there is nothing to learn.
+    /// `ours` is `true` if the node is one of ours, whose data is known.
     pub(in crate::driver) fn set(
         &mut self,
         ticket: Ticket,
@@ -62,7 +62,8 @@ impl DirectoryWatches {
         connection: &mut Connection,
     ) {
         let bytes = self.bytes_of(&name);
-        // Without a session the queue asks for nothing; what it asked for before is forgotten with the session.
+        // Without a session, the queue sends no requests. Its earlier requests are forgotten with
+        // the session.
         let Some(directory_client) = connection.directory_client(self.directory, &self.path) else { return };
         if let Some(room) = connection.room().reserve(bytes) {
             let snapshot = (!ours).then(SnapshotCell::default);
@@ -73,7 +74,8 @@ impl DirectoryWatches {
         }
     }
 
-    /// Reserves room for a watch on the children. Without it the queue polls until there is some.
+    /// Reserves room for a watch on the children. Without room, the queue polls until there is
+    /// some.
     pub(in crate::driver) fn reserve_listing(
         &mut self,
         ticket: Ticket,
@@ -89,17 +91,17 @@ impl DirectoryWatches {
         self.set.insert(ticket, ActiveWatch { task, snapshot: None, _room: room });
     }
 
-    /// Whether a watch is set, or being set.
+    /// Returns `true` if a watch is set or being set.
     pub(in crate::driver) fn is_set(&self, ticket: Ticket) -> bool {
         self.set.contains_key(&ticket)
     }
 
-    /// What was seen of another client's node when this watch was set.
+    /// Returns what was read of another client's node when this watch was set.
     pub(in crate::driver) fn snapshot(&self, ticket: Ticket) -> Option<Arc<NodeSnapshot>> {
         self.set.get(&ticket)?.snapshot.as_ref()?.get().cloned()
     }
 
-    /// Drops a watch.
+    /// Removes a watch.
     pub(in crate::driver) fn unset(&mut self, ticket: Ticket) {
         self.parked.remove(&ticket);
         self.parked_listing.take_if(|parked| *parked == ticket);
@@ -109,28 +111,28 @@ impl DirectoryWatches {
         self.ended(ticket);
     }
 
-    /// A watch has fired, or was never set.
+    /// Forgets a watch that has fired or was never set.
     pub(in crate::driver) fn ended(&mut self, ticket: Ticket) {
         self.set.remove(&ticket);
     }
 
-    /// The session is over, and all watches with it.
+    /// Forgets all watches, which end with the session.
     pub(in crate::driver) fn forget(&mut self) {
         self.set.clear();
         self.parked.clear();
         self.parked_listing = None;
     }
 
-    /// The queue polls. Returns the watch on the children for which there is room now, so that it is set with the next
-    /// listing.
+    /// Notes a poll of the queue. Returns the watch on the children if there is room for it now, so
+    /// that the next listing sets it.
     pub(in crate::driver) fn poll(&mut self, connection: &Connection) -> Option<Ticket> {
         self.polling = false;
         let fits = connection.room().fits(self.path.len());
         self.parked_listing.take_if(|_| fits)
     }
 
-    /// Tries to set the parked watches. `waits`: whether any of ours waits, to whom they matter. A
-    /// holder's node is checked by the heartbeat.
+    /// Tries to set the parked watches. `waits` is `true` if one of our contenders waits and needs
+    /// the watches. Holders do not need them, because the heartbeat checks their nodes.
     pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !connection.room().fits(self.bytes_of(name)) {

@@ -1,4 +1,4 @@
-//! What happens in a driver when its time comes.
+//! Handles the driver's alarms.
 
 use std::time::Duration;
 
@@ -37,7 +37,8 @@ impl Driver {
                 Alarm::Unreachable(id, join) => {
                     let within = self.directories.get(id).and_then(|directory| directory.answer_within(join));
                     let unreachable = unreachable(&self.options, within, self.connection.servers());
-                    // A waiter in a queue that was reached keeps waiting; one that only tries was promised an answer.
+                    // A waiter keeps waiting if its queue was reached once. A try was promised an
+                    // answer.
                     let reached = self.was_connected;
                     if self
                         .directories
@@ -60,7 +61,7 @@ impl Driver {
                 Alarm::Tell(id, event) => self.directories.dispatch(id, event),
                 Alarm::Released(id, node) => self.directories.stop_waiting(id, &node),
                 Alarm::LongHold(id, node) => {
-                    // Most are over by then, and nothing is to be concluded from that.
+                    // Most holds are over by then, and that needs no reaction.
                     if self.directories.get(id).is_some_and(|directory| directory.holds_through(&node)) {
                         self.directories.dispatch(id, Event::WatchHold(node));
                     }
@@ -85,7 +86,7 @@ impl Driver {
                         directory.stop_keeping(&node, &mut self.timers);
                     }
                 }
-                // After the alarms it is asked whether the time is up.
+                // After the alarms, the event loop checks whether the time to drain is up.
                 Alarm::Drained => {}
                 Alarm::Beat => self.heartbeat.beat_now(&mut self.timers),
                 Alarm::Surrender => self.heartbeat.may_surrender(),
@@ -102,7 +103,8 @@ impl Driver {
             }
         }
         self.search_deadlocks(nearing);
-        // Once: when many give up together, none of them is to look through all of them.
+        // Once for all alarms: when many waiters give up together, this check must not run for each
+        // of them.
         self.stop_unless_wanted();
     }
 

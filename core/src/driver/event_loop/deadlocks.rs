@@ -1,4 +1,5 @@
-//! When a deadlock is searched for a waiter: shortly before its time is up, if its owner holds other locks.
+//! Starts a deadlock search for a waiter whose owner holds other locks, shortly before the waiter's
+//! deadline.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -13,14 +14,16 @@ use crate::error::deadlock::Deadlock;
 use crate::lease::owner::OwnerId;
 use crate::queue::{JoinId, Kind, NodeName};
 
-/// A search begins this long before the deadline at most. It takes six round trips, and two more for each further lock
-/// that the owner holds and others wait for.
+/// Maximum time before the deadline at which a search starts. A search takes six round trips, and
+/// two more for each further lock that the owner holds and other clients wait for.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// So many searches go on at the same time in a client. If more waiters run out of time together, the others do without.
+/// Maximum number of concurrent searches in a client. If more waiters near their deadline together,
+/// the rest get no search.
 const AT_ONCE: usize = 32;
 
-/// When to search for a waiter: in the last quarter of its time. `None` for one that is not searched for.
+/// Returns the time at which to search for a waiter's deadlock: in the last quarter of its time.
+/// Returns `None` if there is no search for this attempt.
 pub(super) fn time_to_search(attempt: &AcquireAttempt, deadline: Instant) -> Option<Instant> {
     let is_lock = matches!(attempt.claim.kind, Kind::Exclusive | Kind::Read | Kind::Write);
     if !is_lock || attempt.claim.is_part() {
@@ -34,12 +37,12 @@ pub(super) fn time_to_search(attempt: &AcquireAttempt, deadline: Instant) -> Opt
 #[derive(Default)]
 pub(super) struct DeadlockSearches(BTreeMap<(DirectoryId, JoinId), DeadlockSearch>);
 
-/// The search for one waiter. It ends when this is dropped.
+/// The search for one waiter. Dropping it ends the search.
 struct DeadlockSearch {
     task: AbortHandle,
     /// The holds of the waiter's owner.
     held: Vec<(DirectoryId, NodeName)>,
-    /// The deadlock that was found, and the number of the hold in it.
+    /// The deadlock that was found, with the index of the hold in it.
     found: Option<(usize, Box<Deadlock>)>,
 }
 
@@ -54,7 +57,7 @@ impl DeadlockSearches {
         self.0.values().filter(|search| !search.task.is_finished()).count() >= AT_ONCE
     }
 
-    /// A search has found a deadlock.
+    /// Stores the deadlock that a search has found.
     pub(super) fn found(&mut self, of: (DirectoryId, JoinId), held: usize, found: Box<Deadlock>) {
         if let Some(search) = self.0.get_mut(&of) {
             search.found = Some((held, found));
@@ -63,7 +66,8 @@ impl DeadlockSearches {
 }
 
 impl Driver {
-    /// The time of these waiters will soon be up. One pass over all holds finds those of their owners.
+    /// Starts searches for waiters that are near their deadlines. One pass over all directories
+    /// finds the holds of their owners.
     pub(super) fn search_deadlocks(&mut self, nearing: Vec<(DirectoryId, JoinId)>) {
         if nearing.is_empty() || !self.connection.is_connected() {
             return;
@@ -85,7 +89,7 @@ impl Driver {
     fn search_deadlock(&mut self, id: DirectoryId, join: JoinId, held: &HashMap<OwnerId, Vec<HeldLock>>) {
         let Some(directory) = self.directories.get(id) else { return };
         let held = directory.caller_in_queue(join).and_then(|owner| held.get(&owner));
-        // Without re-entry an owner may hold the lock for which it waits.
+        // Without re-entry, an owner can hold the lock that it waits for.
         let held: Vec<HeldLock> =
             held.into_iter().flatten().filter(|held| held.directory != id).cloned().collect();
         if held.is_empty() || self.searches.are_many() {
@@ -98,7 +102,8 @@ impl Driver {
         self.searches.0.insert((id, join), DeadlockSearch { task, held, found: None });
     }
 
-    /// The deadlock that was found for a waiter whose time is up, if its owner still has the hold in it.
+    /// Returns the deadlock that was found for a waiter at its deadline, if the waiter's owner
+    /// still has the hold in it.
     pub(super) fn deadlock_of(&mut self, id: DirectoryId, join: JoinId) -> Option<Box<Deadlock>> {
         let mut search = self.searches.0.remove(&(id, join))?;
         let (number, found) = search.found.take()?;
@@ -107,7 +112,7 @@ impl Driver {
         self.directories.get(*directory)?.is_held_by(node, owner).then_some(found)
     }
 
-    /// Ends the searches for waiters that wait no longer.
+    /// Ends the searches for waiters that no longer wait.
     pub(super) fn end_vain_searches(&mut self) {
         let waits = |id: DirectoryId, join| {
             self.directories.get(id).is_some_and(|directory| directory.is_waiting(join))

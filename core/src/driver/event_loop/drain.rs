@@ -1,4 +1,4 @@
-//! A client that is about to close: it takes no new attempts, and closes when it holds nothing any more.
+//! Draining: the client accepts no new attempts and closes when it holds nothing.
 
 use tokio::sync::oneshot;
 
@@ -10,9 +10,9 @@ use crate::driver::timers::Alarm;
 use crate::error::Error;
 use crate::queue::Intent;
 
-/// The end that a client waits for.
+/// A pending close of the client.
 pub(super) struct Drain {
-    /// When it closes at the latest: the earliest of the times that were asked for.
+    /// The latest time to close: the earliest of the requested times.
     until: Deadline,
     /// Callers that wait for the close.
     closers: Vec<oneshot::Sender<()>>,
@@ -24,15 +24,16 @@ impl Drain {
     }
 }
 
-/// Whether an attempt changes a hold of its owner, and asks for no lock that the owner does not have. Such an attempt is
-/// part of a running scope, and does not wait for others.
+/// Returns `true` if an attempt changes a hold of its owner and asks for no lock that the owner
+/// does not have. Such an attempt is part of a running scope and does not wait for other owners.
 pub(super) fn is_part_of_a_hold(attempt: &AcquireAttempt) -> bool {
     matches!(attempt.intent, Intent::Downgrade { .. })
 }
 
 impl Driver {
-    /// Takes no new attempts from now on, and fails those that wait. Without that, a queue that never empties would keep
-    /// the client open, and a waiter that is granted late would begin a scope that the close cuts off.
+    /// Starts to drain: refuses new attempts and fails those that wait. Otherwise a queue that
+    /// never empties would keep the client open, and a late grant would start a scope that the
+    /// close interrupts.
     pub(super) fn drain(&mut self, until: Deadline, done: oneshot::Sender<()>) {
         let drain = self.drain.get_or_insert_with(|| Drain { until, closers: Vec::new() });
         drain.closers.push(done);
@@ -46,9 +47,10 @@ impl Driver {
         self.stop_unless_wanted();
     }
 
-    /// Whether the client was to drain, and has.
+    /// Returns `true` if the client was draining and can close now.
     pub(super) fn is_drained(&self) -> bool {
-        // The first directory with a hold answers. Directories without any are those whose nodes are being deleted.
+        // The search stops at the first directory in use. A directory without holds or waiters is
+        // only deleting its nodes.
         self.drain
             .as_ref()
             .is_some_and(|drain| drain.until.is_over() || !self.directories.iter().any(Directory::is_in_use))

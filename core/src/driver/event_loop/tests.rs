@@ -1,4 +1,4 @@
-//! What a driver makes of single answers and of news.
+//! Tests of how a driver handles single replies and session events.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,8 @@ use crate::driver::mailbox::Mailbox;
 use crate::queue::Ticket;
 use crate::runtime;
 
-/// A driver without a session, of a client that asks for sessions of a minute, and the handles' end.
+/// Returns a driver without a session, its inbox and its mailbox. The client asks for sessions of
+/// one minute.
 fn driver(hosts: &str) -> (Driver, Inbox, Mailbox) {
     let (mailbox, inbox) = Mailbox::new();
     let options = ClientOptions::new(Some(hosts)).expect("hosts");
@@ -54,7 +55,7 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
         assert!(driver.connection.give_up_in().is_some(), "neither answers a write of this connection");
         driver.outcome(DirectoryId::default(), current, written());
         assert_eq!(driver.connection.give_up_in(), None);
-        // An answer says nothing of what was asked later.
+        // A reply proves nothing about a later request.
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         driver.connection.ask(async { drop(ended.await) });
         driver.outcome(DirectoryId::default(), current, written());
@@ -83,7 +84,7 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         driver.connection.question(async { drop(one.await) });
         let left = driver.connection.give_up_in().expect("a question is asked");
         assert!(left <= whole);
-        // Its pause does not count.
+        // The pause before a question does not count.
         driver.connection.question_later(Duration::from_secs(1), async { drop(other.await) });
         driver.connection.question(async { drop(last.await) });
         assert!(driver.connection.give_up_in().expect("questions are asked") <= left);
@@ -94,7 +95,7 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         while driver.connection.give_up_in().is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // That questions are answered says nothing of writes.
+        // An answered question proves nothing about writes.
         driver.connection.asks_proof();
         driver.connection.question(async {});
         tokio::task::yield_now().await;
@@ -191,7 +192,8 @@ async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_ea
     let warnings = Warnings { text: "the server shortened", count: Arc::default() };
     let (mut driver, _inbox, _mailbox) = driver("h");
     let _recorded = tracing::subscriber::set_default(warnings.clone());
-    // As many as there are granted in one session after the other, and how often it has warned by then.
+    // The timeouts that the server grants to successive sessions, each with the number of warnings
+    // logged by then.
     for (timeout, warned) in
         [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
     {

@@ -1,5 +1,5 @@
-//! What the handles say to the driver, and everything else that reaches it: one channel, in the order in which things
-//! happened.
+//! The channel that carries all input to the driver, in order: commands from the handles, and
+//! events from the session and its tasks.
 
 pub(crate) mod node_watch;
 pub(crate) mod replies;
@@ -25,22 +25,23 @@ use crate::queue::{Event, Intent, JoinId, Kind, Naming, NodeName};
 use crate::runtime::fork::ForkGuard;
 use crate::session::{ConnectRefusal, Session};
 
-/// Where the answer to a question goes.
+/// Sender for the reply to a command.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
-/// What a handle wants. A path is a lock directory's, from the ensemble's root.
+/// A command from a handle. Each path is a lock directory's path from the ensemble's root.
 pub(crate) enum Command {
     /// Report when there is a session.
     Connect { reply: Reply<()> },
     /// Acquire a lock.
     Join(AcquireAttempt),
-    /// This attempt is no longer wanted.
+    /// Give up this attempt.
     Leave { path: Arc<str>, join: JoinId },
-    /// Something about a hold.
+    /// Handle a notice about a hold.
     Hold { path: Arc<str>, notice: Notice },
-    /// Ask the server something that no queue needs to know.
+    /// Ask the server a question that involves no queue.
     Ask(Query),
-    /// Take no new attempts; end the session and the driver when nothing is held any more, or when this time is up.
+    /// Accept no new attempts. End the session and the driver when nothing is held, or at this
+    /// deadline.
     Drain { until: Deadline, done: oneshot::Sender<()> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
@@ -52,71 +53,76 @@ pub(crate) struct AcquireAttempt {
     pub(crate) holds: Arc<HoldTable>,
     pub(crate) claim: AcquireRequest,
     pub(crate) intent: Intent,
-    /// Since when its caller has waited.
+    /// The time at which the caller began to wait.
     pub(crate) asked: Instant,
     pub(crate) naming: Naming,
-    /// The data of its node.
+    /// The data of the attempt's node.
     pub(crate) data: Arc<[u8]>,
-    /// When its time is up. For a try: by when a server has to answer, if that is not left to its client.
+    /// The attempt's deadline. For a try: the deadline for a server's reply, or none if the
+    /// client's connect timeout applies.
     pub(crate) deadline: Deadline,
-    /// Where the outcome goes. `None` while the attempt stands in its client's line, which has the reply then.
+    /// Sender for the outcome. `None` while the attempt is in its client's cohort line, which then
+    /// has the sender.
     pub(crate) reply: Option<Reply<Lease>>,
 }
 
 impl AcquireAttempt {
-    /// Tells its caller the outcome. A lease that no one receives is dropped, which releases it.
+    /// Sends the outcome to the caller. If the caller does not receive a lease, the lease is
+    /// dropped, which releases it.
     pub(crate) fn answer(self, outcome: Result<Lease>) {
         if let Some(reply) = self.reply {
             reply.send(outcome).ok();
         }
     }
 
-    /// Whether a holder may hand the lock to it.
+    /// Returns `true` if a holder can hand the lock to this attempt.
     pub(crate) fn is_in_line(&self) -> bool {
         self.reply.is_none()
     }
 
-    /// What its caller wants.
+    /// Returns the mode that the caller asked for.
     pub(crate) fn mode(&self) -> LockMode {
-        // The turn in which permits are acquired is taken as a mutex, in a directory of its own.
+        // Permits are acquired under a mutex in a separate directory. To the caller, that mutex is
+        // part of the permit.
         let turn = self.claim.is_part() && self.claim.kind == Kind::Exclusive;
         if turn { LockMode::Permit } else { self.claim.kind.into() }
     }
 }
 
-/// What a handle asks the server, through the driver.
+/// A question that a handle asks the server through the driver.
 pub(crate) enum Query {
-    /// The contenders at this place.
+    /// The contenders for this lock.
     Contenders { place: LockPath, reply: Reply<Vec<Contender>> },
-    /// The first contender at this place, with a watch if requested.
+    /// The first contender for this lock, with a watch if requested.
     First { place: LockPath, watch: bool, reply: Reply<First> },
     /// The number of contenders.
     Count { place: LockPath, reply: Reply<usize> },
-    /// This node's children, and how many there have been; nothing if there is no node.
+    /// The children of this node and the number of children ever created. `None` if there is no
+    /// node.
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
-    /// This node's data, and whose it is; nothing if there is no node.
+    /// The data and the owner of this node. `None` if there is no node.
     Look { node: Arc<str>, reply: Reply<Option<NodeContent>> },
-    /// Whether there is a node at this full path, which another client was granted a lock through. Not answered by a
-    /// server that lags behind.
+    /// Whether the node at this full path exists. It is the node of a lock that another client was
+    /// granted. A server that lags behind does not answer this.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
     Number { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
-    /// Set the data of this node, and create it and its parents if there is none.
+    /// Set the data of this node. Create the node and its parents if they do not exist.
     Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
-    /// Do something to the contender's node at this full path.
+    /// Revoke or break the lock of the contender's node at this full path.
     Touch { node: Arc<str>, touch: NodeAction, reply: Reply<()> },
 }
 
-/// What is done to a contender's node.
+/// An operator's action on a contender's node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NodeAction {
-    /// Its owner is asked to give up the lock.
+    /// Ask the owner to give up the lock.
     Revoke,
-    /// It is deleted.
+    /// Delete the node.
     Break,
 }
 
-/// What reaches a driver.
+/// An input of the driver.
 pub(crate) enum Input {
     Command(Command),
     /// An event for the queue of this directory, from the connection with this number.
@@ -126,15 +132,15 @@ pub(crate) enum Input {
         event: Event,
     },
     News(SessionEvent),
-    /// The owner of this node is asked to give up its lock.
+    /// A request to the owner of this node to give up its lock.
     Revoked {
         directory: DirectoryId,
         node: NodeName,
-        /// The version of the data that asks for it.
+        /// The version of the data that contains the request.
         version: i32,
     },
-    /// A waiter's owner and another one wait for each other. `held`: the number of its hold among those that were looked
-    /// at.
+    /// A deadlock between a waiter's owner and another owner. `held` is the index of the waiter's
+    /// hold in the list that was searched.
     Deadlock {
         directory: DirectoryId,
         join: JoinId,
@@ -143,36 +149,39 @@ pub(crate) enum Input {
     },
 }
 
-/// News of a session, with the session's number: late news of an earlier one is ignored.
+/// An event of a session. The first field is the session's number, so that late events of an
+/// earlier session are ignored.
 pub(crate) enum SessionEvent {
-    /// The search for a session is over.
+    /// The search for a session has ended.
     Established(u64, Result<Session, ConnectRefusal>),
-    /// The crate reports a state.
+    /// The client crate reports a new state.
     State(u64, zk::SessionState),
-    /// The session is over. The server says so of an operation, where the client crate does not look; or it answers for
-    /// a different session, because it could not restore ours (rule 11).
+    /// The session is over. Either the server reported that in a reply that the client crate does
+    /// not examine, or the connection is on a different session because the server could not
+    /// restore ours (rule 11).
     Over(u64),
-    /// The task that serves the session has ended. It says why, if it was to end.
+    /// The task that serves the session has ended. If that is intended, a `State` event gives the
+    /// reason.
     Unserved(u64),
-    /// Something that runs on the session panicked, in these words.
+    /// A task of the session panicked, with this message.
     Panicked(u64, String),
-    /// A heartbeat was answered, on the connection with this number.
+    /// The server answered a heartbeat on the connection with this number.
     Beaten(u64, u64, Checked),
 }
 
-/// Identifies a lock directory in its driver, from the first waiter to the end of the last node of ours. No other directory
-/// of the driver ever gets the same.
+/// Identifies a lock directory in its driver, from the first waiter until our last node is gone. A
+/// driver never reuses an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirectoryId(u64);
 
 impl DirectoryId {
-    /// The one after this.
+    /// Returns the next id.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
-/// A node of ours, with its directory.
+/// One of our nodes, with its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnNode {
     pub(crate) directory: DirectoryId,
@@ -186,24 +195,26 @@ pub(crate) struct OwnNode {
 pub(crate) struct Checked {
     /// The nodes that do not exist.
     pub(crate) missing: Vec<OwnNode>,
-    /// The last node that was checked, if the nodes behind it were not.
+    /// The last node that was checked, if the nodes after it were not.
     pub(crate) last: Option<OwnNode>,
-    /// Whether the server carried the heartbeat out. If it found a node missing, that proves nothing: the missing node may
-    /// be the one that would have told whose session this is.
+    /// `true` if the server carried out the heartbeat. If a node was missing, that does not prove
+    /// the session, because the missing node might be the one that would have identified the
+    /// session.
     pub(crate) answered: bool,
 }
 
-/// The handles' end of the channel. The driver does not keep it: when the last handle is dropped, the client closes.
+/// The handles' end of the channel. The driver does not keep it, so the client closes when the last
+/// handle is dropped.
 pub(crate) struct Mailbox {
     pub(crate) origin: ForkGuard,
     pub(crate) status: Arc<Status>,
     sender: mpsc::UnboundedSender<Input>,
 }
 
-/// The driver's end. What is sent before there is a driver waits in it.
+/// The driver's end of the channel. Input that is sent before the driver starts waits here.
 pub(crate) struct Inbox {
     pub(crate) status: Arc<Status>,
-    /// For what the driver's own tasks have to report.
+    /// Sender for reports from the driver's own tasks.
     pub(crate) sender: mpsc::UnboundedSender<Input>,
     pub(crate) receiver: mpsc::UnboundedReceiver<Input>,
 }
@@ -216,7 +227,7 @@ impl Mailbox {
         (Self { origin: ForkGuard::new(), status, sender }, inbox)
     }
 
-    /// Whether new work can be given to this client in this process.
+    /// Returns `true` if this process can give new work to this client.
     pub(crate) fn usable(&self) -> bool {
         self.origin.is_here() && self.status.get() != ClientState::Closed
     }
@@ -229,24 +240,26 @@ impl Mailbox {
         self.sender.send(Input::Command(command)).map_err(|_| Error::client_closed())
     }
 
-    /// The driver's answer. There is none once the session is over, because what it asked then has no answer.
+    /// Waits for the driver's reply. If the session ends first, the reply never arrives, and this
+    /// returns an error.
     pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         answer.await.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
-    /// Tells the driver to close when nothing is held any more, or at this time; `None` if it has ended.
+    /// Asks the driver to close when nothing is held, or at this deadline. Returns `None` if the
+    /// driver has ended.
     pub(crate) fn drain(&self, until: Deadline) -> Option<oneshot::Receiver<()>> {
         let (done, closed) = oneshot::channel();
         self.sender.send(Input::Command(Command::Drain { until, done })).ok().map(|()| closed)
     }
 
-    /// Tells the driver to close; `None` if it has ended.
+    /// Asks the driver to close. Returns `None` if it has ended.
     pub(crate) fn close(&self) -> Option<oneshot::Receiver<()>> {
         close(&self.sender)
     }
 }
 
-/// Tells a driver to close; `None` if it has ended.
+/// Asks a driver to close. Returns `None` if it has ended.
 pub(crate) fn close(driver: &mpsc::UnboundedSender<Input>) -> Option<oneshot::Receiver<()>> {
     let (done, closed) = oneshot::channel();
     driver.send(Input::Command(Command::Close { done: Some(done) })).ok().map(|()| closed)
@@ -268,7 +281,7 @@ impl Report for Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        // A forked child leaves the parent's driver alone.
+        // A forked child must not close the parent's driver.
         if self.origin.is_here() {
             self.sender.send(Input::Command(Command::Close { done: None })).ok();
         }

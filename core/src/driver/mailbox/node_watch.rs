@@ -1,4 +1,5 @@
-//! A number that several clients share, in the layout of Curator's `SharedCount`.
+//! A node's data with a watch, and its encoding as a number shared by several clients, in the
+//! layout of Curator's `SharedCount`.
 
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use crate::runtime;
 use crate::runtime::supervise::{Tasks, caught};
 use crate::session::watch_budget::Reserved;
 
-/// What a node holds that should hold a number.
+/// The data of a node, which is expected to be a number.
 pub(crate) struct VersionedData {
     pub(crate) data: Vec<u8>,
-    /// How often the data was set.
+    /// The number of times the data was set.
     pub(crate) version: i32,
-    /// Fires when the node changes or goes, if it was requested and there was room for it. It is set with the read, so no
-    /// change falls between the two; after a reconnection the server compares it with the node; and it ends with the
-    /// session.
+    /// Fires when the node changes or is deleted, if the watch was requested and there was room for
+    /// it. The watch is set with the read, so no change is missed between the two. After a
+    /// reconnection, the server compares it with the node. It ends with the session.
     pub(crate) changed: Option<NodeWatch>,
 }
 
@@ -24,13 +25,14 @@ pub(crate) struct VersionedData {
 pub(crate) struct NodeWatch {
     pub(crate) watcher: zk::OneshotWatcher,
     pub(crate) room: Reserved,
-    /// Those of the session.
+    /// The session's tasks.
     pub(crate) tasks: Tasks,
 }
 
 impl NodeWatch {
-    /// Waits until it fires, or the session is over. A watch of the client crate panics if the crate's task ends before
-    /// it, and this is awaited in the tasks of callers: so their end is looked for first, and a panic is an end too.
+    /// Waits until the watch fires or the session ends. The client crate's watch panics if the
+    /// crate's task ends first, and callers await this in their own tasks. So the end of that task
+    /// is checked first, and a panic also counts as the end.
     pub(crate) async fn changed(self) {
         let Self { watcher, room, mut tasks } = self;
         tokio::select! {
@@ -41,12 +43,13 @@ impl NodeWatch {
         drop(room);
     }
 
-    /// The same for a watch that there may be; for at most so long, as if it might be missed.
+    /// Waits like [`changed`](Self::changed), if there is a watch, but for at most `longest`,
+    /// because a change might be missed.
     pub(crate) async fn changed_within(watch: Option<Self>, longest: Duration) -> Result<()> {
         let changed = async {
             match watch {
                 Some(watch) => watch.changed().await,
-                // There was no room for one.
+                // There was no room for a watch.
                 None => std::future::pending().await,
             }
         };
@@ -59,7 +62,7 @@ impl NodeWatch {
 }
 
 impl VersionedData {
-    /// The data of a number.
+    /// Returns the data that encodes a number.
     pub(crate) fn encode(value: u32) -> Result<[u8; 4]> {
         let value = i32::try_from(value).map_err(|_| {
             Error::bad_argument("count", format_args!("is {value}, and must be at most {}", i32::MAX))
@@ -67,7 +70,7 @@ impl VersionedData {
         Ok(value.to_be_bytes())
     }
 
-    /// The number, if the data is one: four bytes, the highest first, and not negative.
+    /// Returns the number, if the data is one: four bytes, big-endian, and not negative.
     pub(crate) fn value(&self) -> Option<u32> {
         let bytes: [u8; 4] = self.data.as_slice().try_into().ok()?;
         i32::from_be_bytes(bytes).try_into().ok()

@@ -1,4 +1,5 @@
-//! Who contends, read for a handle. Names and data are others': what they may cost is bounded here.
+//! Reads the contenders of a lock for a handle. Names and data come from other clients, so this
+//! module limits how much of them it reads.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +16,23 @@ use crate::queue::contender::{Contender, data_length};
 use crate::runtime::offload::aside;
 use crate::session::watch_budget::WatchBudget;
 
-/// How many nodes are asked about at once. In between the connection is free for heartbeats.
+/// Maximum number of nodes that are read together. Between two batches, the connection is free for
+/// heartbeats.
 const AT_ONCE: usize = 1000;
 
-/// So many bytes of data are read for one answer, the first contenders' first.
+/// Maximum number of bytes of data read for one query, starting with the first contenders.
 const MOST_DATA: usize = 16 << 20;
 
-/// So many contenders are reported, the first ones.
+/// Maximum number of contenders reported, counted from the first.
 const MOST: usize = 100_000;
 
-/// A node, and its data if that was read.
+/// A node, with its data if that was read.
 type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
 
 impl DirectoryClient {
-    /// The contenders, in order. Three round trips for the first thousand, two for each further thousand: data is read
-    /// only once it is known to be small.
+    /// Returns the contenders in order. This takes three round trips for the first thousand
+    /// contenders and two for each further thousand, because data is read only after the Stat shows
+    /// that it is small.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MOST {
@@ -55,7 +58,7 @@ impl DirectoryClient {
         Ok(contenders)
     }
 
-    /// Those of the contenders at these places that still exist. Two round trips.
+    /// Returns the contenders at these places that still exist, in two round trips.
     pub(in crate::driver) async fn contenders_at(
         &self,
         places: &[(usize, NodeName)],
@@ -64,14 +67,15 @@ impl DirectoryClient {
         let (names, _) = names.split_at(self.at_once(&names).min(names.len()));
         let found = self.read_data(self.find(names).await?, &mut { MOST_DATA }).await?;
         let mut places = places.iter();
-        // Both are in order.
+        // Both lists are in order.
         let mut at = |name: &NodeName| places.find(|(_, other)| other == name).map(|(position, _)| *position);
         let new = |(name, stat, data): ReadNode| Some(Contender::new(at(&name)?, &name, &stat, data));
         Ok(found.into_iter().filter_map(new).collect())
     }
 
-    /// The first contender, and with `room` a watch that fires when there may be another: on its node, or where there is
-    /// none on the directory's children, or where there is no directory on its creation. Three round trips.
+    /// Returns the first contender. With `room`, it also returns a watch that fires when another
+    /// contender might be first. The watch is on the contender's node, on the directory's children
+    /// if there is no contender, or on the directory's creation. This takes three round trips.
     pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {
         loop {
             let names = self.names().await?;
@@ -79,28 +83,30 @@ impl DirectoryClient {
                 Some(name) => self.first_named(name, room).await?,
                 None => self.nobody(room).await?,
             };
-            // Otherwise the queue has changed since it was listed. What was watched for that is watched no longer.
+            // `None` means that the queue has changed since the listing. The watch that was set for
+            // it has been dropped.
             if let Some(found) = found {
                 return Ok(found);
             }
         }
     }
 
-    /// The contender with this node, with a watch on it; `None` if it has gone.
+    /// Returns the contender with this node, with a watch on the node. Returns `None` if the node
+    /// is gone.
     async fn first_named(
         &self,
         name: &NodeName,
         room: Option<&WatchBudget>,
     ) -> Result<Option<First>, zk::Error> {
         let node = self.child(name.as_str());
-        // Not by reading it: its data is read only once it is known to be small.
+        // The Stat is read first, because the data is read only once it is known to be small.
         let (stat, changed) = self.stat(&node, room).await?;
         let Some(stat) = stat else { return Ok(None) };
         let size = data_length(&stat);
         let mut data = None;
         if size > 0 && size <= LONGEST_DATA {
             match self.client.ask(RequestKind::Read).get_data(&node).await {
-                // It may have grown in between.
+                // The data might have grown in between.
                 Ok((read, _)) => data = (read.len() <= LONGEST_DATA).then_some(read),
                 Err(zk::Error::NoNode) => return Ok(None),
                 Err(zk::Error::NoAuth) => {}
@@ -110,7 +116,8 @@ impl DirectoryClient {
         Ok(Some(First { contender: Some(Contender::new(0, name, &stat, data)), changed }))
     }
 
-    /// That there is no contender, with a watch on the children; `None` if there is one now.
+    /// Returns a result without a contender, with a watch on the children. Returns `None` if there
+    /// is a contender now.
     async fn nobody(&self, room: Option<&WatchBudget>) -> Result<Option<First>, zk::Error> {
         let reserved = room.and_then(|room| room.reserve(self.path.len()));
         let Some(reserved) = reserved else { return Ok(Some(First { contender: None, changed: None })) };
@@ -135,7 +142,8 @@ impl DirectoryClient {
         Ok(Some(First { contender: None, changed }))
     }
 
-    /// A node's Stat, with a watch that fires when it changes, goes or comes, if there is room for one.
+    /// Returns a node's Stat, with a watch that fires when the node is created, changed or deleted,
+    /// if there is room for one.
     async fn stat(
         &self,
         node: &str,
@@ -148,7 +156,7 @@ impl DirectoryClient {
         Ok((stat, Some(NodeWatch { watcher, room, tasks: self.tasks.clone() })))
     }
 
-    /// The number of contenders.
+    /// Returns the number of contenders.
     pub(in crate::driver) async fn count(&self) -> Result<usize, zk::Error> {
         let children = self.children().await?;
         let counts = |child: &String| NodeName::parse(child).is_some();
@@ -157,7 +165,7 @@ impl DirectoryClient {
             .ok_or(zk::Error::RuntimeInconsistent)
     }
 
-    /// The names of the nodes that count, in order.
+    /// Returns the names of the nodes that count as contenders, in order.
     async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
         let children = self.children().await?;
         let size = size(&children);
@@ -176,13 +184,14 @@ impl DirectoryClient {
         }
     }
 
-    /// How many of these are asked about at once: their paths have to fit in one request.
+    /// Returns how many of these nodes are read together. Their paths must fit in one request.
     fn at_once(&self, names: &[NodeName]) -> usize {
-        // One that does not fit alone would be a lie of the server: it was created by a larger request.
+        // At least one always fits, because a larger request created it. If the server claims
+        // otherwise, it is wrong.
         request_size::readable(&self.path, &names[..names.len().min(AT_ONCE)]).max(1)
     }
 
-    /// Those of the nodes that still exist. All are asked for before the first is answered.
+    /// Returns the nodes that still exist. All requests are sent before the first reply.
     async fn find(&self, names: &[NodeName]) -> Result<Vec<ReadNode>, zk::Error> {
         let ask = |name: &NodeName| self.client.ask(RequestKind::Read).check_stat(&self.child(name.as_str()));
         let asked: Vec<_> = names.iter().map(ask).collect();
@@ -195,7 +204,8 @@ impl DirectoryClient {
         Ok(found)
     }
 
-    /// Adds the data of those that have little, as long as there is room for it. Omits those that left in between.
+    /// Reads the data of the nodes with little data, as long as `room` lasts. Omits nodes that were
+    /// deleted in between.
     async fn read_data(
         &self,
         mut found: Vec<ReadNode>,
@@ -217,13 +227,13 @@ impl DirectoryClient {
         let mut gone = BTreeSet::new();
         for (at, node) in asked.into_iter().zip(reader.commit().await?) {
             match node {
-                // It may have grown in between.
+                // The data might have grown in between.
                 zk::MultiReadResult::Data { data, stat } => {
                     let data = (data.len() <= LONGEST_DATA).then_some(data);
                     (found[at].1, found[at].2) = (stat, data);
                 }
                 zk::MultiReadResult::Error { err: zk::Error::NoNode } => drop(gone.insert(at)),
-                // Reading it is forbidden.
+                // Reading the data is forbidden.
                 _ => {}
             }
         }

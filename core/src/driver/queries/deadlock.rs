@@ -1,11 +1,14 @@
-//! Searches a deadlock of two owners for a waiter whose time will soon be up.
+//! Searches for a deadlock between two owners, for a waiter that is near its deadline.
 //!
-//! The waiter's owner holds some locks. The search lists their queues, then the queue in which the owner waits, and then
-//! looks again at two nodes of a held lock's queue: at our node, through which we hold, and at the node of another owner
-//! that waits behind it. In the waiter's queue it finds a node of that same owner, in front of ours. All answers come from
-//! one session, so they show states of the ensemble that follow each other. The two nodes of the held lock exist in the
-//! first listing and at the end, and a node does not come back: so they also exist at the moment of the listing in
-//! between, which shows the other two. At that moment each owner waited for the other.
+//! The waiter's owner holds some locks. The search lists the queues of those locks, and then the
+//! queue in which the owner waits. In a held lock's queue, it looks for another owner that waits
+//! behind our node. In the waiter's queue, it looks for a node of that same owner in front of ours.
+//! Finally it reads two nodes of the held lock again: our node, and the other owner's node.
+//!
+//! All replies arrive on one session, so they show successive states of the ensemble. The two nodes
+//! of the held lock exist in the first listing and at the end, and a deleted node does not come
+//! back. So they also existed at the moment of the listing in between, which shows the other two
+//! nodes. At that moment, each owner waited for the other.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,24 +25,24 @@ use crate::metrics::RequestKind;
 use crate::queue::contender::{Contender, ContenderInfo};
 use crate::queue::{JoinId, Kind, NodeName, OwnerKey};
 
-/// A queue with more children is not looked at.
+/// Maximum number of children of a queue that is searched.
 const MOST_CHILDREN: usize = 1_000;
 
-/// So many pairs of contenders are looked at again.
+/// Maximum number of pairs of contenders that are read again.
 const MOST_PAIRS: usize = 4;
 
 /// A search for one waiter.
 pub(in crate::driver) struct Search {
-    /// The attempt, in its directory.
+    /// The attempt's directory.
     pub(in crate::driver) directory: DirectoryId,
     pub(in crate::driver) join: JoinId,
-    /// When its time is up.
+    /// The waiter's deadline.
     pub(in crate::driver) deadline: Instant,
-    /// The data of its node.
+    /// The data of the waiter's node.
     pub(in crate::driver) data: Arc<[u8]>,
     pub(in crate::driver) waited: OwnPlace,
     pub(in crate::driver) held: Vec<OwnPlace>,
-    /// Where the result goes.
+    /// Channel for the result.
     pub(in crate::driver) sender: mpsc::UnboundedSender<Input>,
 }
 
@@ -54,7 +57,7 @@ pub(in crate::driver) struct OwnPlace {
 type Found = Vec<(NodeName, Contender)>;
 
 impl Search {
-    /// Reports what it finds in time. A search that fails finds nothing.
+    /// Searches, and reports a deadlock if one is found in time. A failed search reports nothing.
     pub(in crate::driver) async fn run(self) {
         let found = timeout_at(self.deadline, self.find()).await;
         if let Ok(Ok(Some((held, found)))) = found {
@@ -63,9 +66,9 @@ impl Search {
         }
     }
 
-    /// The deadlock, with the number of the hold in it.
+    /// Returns the deadlock, with the index of the hold in it.
     async fn find(&self) -> Result<Option<(usize, Deadlock)>, zk::Error> {
-        // All are asked for before the first is answered.
+        // All requests are sent before the first reply.
         let listings: Vec<_> = self.held.iter().map(OwnPlace::list).collect();
         let mut behind: Vec<(usize, Found)> = Vec::new();
         for (number, (place, listing)) in self.held.iter().zip(listings).enumerate() {
@@ -114,12 +117,13 @@ impl Search {
 }
 
 impl OwnPlace {
-    /// Asks for the children of the directory.
+    /// Sends a request for the directory's children.
     fn list(&self) -> impl Future<Output = Result<Vec<String>, zk::Error>> + Send {
         self.client.client.ask(RequestKind::List).list_children(&self.client.path)
     }
 
-    /// The names of the nodes that count, in order; nothing if there are too many, or ours is not among them.
+    /// Returns the names of the nodes that count as contenders, in order. Returns `None` if there
+    /// are too many, or if our node is not among them.
     fn sorted(&self, listing: Result<Vec<String>, zk::Error>) -> Result<Option<Vec<NodeName>>, zk::Error> {
         let children = match listing {
             Err(zk::Error::NoNode) => return Ok(None),
@@ -133,7 +137,8 @@ impl OwnPlace {
         Ok(names.binary_search(&self.node).is_ok().then_some(names))
     }
 
-    /// Whether this node of ours still exists, and behind it the node that a transaction created.
+    /// Returns `true` if our node still exists, and the node behind it still is the one that this
+    /// transaction created.
     async fn still_blocks(&self, node: &NodeName, czxid: i64) -> Result<bool, zk::Error> {
         let stat = |node: &NodeName| {
             let node = self.client.child(node.as_str());
@@ -145,14 +150,14 @@ impl OwnPlace {
 }
 
 impl DirectoryClient {
-    /// The contenders at these places, with their names.
+    /// Returns the contenders at these places, with their names.
     async fn named_contenders(&self, places: &[(usize, NodeName)]) -> Result<Found, zk::Error> {
         let contenders = self.contenders_at(places).await?;
         Ok(contenders.into_iter().filter_map(|one| Some((NodeName::parse(&one.node)?, one))).collect())
     }
 }
 
-/// Those of the names that are wanted, with their positions.
+/// Returns the wanted names, with their positions.
 fn places(names: &[NodeName], wanted: impl Fn(&NodeName) -> bool) -> Vec<(usize, NodeName)> {
     names.iter().enumerate().filter(|(_, name)| wanted(name)).map(|(at, name)| (at, name.clone())).collect()
 }
@@ -161,7 +166,7 @@ fn reads(name: &NodeName) -> bool {
     name.kind() == Kind::Read
 }
 
-/// Whether a contender keeps one out that is behind it.
+/// Returns `true` if a contender blocks another that is behind it.
 fn blocks(ahead: &NodeName, behind: &NodeName) -> bool {
     !(reads(ahead) && reads(behind))
 }

@@ -1,4 +1,4 @@
-//! What handles ask the server, and no queue needs to know.
+//! Queries that handles send to the server and that involve no queue.
 
 mod contenders;
 pub(super) mod deadlock;
@@ -27,13 +27,14 @@ use crate::queue::{NodeName, Outcome, Refusal};
 use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
-/// How often a node is set or created that appears and disappears meanwhile.
+/// Maximum number of tries to set or create a node that other clients create and delete at the same
+/// time.
 const PUTS: usize = 3;
 
-/// The answer; nothing if none came.
+/// The answer to a query, or `None` if the server did not answer.
 type Answer<T> = Option<Result<T>>;
 
-/// Asks what a handle wants to know.
+/// Sends a handle's query.
 pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inquiry: Query) {
     let no_answer = unreachable(options, None, connection.servers());
     match inquiry {
@@ -97,8 +98,8 @@ pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inqu
     }
 }
 
-/// Carries out operations if the lock's node exists. A node's name is never used again, so it does not matter which
-/// session asks.
+/// Carries out a transaction on condition that the lock's node exists. Node names are never reused,
+/// so any session can send it.
 pub(super) fn transact(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -116,7 +117,8 @@ pub(super) fn transact(
     });
 }
 
-/// Puts a question to the server, within the connect time-out. `no_answer` is the error if no answer comes.
+/// Sends a question to the server and limits the wait to the connect timeout. `no_answer` is the
+/// error if the server does not answer.
 fn ask<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -135,8 +137,9 @@ fn ask<T: Send + 'static, F>(
     }
 }
 
-/// The same for a question of one request that callers repeat for as long as they wait: if it is not answered, the
-/// session is given up (rule 16), even though whoever asked has been told meanwhile that there is no answer.
+/// Like `ask`, for a single-request question that callers repeat for as long as they wait. If the
+/// server never answers it, the session is given up (rule 16), even though the caller has received
+/// `no_answer` before that.
 fn ask_until_answered<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -158,7 +161,8 @@ fn ask_until_answered<T: Send + 'static, F>(
     }
 }
 
-/// The question, and whom to tell the answer. Without a session it is told at once that there is none.
+/// Returns the question and the reply's sender. Without a session, sends an error to the caller and
+/// returns `None`.
 fn prepare<T, F>(
     connection: &Connection,
     options: &ClientOptions,
@@ -173,7 +177,8 @@ fn prepare<T, F>(
     None
 }
 
-/// Tells the answer, or that none came within the limit. Returns whether one came.
+/// Sends the answer, or the error if none arrived within the limit. Returns `true` if an answer
+/// arrived in time.
 async fn send_answer<T>(
     question: Pin<&mut impl Future<Output = Answer<T>>>,
     limit: Duration,
@@ -186,7 +191,7 @@ async fn send_answer<T>(
     in_time
 }
 
-/// That there is no node is an answer too.
+/// Turns `NoNode` into `None`, because a missing node is a valid answer.
 fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -196,7 +201,8 @@ fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error>
 }
 
 impl DirectoryClient {
-    /// What reading this wire's own path means, which callers know as `path`.
+    /// Returns the answer for the outcome of reading this client's own path. The error names it
+    /// `path`, as the caller knows it.
     fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
             Ok(value) => Some(Ok(value)),
@@ -205,7 +211,7 @@ impl DirectoryClient {
         }
     }
 
-    /// The children of the node at this wire's own path; nothing if there is no node.
+    /// Returns the children of the node at this client's own path, or `None` if there is no node.
     async fn all_children(&self) -> Result<Option<Listing>, zk::Error> {
         let listed = self.client.ask(RequestKind::List).get_children(&self.path).await;
         unless_missing(
@@ -213,7 +219,7 @@ impl DirectoryClient {
         )
     }
 
-    /// The node at this wire's own path; nothing if there is no node.
+    /// Returns the node at this client's own path, or `None` if there is no node.
     async fn look(&self) -> Result<Option<NodeContent>, zk::Error> {
         let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
         unless_missing(read.map(|(data, stat)| NodeContent {
@@ -224,16 +230,17 @@ impl DirectoryClient {
         }))
     }
 
-    /// Whether there is a node at this wire's own path, once the server has caught up with its leader.
+    /// Returns `true` if there is a node at this client's own path, after the server has caught up
+    /// with its leader.
     async fn exists(&self) -> Result<bool, zk::Error> {
-        // Sent back to back, answered in order.
+        // Both requests are sent back to back, and the server answers them in order.
         let synced = self.client.ask(RequestKind::Sync).sync(&self.path);
         let found = self.client.ask(RequestKind::Verify).check_stat(&self.path);
         synced.await?;
         Ok(found.await?.is_some())
     }
 
-    /// The data of the node at this wire's own path; nothing if there is no node.
+    /// Returns the data of the node at this client's own path, or `None` if there is no node.
     async fn number(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
@@ -251,8 +258,9 @@ impl DirectoryClient {
         unless_missing(read)
     }
 
-    /// Sets the data of the node at this wire's own path; creates it if there is none, and its parents. Somebody else
-    /// may create or delete it at the same time, so this is tried more than once.
+    /// Sets the data of the node at this client's own path. Creates the node and its parents if
+    /// they do not exist. Retries because another client can create or delete the node at the same
+    /// time.
     async fn put(&self, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
         let mut outcome = Err(zk::Error::NoNode);
@@ -276,7 +284,7 @@ impl DirectoryClient {
         self.read(self.shown(), outcome)
     }
 
-    /// Does something to the contender's node at this wire's own path.
+    /// Revokes or breaks the lock of the contender's node at this client's own path.
     async fn touch(&self, touch: NodeAction) -> Answer<()> {
         let node = &self.path;
         let done = match touch {
@@ -310,7 +318,8 @@ impl DirectoryClient {
             self.report_end();
         }
         match committed {
-            // An operation tells it, so nothing was written. If the whole request does, no one knows.
+            // If the error comes from an operation, nothing was written. If it comes from the whole
+            // request, the outcome is unknown.
             Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
                 let message = "the session is over, and the lock lost; nothing was written";
                 Some(Err(Error::lost(LossReason::SessionExpired, message)))

@@ -1,4 +1,4 @@
-//! Joining, leaving, and being refused.
+//! Joining, leaving and refusing contenders.
 
 use super::entry::{Entry, EntryStage};
 use super::{ListingMode, Queue};
@@ -34,7 +34,7 @@ impl Queue {
         self.entries.insert(id, join);
     }
 
-    /// A contender no longer wants the lock (rule 9).
+    /// Removes a contender that no longer wants the lock (rule 9).
     pub(super) fn leave(&mut self, id: JoinId) {
         match self.entries.get(&id).map(|join| &join.stage) {
             None | Some(EntryStage::Held(_)) => {}
@@ -50,13 +50,14 @@ impl Queue {
         }
     }
 
-    /// Gives up a place in the queue, to join again.
+    /// Gives up a contender's place in the queue and lets the contender join again.
     pub(super) fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
         self.doom(name.clone());
         self.start_again(id);
     }
 
-    /// Has a contender create a node under another name, which cannot be mistaken for an earlier one.
+    /// Makes a contender create its node again under another name, which cannot be mistaken for an
+    /// earlier one.
     pub(super) fn start_again(&mut self, id: JoinId) {
         self.entries.change(id, |join| {
             join.stage = EntryStage::Idle;
@@ -65,7 +66,8 @@ impl Queue {
         });
     }
 
-    /// Refuses a contender, which leaves: its node on the server is deleted, at the latest when its fate is known.
+    /// Refuses a contender, which leaves. Its node on the server is deleted, at the latest when it
+    /// is known whether the node exists.
     pub(super) fn refuse(&mut self, id: JoinId, refusal: Refusal) {
         if self.entries.get(&id).is_some_and(|join| !join.leaving) {
             self.actions.push_back(Action::Refuse(id, refusal));
@@ -73,7 +75,7 @@ impl Queue {
         self.leave(id);
     }
 
-    /// Refuses all contenders that do not hold.
+    /// Refuses all contenders that do not hold the lock.
     pub(super) fn refuse_all(&mut self, refusal: &Refusal) {
         let waiting: Vec<_> =
             self.entries.iter().filter(|(_, join)| !join.is_held()).map(|(id, _)| *id).collect();

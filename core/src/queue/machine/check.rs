@@ -1,4 +1,5 @@
-//! Checks: a settled queue asks only for the nodes that matter to it, and keeps doing so over a reconnection (rule 10).
+//! Checks: short requests about the few nodes that matter to a settled queue. They also work after
+//! a reconnection, without a listing (rule 10).
 
 use std::ops::Bound;
 
@@ -10,35 +11,39 @@ use crate::queue::event::{Event, Intent, Outcome, Ticket};
 use crate::queue::node_name::NodeName;
 use crate::queue::remote_view::RemoteView;
 
-/// A check asks for at most so many nodes, so that it is short however many of ours wait.
+/// Maximum number of nodes in a check, which keeps it short however many of our contenders wait.
 const AT_ONCE: usize = 8;
 
-/// So many of them are always the first ones: our first waiter's own node and those for which it waits.
+/// Number of these that are always the first ones: our first waiter's own node and the nodes that
+/// it waits for.
 const FIRST: usize = 4;
 
 impl Queue {
-    /// Calls a waiter far that has more than `limit` before it, instead of more than [`NEAR`](crate::queue::machine::position::NEAR): the
-    /// tests' worlds are small.
+    /// Sets the limit above which a waiter counts as far: more than `limit` contenders before it,
+    /// instead of more than [`NEAR`](crate::queue::machine::position::NEAR). The tests use small
+    /// worlds.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond::new(limit), ..self }
     }
 
-    /// Whether the listing on this connection is deferred until something suggests that it could tell anything new.
+    /// Returns `true` if the listing on this connection is deferred until there is a sign that it
+    /// would show anything new.
     #[must_use]
     pub fn defers_listing(&self) -> bool {
         self.deferred
     }
 
-    /// The last view of the others; perhaps of the connection before this one, so nothing is granted by it.
+    /// Returns the last view of the other clients' nodes. It might be from the previous connection,
+    /// so it grants nothing.
     pub(super) fn last_view(&self) -> Option<&RemoteView> {
         self.view.as_ref().or(self.old_view.as_deref())
     }
 
-    /// Whether each of ours holds, or waits in a place that a listing has shown, so that the next one tells nothing that
-    /// matters unless a node is gone.
+    /// Returns `true` if each of our contenders holds the lock or waits in a place that a listing
+    /// has shown. The next listing then shows nothing that matters unless a node is gone.
     fn is_settled(&self) -> bool {
-        // Waiters of ours behind the first one are looked for when they come near.
+        // Our waiters behind the first one are looked for when they come near the front.
         let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
         let unseen = |join: &Entry| matches!(&join.stage, EntryStage::Queued(place) if !place.confirmed);
         let listed = self.view.is_some() && !first.is_some_and(unseen);
@@ -56,15 +61,16 @@ impl Queue {
             && self.entries.values().all(settled)
     }
 
-    /// Whether the first of ours waits for nothing but the watch on its own node. If there is no room for that watch on
-    /// the session, only a listing tells that the node exists.
+    /// Returns `true` if the first of our waiters lacks only the watch on its own node. If the
+    /// session has no room for that watch, only a listing shows that the node exists.
     fn awaits_own_watch(&self) -> bool {
         let Some((name, _)) = self.first_ready() else { return false };
         let stale = self.view.as_ref().is_some_and(|view| view.stale_before(&name));
         stale && !self.watches.get(&name).is_some_and(|watch| watch.armed)
     }
 
-    /// The server has said nothing for a long time. Where all of ours hold, the heartbeat looks after them.
+    /// Looks again, because the server has sent no news for a long time. If all of our contenders
+    /// hold the lock, the heartbeat checks their nodes.
     pub(super) fn look_again(&mut self) {
         self.retry_refused_deletes();
         if !self.has_waiters() && self.doubt.is_none() {
@@ -77,19 +83,19 @@ impl Queue {
         }
     }
 
-    /// Whether a check with this ticket is under way.
+    /// Returns `true` if a check with this ticket is under way.
     #[must_use]
     pub fn is_checking(&self, ticket: Ticket) -> bool {
         self.probe == Probing::Check(ticket)
     }
 
-    /// Lists instead of checking from now on: the servers refuse checks.
+    /// Uses listings instead of checks from now on, because the server refuses checks.
     pub fn check_no_more(&mut self) {
         self.probe = Probing::Refused;
     }
 
-    /// Asks, in one request, whether some of our waiting nodes and of the watched ones exist: the first ones, and others
-    /// in turn.
+    /// Asks in one request whether some of our waiting nodes and of the watched nodes exist: always
+    /// the first ones, and the others in turn.
     fn check(&mut self) {
         let mut nodes = self.to_check(Bound::Unbounded, FIRST);
         let Some(first) = nodes.last().cloned() else { return };
@@ -106,7 +112,7 @@ impl Queue {
         self.probe = Probing::Check(ticket);
     }
 
-    /// The next nodes to check, in the order of the queue.
+    /// Returns the next nodes to check, in the order of the queue.
     fn to_check(&self, behind: Bound<&NodeName>, limit: usize) -> Vec<NodeName> {
         let range = (behind, Bound::Unbounded);
         let line = self.line();
@@ -123,8 +129,9 @@ impl Queue {
         next
     }
 
-    /// Takes in the answer to a check. It grants nothing: a node of another client that is gone calls for a listing, as
-    /// its watch should have. That one of ours is gone is a fact, since names are unique and its create was acknowledged.
+    /// Handles the reply to a check, which grants nothing. If another client's node is gone, its
+    /// watch should have fired, so a listing must follow. If one of our nodes is gone, that is a
+    /// fact, because names are unique and the node's create was acknowledged.
     pub(super) fn check_answered(&mut self, outcome: Outcome<Vec<NodeName>>) {
         match outcome {
             Outcome::Done(gone) => {
@@ -137,7 +144,7 @@ impl Queue {
                     }
                 }
             }
-            // There is another one after the next silence.
+            // The next silence causes another check.
             Outcome::Lost => {}
             Outcome::NoNode | Outcome::Refused(_) => {
                 self.probe = Probing::Refused;
@@ -146,18 +153,21 @@ impl Queue {
         }
     }
 
-    /// Whether a listing would tell nothing that matters: all of ours wait, far behind others, and their places are known.
-    /// If a watch has fired since the last listing, the next ones may not be set yet: nothing would tell what they miss.
+    /// Returns `true` if a listing would show nothing that matters: all of our contenders wait far
+    /// behind others, and their places are known. After a watch has fired since the last listing,
+    /// the next watches might not be set yet, so nothing would report the changes that they miss.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale
     }
 
-    /// The connection is lost. If all of ours that are here are settled, and none is near, then the watches, which the
-    /// next connection sets again, and checks will tell when a listing is due.
+    /// Defers the listing of the next connection if all of our contenders here are settled and none
+    /// is near. In that case the watches, which the next connection sets again, and the checks show
+    /// when a listing is due.
     pub(super) fn defer_listing(&mut self) {
         if !self.deferred && self.can_defer_listing() {
-            // Watches that are not needed any more would be set again, and kept for as long as the listing is deferred.
+            // Otherwise unneeded watches would be set again and kept for as long as the listing is
+            // deferred.
             self.adjust_watches();
         }
         self.deferred = self.can_defer_listing();
@@ -171,7 +181,7 @@ impl Queue {
         }
     }
 
-    /// Something happened in the queue: the deferred listing is due, if there is anybody to whom it matters.
+    /// Requests the deferred listing after a change in the queue, if a waiter needs it.
     pub(super) fn end_deferral(&mut self) {
         if std::mem::take(&mut self.deferred) && self.has_waiters() {
             self.want(ListingMode::Plain);
@@ -180,7 +190,8 @@ impl Queue {
 }
 
 impl Event {
-    /// Whether this may change who stands where, or what is watched: then a listing is no longer deferred.
+    /// Returns `true` if this event might change the order of contenders or the watches. A listing
+    /// is then no longer deferred.
     pub(super) fn ends_deferral(&self) -> bool {
         match self {
             Self::Watched(_, outcome) => *outcome != Outcome::Done(()),

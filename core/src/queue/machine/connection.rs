@@ -1,4 +1,4 @@
-//! Connections and sessions come and go (rules 10 and 11).
+//! Handles the begin and end of connections and sessions (rules 10 and 11).
 
 use super::entry::{Entry, EntryStage};
 use super::{ListingMode, Probing, Queue};
@@ -8,8 +8,9 @@ impl Queue {
     pub(super) fn connected(&mut self) {
         self.connected = true;
         self.retry_refused_deletes();
-        // All that was known is from the old connection. Every node that exists, or may exist, is looked for; the sync
-        // ensures that a lagging server does not hide a node whose create was not acknowledged (rule 8).
+        // All knowledge is from the old connection, so the queue looks for every node that exists
+        // or might exist. Because of the sync, a lagging server does not hide a node whose create
+        // was not acknowledged (rule 8).
         let look = |join: &Entry| !matches!(join.stage, EntryStage::Idle);
         if self.deferred {
             return;
@@ -33,7 +34,8 @@ impl Queue {
         }
     }
 
-    /// Holders have lost the lock, waiters join again in the next session, and nothing else outlives this one.
+    /// Handles the end of the session. Holders lose the lock, waiters join again in the next
+    /// session, and everything else is forgotten.
     pub(super) fn session_lost(&mut self) {
         self.disconnected();
         (self.old_view, self.deferred, self.checked) = (None, false, None);
@@ -56,7 +58,8 @@ impl Queue {
                 let lost = if join.leaving { Action::Released } else { Action::NodeLost };
                 self.actions.push_back(lost(place.name.clone()));
             } else if !join.leaving {
-                // One that looks first looks again: what it saw was true in the last session (rules 14 and 21).
+                // A contender that looks first must look again, because the state it saw belongs to
+                // the last session (rules 14 and 21).
                 let looks = join.intent.looks_first();
                 join.stage = if looks { EntryStage::Looking(self.last_ticket) } else { EntryStage::Idle };
                 self.entries.insert(id, join);

@@ -1,4 +1,5 @@
-//! Creating a contender's node, and finding it after its reply was lost (rules 1, 3 and 8).
+//! Creates contenders' nodes, and finds a node after the reply to its create was lost (rules 1, 3
+//! and 8).
 
 use super::entry::{Entry, EntryStage, QueuePlace};
 use super::listing::SOON;
@@ -7,8 +8,8 @@ use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
 
-/// How often a contender creates missing parents before it gives up: each time, another client or the server's reaper
-/// of empty containers has deleted them again.
+/// Maximum number of times that a contender creates missing parents. Each time, another client or
+/// the server's container cleanup has deleted them again.
 const PARENT_ATTEMPTS: u32 = 16;
 
 impl Queue {
@@ -57,9 +58,10 @@ impl Queue {
         }
     }
 
-    /// Whether a listing is to follow the create of this contender in the same flight: its turn may come soon. Every
-    /// later listing shows all that is before it just as well (F1), and [`look_ahead`](Self::look_ahead) sees to it that
-    /// there is one in time.
+    /// Returns `true` if a listing must follow this contender's create without waiting for the
+    /// reply, because the contender might be next soon. For any other contender, a later listing
+    /// shows all nodes before it just as well (F1). [`look_ahead`](Self::look_ahead) requests that
+    /// listing in time.
     fn is_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
         unordered || self.entries.queueing() < SOON
@@ -77,7 +79,7 @@ impl Queue {
                 });
                 self.want(ListingMode::Synced);
             }
-            // Nothing was created, whether or not it is still wanted.
+            // Nothing was created, whether or not the contender still wants the lock.
             Outcome::NoNode => match intent {
                 Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
@@ -94,13 +96,13 @@ impl Queue {
         }
     }
 
-    /// The contender whose create was sent with this ticket.
+    /// Returns the contender whose create was sent with this ticket.
     fn creator(&self, ticket: Ticket) -> Option<JoinId> {
         let id = self.entries.asked(ticket)?;
         matches!(self.entries.get(&id)?.stage, EntryStage::Creating(_)).then_some(id)
     }
 
-    /// A reader's node must be created in the writer's place without a check.
+    /// Makes a reader create its node in the writer's place without a check.
     pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
         let Some(id) = self.creator(ticket) else { return };
         if self.entries.get(&id).is_some_and(|join| join.leaving) {
@@ -139,7 +141,7 @@ impl Queue {
         }
     }
 
-    /// A contender's node exists.
+    /// Handles the confirmation that a contender's node exists.
     fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
         let Some(name) = name else {
             self.entries.set_stage(id, EntryStage::Idle);
@@ -165,7 +167,7 @@ impl Queue {
         }
     }
 
-    /// Asks for the Stat of a node that was found after the reply to its create was lost.
+    /// Requests the Stat of a node that was found after the reply to its create was lost.
     pub(super) fn verify(&mut self, id: JoinId, name: &NodeName) {
         let ticket = self.ticket();
         self.actions.push_back(Action::Verify(ticket, name.clone()));
@@ -180,15 +182,16 @@ impl Queue {
         let (name, leaving) = (name.clone(), *leaving);
         self.entries.set_stage(id, EntryStage::Unknown(ticket));
         match outcome {
-            // A listing showed it, but some time ago: the next one confirms it.
+            // A listing showed the node some time ago. The next listing confirms it.
             Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
-            // Not this session's after all (rule 12): start again, under a name that cannot be mistaken.
+            // The node belongs to another session (rule 12). Start again under a name that cannot
+            // be mistaken for it.
             Outcome::Done(None) if leaving => self.entries.remove(id),
             Outcome::Done(None) => self.start_again(id),
             Outcome::NoNode => self.want(ListingMode::Synced),
             Outcome::Lost => {
-                // The last listing showed it, and what it is to us was forgotten: only the next one tells our others
-                // again that it stands before them.
+                // The last listing counted this node as ours, and that is now forgotten. Our other
+                // contenders learn only from the next listing that it is before them.
                 self.view = None;
                 self.want(ListingMode::Synced);
             }

@@ -1,4 +1,5 @@
-//! Releases and deletes: a node that is no longer wanted is deleted until it or the session is gone (rules 9 and 13).
+//! Releases and deletes. A node that is no longer wanted is deleted repeatedly until the node or
+//! the session is gone (rules 9 and 13).
 
 use std::ops::Deref;
 
@@ -11,10 +12,11 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 impl Queue {
     pub(super) fn release(&mut self, name: NodeName) {
         let Some(id) = self.holder(&name) else {
-            // Already lost: the node is gone.
+            // The hold is already lost, and the node is gone.
             return self.actions.push_back(Action::Released(name));
         };
-        // The reader that takes its place must exist before it goes, or a writer could slip in between (rule 4).
+        // The reader that takes the writer's place must exist before the writer is deleted.
+        // Otherwise another writer could slip in between (rule 4).
         if self.is_downgrading(&name) {
             self.entries.change(id, |join| join.leaving = true);
             return;
@@ -23,7 +25,7 @@ impl Queue {
         self.doom_as(name, true);
     }
 
-    /// Has a node deleted. No one holds through it, or waits there.
+    /// Queues a node for deletion. It must have no holder and no waiter.
     pub(super) fn doom(&mut self, name: NodeName) {
         self.doom_as(name, false);
     }
@@ -44,7 +46,8 @@ impl Queue {
         let Some(name) = self.doomed.answered(ticket) else { return };
         match outcome {
             Outcome::Lost => self.doomed.retry(name),
-            // Its owner need not wait, but it blocks all others until it can be deleted or the session ends.
+            // The caller that released the node stops waiting. The node blocks all other contenders
+            // until it can be deleted or the session ends.
             Outcome::Refused(_) => {
                 if self.doomed.refuse(&name) {
                     self.actions.push_back(Action::Released(name));
@@ -64,11 +67,11 @@ impl Queue {
     }
 }
 
-/// The nodes. Thousands may be deleted at once, and each answer concerns one of them.
+/// The nodes to be deleted. There can be thousands, and each reply concerns one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingDeletes {
     all: SmallMap<NodeName, Doomed>,
-    /// Nodes whose delete is to be sent.
+    /// Nodes whose delete has not been sent yet.
     unsent: SmallSet<NodeName>,
     /// Nodes whose delete is under way.
     sent: SmallMap<Ticket, NodeName>,
@@ -76,14 +79,14 @@ pub(super) struct PendingDeletes {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Doomed {
-    /// Its hold was released, and the caller that released it waits until the node is deleted.
+    /// `true` if the node's hold was released and a caller waits until the node is deleted.
     pub(super) released: bool,
-    /// The server refused: tried again at the next look.
+    /// `true` if the server refused the delete. It is tried again at the next look.
     refused: bool,
 }
 
 impl PendingDeletes {
-    /// Adds a node, if it is not among them yet.
+    /// Adds a node, unless it is already included.
     pub(super) fn add(&mut self, name: NodeName, released: bool) {
         if !self.all.contains_key(&name) {
             self.unsent.insert(name.clone());
@@ -91,7 +94,8 @@ impl PendingDeletes {
         }
     }
 
-    /// Nodes whose delete is to be sent. [`send`](Self::send) notes each that is.
+    /// Removes and returns the nodes whose delete has not been sent. [`send`](Self::send) notes
+    /// each delete that is sent.
     pub(super) fn take_unsent(&mut self) -> SmallSet<NodeName> {
         std::mem::take(&mut self.unsent)
     }
@@ -100,17 +104,18 @@ impl PendingDeletes {
         self.sent.insert(ticket, name);
     }
 
-    /// The node whose delete had this ticket, which is answered.
+    /// Returns the node whose delete had this ticket and is now answered.
     pub(super) fn answered(&mut self, ticket: Ticket) -> Option<NodeName> {
         self.sent.remove(&ticket)
     }
 
-    /// A delete was not carried out, as far as is known: sent again.
+    /// Queues a delete again, because its reply was lost.
     pub(super) fn retry(&mut self, name: NodeName) {
         self.unsent.insert(name);
     }
 
-    /// The server refuses to delete a node. Returns whether a caller waits for it, which waits no longer.
+    /// Notes that the server refuses to delete a node. Returns `true` if a caller waited for it.
+    /// The caller stops waiting.
     pub(super) fn refuse(&mut self, name: &NodeName) -> bool {
         self.all.get_mut(name).is_some_and(|doomed| {
             doomed.refused = true;
@@ -118,7 +123,7 @@ impl PendingDeletes {
         })
     }
 
-    /// Sends those again that the server refused to delete.
+    /// Queues the refused deletes again.
     pub(super) fn retry_refused(&mut self) {
         for (name, doomed) in self.all.iter_mut() {
             if std::mem::take(&mut doomed.refused) {
@@ -127,12 +132,12 @@ impl PendingDeletes {
         }
     }
 
-    /// A node is gone.
+    /// Forgets a node that is gone.
     pub(super) fn remove(&mut self, name: &NodeName) -> Option<Doomed> {
         self.all.remove(name)
     }
 
-    /// Forgets all; returns those whose callers wait.
+    /// Forgets all nodes. Returns those whose callers wait.
     pub(super) fn take_released(&mut self) -> impl Iterator<Item = NodeName> + use<> {
         let all = std::mem::take(self).all.into_iter();
         all.filter(|(_, doomed)| doomed.released).map(|(name, _)| name)

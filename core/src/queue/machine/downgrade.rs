@@ -1,4 +1,4 @@
-//! Downgrades: a reader takes the place of a writer that its owner holds (rule 4).
+//! Downgrades: a reader takes the place of a writer whose owner holds the lock (rule 4).
 
 use super::entry::{Entry, EntryStage};
 use super::{ListingMode, Queue};
@@ -19,13 +19,13 @@ impl Queue {
         }
     }
 
-    /// The contender whose hold this node identifies.
+    /// Returns the contender whose hold this node identifies.
     pub(super) fn holder(&self, name: &NodeName) -> Option<JoinId> {
         let id = *self.line().get(name)?;
         self.entries.get(&id)?.is_held().then_some(id)
     }
 
-    /// The czxid of a node through which a contender holds.
+    /// Returns the czxid of a node whose contender holds the lock.
     pub(super) fn held_since(&self, name: &NodeName) -> Option<i64> {
         match &self.entries.get(&self.holder(name)?)?.stage {
             EntryStage::Held(place) => Some(place.czxid),
@@ -33,13 +33,13 @@ impl Queue {
         }
     }
 
-    /// Whether a reader is on its way into the place of this writer.
+    /// Returns `true` if a reader is about to take this writer's place.
     pub(super) fn is_downgrading(&self, writer: &NodeName) -> bool {
         self.entries.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }
 
-    /// Releases the writers that waited for a reader in their place and no longer need to. Returns whether there were
-    /// any.
+    /// Releases the writers that waited for a reader in their place and no longer need to. Returns
+    /// `true` if there were any.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |(_, join): (JoinId, &Entry)| match &join.stage {
             EntryStage::Held(place) if !self.is_downgrading(&place.name) => Some(place.name.clone()),
@@ -53,7 +53,7 @@ impl Queue {
         any
     }
 
-    /// The readers that stand in the place of a writer that their owner holds.
+    /// Returns the readers that are in the place of a writer whose owner holds the lock.
     fn readers_in_place(&self) -> impl Iterator<Item = JoinId> {
         self.entries.downgrading().filter_map(|(id, join)| match (&join.stage, &join.intent) {
             (EntryStage::Queued(_), Intent::Downgrade { writer, .. }) => self.holder(writer).map(|_| id),
@@ -61,12 +61,13 @@ impl Queue {
         })
     }
 
-    /// Whether there is one.
+    /// Returns `true` if there is such a reader.
     pub(super) fn has_reader_in_place(&self) -> bool {
         self.readers_in_place().next().is_some()
     }
 
-    /// A reader in the place of a writer that its owner holds needs nothing but its node.
+    /// Grants the lock to readers in the place of a writer whose owner holds it. Such a reader
+    /// needs only its node.
     pub(super) fn grant_downgrades(&mut self) {
         let due: Vec<_> = self.readers_in_place().collect();
         for id in due {
@@ -74,9 +75,9 @@ impl Queue {
         }
     }
 
-    /// Whether a contender that has no writer's place to take creates a node. A reader that was to take one has lost it
-    /// with the writer, and proceeds like any other from now on. If it only tries, it looks first whether the lock is
-    /// free (rules 14 and 21).
+    /// Returns `true` if a contender without a writer's place creates a node. A reader that lost
+    /// its place together with the writer proceeds like any other. If it only tries, it first lists
+    /// the directory to see whether the lock is free (rules 14 and 21).
     pub(super) fn creates_without_place(&mut self, id: JoinId) -> bool {
         let Some(Entry { intent: Intent::Downgrade { tries, .. }, kind, .. }) = self.entries.get(&id) else {
             return true;
@@ -95,9 +96,10 @@ impl Queue {
         false
     }
 
-    /// The node of the writer whose place a reader was to take does not exist. So the writer's lock is lost, and the
-    /// reader proceeds like any other. But if it is not known what became of an earlier create, that one may have been
-    /// carried out while the writer's node existed: then rule 8 comes first.
+    /// Handles a writer's node that does not exist, so a reader cannot take its place. The writer's
+    /// lock is lost, and the reader proceeds like any other. If the outcome of an earlier create is
+    /// unknown, rule 8 applies first, because that create might have been carried out while the
+    /// writer's node existed.
     pub(super) fn no_place(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
         let Some(Entry { leaving, reply_lost, .. }) = self.entries.get(&id) else { return };
         if *leaving {
@@ -111,9 +113,12 @@ impl Queue {
         self.missing(writer);
     }
 
-    /// Whether a reader that belongs in a writer's place stands elsewhere, because it was created before the writer
-    /// held; or has no right to the place, because the writer is lost and did perhaps not exist any more when the
-    /// reader was created: then another contender may hold behind it.
+    /// Returns `true` if a reader that belongs in a writer's place must give up its node. There are
+    /// two cases:
+    ///
+    /// - The node is elsewhere, because it was created before the writer held the lock.
+    /// - The node was created without a check, and the writer is lost. The writer might have been
+    ///   gone when the node was created, so another contender might hold the lock behind it.
     pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, unchecked, .. }) = self.entries.get(&id)
         else {
@@ -122,9 +127,9 @@ impl Queue {
         (*unchecked && self.holder(writer).is_none()) || writer.sequence() != name.sequence()
     }
 
-    /// A reader whose node was created under the check keeps its place, although the writer is lost: while the writer's
-    /// node existed nobody behind it could hold, and since then the reader stands before them. Only a listing can tell
-    /// that it still does.
+    /// Keeps a reader whose node was created under the check, even if the writer is lost. While the
+    /// writer's node existed, no contender behind it could hold the lock, and since then the reader
+    /// has been before them. Only a listing can show that it still is.
     pub(super) fn stay_in_place(&mut self, id: JoinId) {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, .. }) = self.entries.get(&id) else {
             return;
@@ -134,7 +139,8 @@ impl Queue {
         }
     }
 
-    /// A writer is lost. Readers in its place stay there if their nodes were created under the check.
+    /// Handles the loss of a writer. Readers in its place stay there if their nodes were created
+    /// under the check.
     pub(super) fn displace_readers(&mut self, writer: &NodeName) {
         let waits = |(id, join): (JoinId, &Entry)| match &join.stage {
             EntryStage::Queued(place) if join.takes_place_of(writer) => {

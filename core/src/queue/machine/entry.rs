@@ -1,4 +1,4 @@
-//! A contender: what it wants, and how far it has come.
+//! A contender: its request and its stage.
 
 use uuid::Uuid;
 
@@ -10,16 +10,21 @@ pub(super) struct Entry {
     pub(super) naming: Naming,
     pub(super) kind: Kind,
     pub(super) intent: Intent,
-    /// Kept over all retries within a session, never beyond it (rule 1).
+    /// Kept over all retries within a session, but never beyond the session (rule 1).
     pub(super) uuid: Option<Uuid>,
-    /// No longer wanted, but the fate of its node is not known yet; or, for a writer, that of the reader in its place.
+    /// `true` if the contender no longer wants the lock, but it is not known yet whether its node
+    /// exists. For a writer, `true` if it is released, but the outcome for the reader in its place
+    /// is not known yet.
     pub(super) leaving: bool,
-    /// The reply to one of its creates in this session was lost, and its uuid is still that of then.
+    /// `true` if the reply to one of its creates in this session was lost, and its uuid is still
+    /// the same.
     pub(super) reply_lost: bool,
-    /// A reader's node in the writer's place cannot be created under a check of the writer's.
+    /// `true` if a reader's node in the writer's place cannot be created under a check of the
+    /// writer's node.
     pub(super) unchecked: bool,
-    /// The czxid of the writer in whose place its node is created. It is the reader's token too, even if the writer is
-    /// lost before the reader holds: whoever queues behind it has an older node than the reader's.
+    /// The czxid of the writer in whose place the reader's node is created. The reader uses it as
+    /// its token too, even if the writer is lost before the reader holds the lock. The reason is
+    /// that a contender queued behind it can have an older node than the reader's.
     pub(super) writers_czxid: Option<i64>,
     pub(super) parent_attempts: u32,
     pub(super) stage: EntryStage,
@@ -27,19 +32,20 @@ pub(super) struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EntryStage {
-    /// Has no node, and none is under way.
+    /// The contender has no node, and no create is under way.
     Idle,
-    /// Waits for a listing sent later than the ticket, which tells whether the lock is free.
+    /// The contender waits for a listing with a later ticket than this one, which shows whether the
+    /// lock is free.
     Looking(Ticket),
     /// The create is under way.
     Creating(Ticket),
-    /// The reply to the create with this ticket was lost: there may be a node.
+    /// The reply to the create with this ticket was lost, so there might be a node.
     Unknown(Ticket),
-    /// A node with its uuid was found, and its Stat is being read.
+    /// A node with the contender's uuid was found, and its Stat is being read.
     Verifying(Ticket, NodeName),
-    /// Has a node, and waits.
+    /// The contender has a node and waits.
     Queued(QueuePlace),
-    /// Holds.
+    /// The contender holds the lock.
     Held(QueuePlace),
 }
 
@@ -47,9 +53,10 @@ pub(super) enum EntryStage {
 pub(super) struct QueuePlace {
     pub(super) name: NodeName,
     pub(super) czxid: i64,
-    /// A listing later than this one must show the node.
+    /// Only a listing with a later ticket than this one must show the node.
     pub(super) created: Ticket,
-    /// Queued: a listing on this connection showed the node. Held: the node is to be watched.
+    /// For a waiter: `true` if a listing on this connection has shown the node. For a holder:
+    /// `true` if the node must be watched.
     pub(super) confirmed: bool,
 }
 
@@ -58,7 +65,7 @@ impl Entry {
         matches!(self.stage, EntryStage::Held(_))
     }
 
-    /// Its node, as far as that is known.
+    /// Returns the contender's node, as far as it is known.
     pub(super) fn node(&self) -> Option<&NodeName> {
         match &self.stage {
             EntryStage::Verifying(_, name) => Some(name),
@@ -69,13 +76,15 @@ impl Entry {
         }
     }
 
-    /// Whether there may be a second node of it, before the one that is known: a create whose reply was lost, and of which
-    /// a listing showed nothing, was carried out all the same (rule 8).
+    /// Returns `true` if the contender might have a second node before the known one. That happens
+    /// if a create was carried out although its reply was lost and a listing did not show its node
+    /// (rule 8).
     pub(super) fn may_have_two(&self) -> bool {
         self.reply_lost && matches!(self.stage, EntryStage::Queued(_))
     }
 
-    /// The czxid that goes for the place with this name: a reader in a writer's place has the writer's.
+    /// Returns the czxid to use as the token for this place. A reader in a writer's place uses the
+    /// writer's.
     pub(super) fn token(&self, place: &QueuePlace) -> i64 {
         match (&self.intent, self.writers_czxid) {
             (Intent::Downgrade { writer, .. }, Some(czxid)) if writer.sequence() == place.name.sequence() => {
@@ -85,13 +94,13 @@ impl Entry {
         }
     }
 
-    /// Whether this is a reader that belongs in this writer's place.
+    /// Returns `true` if this is a reader that belongs in this writer's place.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
         matches!(&self.intent, Intent::Downgrade { writer: of, .. } if **of == *writer)
     }
 }
 
-/// Whether two contenders cannot hold at the same time.
+/// Returns `true` if two contenders cannot hold the lock at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
     !matches!((one, other), (Kind::Read, Kind::Read) | (Kind::Permit(_), _) | (_, Kind::Permit(_)))
 }

@@ -1,4 +1,4 @@
-//! When the lock is granted, in queue order (rules 4, 6, 7 and 16).
+//! Grants the lock in the order of the queue (rules 4, 6, 7 and 16).
 
 use super::entry::{EntryStage, QueuePlace};
 use super::{ListingMode, Queue};
@@ -8,15 +8,16 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
-    /// Grants the lock to those of our line that have nobody before them.
+    /// Grants the lock to our contenders that no node blocks.
     ///
-    /// Why this is safe: sequence numbers only grow, so no node can appear before an existing one, and a listing that
-    /// shows ours shows every node before it. A node is gone when the view says so: the view began as that
-    /// listing, and only nodes that the server reported gone have been taken out since.
+    /// Why this is safe: sequence numbers only grow, so no node can appear before an existing one.
+    /// A listing that shows our node therefore shows every node before it. The view starts as that
+    /// listing, and only nodes that the server reported as gone have been removed from it since.
     ///
-    /// Not without a term: what was true when the server said it may no longer be true, because without a term the
-    /// session, and our node with it, may be gone (rule 16). A heartbeat tells. Nor at the end of one, or its new
-    /// holder would have lost the lock before it could use it.
+    /// Without a term, nothing is granted, because the server's last replies might be outdated: the
+    /// session, and our node with it, might be gone (rule 16). A heartbeat finds out. Nothing is
+    /// granted near the end of a term either, because the new holder would lose the lock before it
+    /// could use it.
     pub(super) fn grant(&mut self) {
         if !self.term {
             return;
@@ -25,10 +26,12 @@ impl Queue {
         if self.grant_permits() {
             return;
         }
-        // Only those whose place is certain: the others do not block readers, and `Line::blocks` knows of all.
+        // Only contenders in a confirmed place are considered. The others do not block readers, and
+        // `LocalOrder::blocks` covers all of them.
         while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
-            // Not only holders before it: a contender whose place was found late may stand before a holder.
+            // All holders count, including those behind it: a contender whose place was found late
+            // can be before a holder.
             if self.entries.hold_against(kind) || self.line().blocks(&name, kind) {
                 return;
             }
@@ -36,8 +39,8 @@ impl Queue {
             if view.blocks(&name, kind) {
                 return;
             }
-            // Known from events, not from a listing: then our own node must be known to exist still, because a
-            // contender behind us may have been told the same (rule 6).
+            // The view relies on events since the listing. In that case our own node must be known
+            // to exist, because a contender behind us might have received the same events (rule 6).
             if view.stale_before(&name) {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(&name),
@@ -49,7 +52,7 @@ impl Queue {
         }
     }
 
-    /// The first of ours that waits in a place that is certain.
+    /// Returns the first of our contenders that waits in a confirmed place.
     pub(super) fn first_ready(&self) -> Option<(NodeName, JoinId)> {
         let name = self.line().ready().first()?;
         Some((name.clone(), *self.line().get(name)?))
@@ -69,22 +72,24 @@ impl Queue {
 /// The contenders of other clients in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
-    /// Nobody.
+    /// No contender of another client.
     Nobody,
-    /// Readers of other clients.
+    /// Readers of other clients only.
     Readers,
-    /// A writer of another client.
+    /// At least one writer of another client.
     Writers,
 }
 
 impl Queue {
-    /// Grants all that wait if there are permits for all of them. Returns whether this is a directory of permits.
+    /// Grants a permit to all waiters if there are enough permits for all of them. Returns `true`
+    /// if this is a directory of permits.
     ///
-    /// Why this is safe: no other client adds a node while we hold the semaphore's mutex, so a listing that shows all
-    /// of ours counts every node. Those of ours that are being deleted are released; the other clients still count
-    /// them.
+    /// Why this is safe: no other client adds a node while we hold the semaphore's mutex, so a
+    /// listing that shows all of our nodes counts every node. Our nodes that are being deleted are
+    /// already released. Other clients still count them.
     pub(super) fn grant_permits(&mut self) -> bool {
-        // Waiters know how many permits there are; holders may have joined when the number was different.
+        // Waiters know the current number of permits. Holders might have joined when it was
+        // different.
         let permits = self.entries.permits().filter(|_| self.view.is_some());
         if permits.is_some_and(|permits| !self.exhausted_by(permits)) {
             let due: Vec<_> = self.entries.awaiting().collect();
@@ -95,7 +100,7 @@ impl Queue {
         self.entries.of_permits()
     }
 
-    /// Whether there are more contenders than permits of this kind.
+    /// Returns `true` if there are more contenders than permits of this kind.
     pub(super) fn exhausted(&self, kind: Kind) -> bool {
         matches!(kind, Kind::Permit(permits) if self.exhausted_by(permits as usize))
     }
@@ -105,19 +110,19 @@ impl Queue {
         others + self.line().len() > permits
     }
 
-    /// Whether one of ours was seen to wait for a permit.
+    /// Returns `true` if one of our contenders was seen in the queue and waits for a permit.
     #[must_use]
     pub fn awaits_permits(&self) -> bool {
         self.entries.awaiting().next().is_some()
     }
 
-    /// Whether the children are to be watched.
+    /// Returns `true` if the children must be watched.
     pub(super) fn needs_child_watch(&self) -> bool {
         self.awaits_permits() || self.guards
     }
 
-    /// Sets the watch on the children when it is needed, as when one of ours waits for a permit, and drops it when it is
-    /// not.
+    /// Sets the watch on the children when it is needed, for example when one of our contenders
+    /// waits for a permit. Removes it when it is not needed.
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
             None if self.needs_child_watch() => self.want(ListingMode::Plain),
@@ -129,7 +134,7 @@ impl Queue {
         }
     }
 
-    /// Has the children watched, or no longer.
+    /// Starts or stops watching the children for kept nodes.
     pub fn guard(&mut self, guards: bool) {
         self.guards = guards;
         if let Some(ticket) = self.child_watch().filter(|_| !self.needs_child_watch()) {
@@ -137,13 +142,14 @@ impl Queue {
         }
     }
 
-    /// The listing whose watch on the children may fire, if it is answered.
+    /// Returns the ticket of the watch on the children, if its listing has been answered.
     #[must_use]
     pub fn child_watch(&self) -> Option<Ticket> {
         self.child_watch.filter(|ticket| !self.is_listing(*ticket))
     }
 
-    /// The contenders of other clients, as this connection has seen them last; `None` if it has not.
+    /// Returns the contenders of other clients that this connection saw last, or `None` if there
+    /// was no listing yet.
     #[must_use]
     pub fn company(&self) -> Option<Company> {
         let view = self.view.as_ref().filter(|_| self.connected)?;

@@ -1,4 +1,4 @@
-//! Listings: when one is sent, and what it tells (rules 2, 3, 5 and 8).
+//! Listings: when one is sent, and how its reply is used (rules 2, 3, 5 and 8).
 
 use uuid::Uuid;
 
@@ -10,23 +10,25 @@ use crate::queue::node_name::{Kind, NodeName, is_kazoos};
 use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
-/// So many of our contenders that want to hold alone must have been seen in the queue before another one need not be. With
-/// one, a hand-off from it to the next would wait for a listing.
+/// Number of our contenders that want to hold alone and must have been seen in the queue before the
+/// next one can go without a listing. With one, a hand-off from it to the next would have to wait
+/// for a listing.
 pub(super) const SOON: usize = 2;
 
-/// The children of a listing, sorted out.
+/// The children in a listing, sorted by owner.
 #[derive(Default)]
 struct Children {
-    /// Other clients' nodes.
+    /// Nodes of other clients.
     others: Vec<NodeName>,
     /// Nodes that carry a uuid of this session and belong to no contender.
     orphans: SmallSet<NodeName>,
-    /// Our contenders' nodes; for each contender the lowest.
+    /// Nodes of our contenders: the lowest one for each contender.
     found: SmallMap<JoinId, NodeName>,
 }
 
 impl Children {
-    /// Of several nodes of one contender the lowest is kept. The others are orphans: the create was sent more than once.
+    /// Adds a node of a contender and keeps only the lowest. The others are orphans, because the
+    /// create was sent more than once.
     fn keep_lowest(&mut self, id: JoinId, name: NodeName) {
         match self.found.get(&id) {
             Some(lowest) if *lowest < name => drop(self.orphans.insert(name)),
@@ -36,35 +38,38 @@ impl Children {
 }
 
 impl Queue {
-    /// Asks for a listing; of two requested kinds the stronger prevails.
+    /// Requests a listing. If two modes are requested, the stronger one applies.
     pub(super) fn want(&mut self, look: ListingMode) {
         self.wanted = self.wanted.max(Some(look));
         self.deferred = false;
     }
 
-    /// Whether one of ours has a place, or may have one, and does not hold.
+    /// Returns `true` if one of our contenders has a place, or might have one, and does not hold
+    /// the lock.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.line().len() > self.entries.holders()
     }
 
-    /// Since when, by tickets, a create that was given up may still be carried out (rule 8); `None` if none can be.
-    /// When enough time has passed, the driver says so.
+    /// Returns the ticket since which an abandoned create might still be carried out (rule 8), or
+    /// `None` if there is no such create. The driver sends `Event::Certain` when enough time has
+    /// passed.
     #[must_use]
     pub fn doubt(&self) -> Option<Ticket> {
         self.doubt
     }
 
-    /// What was in doubt can no longer come. It may have come since the last look.
+    /// Ends a doubt: the create can no longer be carried out. It might have been carried out since
+    /// the last look, so another listing follows.
     pub(super) fn certain(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
             self.want(ListingMode::Plain);
         }
     }
 
-    /// Asks for a listing if the turn of one may come soon that no listing has shown yet: one that is sent now shows all
-    /// that will ever be before it and before those behind it. The listing under way will do, if it was sent later than
-    /// the create.
+    /// Requests a listing if a contender that no listing has shown might be next soon. A listing
+    /// sent now shows all nodes that will ever be before it and before the contenders behind it. If
+    /// the listing under way was sent after the create, it is sufficient.
     pub(super) fn look_ahead(&mut self) {
         if self.deferred {
             return;
@@ -106,14 +111,15 @@ impl Queue {
                 self.want(look);
             }
             Outcome::Refused(refusal) => {
-                // No watch was set with it.
+                // The refused listing set no watch.
                 self.drop_child_watch(ticket);
                 self.refuse_all(&refusal);
             }
         }
     }
 
-    /// Takes in a listing that was sent with `ticket`. It replaces all that was known (rule 5).
+    /// Handles the reply to a listing that was sent with `ticket`. It replaces all earlier
+    /// knowledge (rule 5).
     fn look_at(&mut self, ticket: Ticket, look: ListingMode, children: &[String]) {
         if !self.connected {
             return self.want(look);
@@ -134,8 +140,9 @@ impl Queue {
         self.refuse_blocked_tries();
     }
 
-    /// A candidate waits for contenders on kazoo, but they do not wait for it: no option makes them see its node, as the
-    /// election of kazoo has none (rule 2).
+    /// Refuses election candidates if there is a contender on kazoo. A candidate waits for such
+    /// contenders, but they do not wait for the candidate. No option makes them see its node,
+    /// because kazoo's election has none (rule 2).
     fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
         let campaigns = |join: &Entry| join.kind == Kind::Lead && !join.is_held();
         let candidates: Vec<_> =
@@ -143,7 +150,7 @@ impl Queue {
         if candidates.is_empty() {
             return;
         }
-        // One of ours, whose create is under way, is a lock of this library under kazoo's names.
+        // A node of ours whose create is under way is a zklock lock under kazoo's names.
         let minted = |name: &str| self.namer.as_ref().is_some_and(|namer| namer.minted(name).is_some());
         let foreign = |other: &&NodeName| is_kazoos(other.as_str()) && !minted(other.as_str());
         if let Some(kazoos) = others.iter().find(foreign) {
@@ -153,9 +160,10 @@ impl Queue {
         }
     }
 
-    /// Whose each child is. Children that do not count are ignored, with one warning (rule 2).
+    /// Sorts the children by owner. Ignores children that do not count, with one warning (rule 2).
     fn sort_out(&mut self, names: &[String]) -> Children {
-        // The others have a node, are found by it, and any other with their uuid is an orphan.
+        // All other contenders have a known node and are found by it. Any other node with their
+        // uuid is an orphan.
         let sought = self.entries.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
         let by_uuid: SmallMap<Uuid, JoinId> =
             sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
@@ -179,18 +187,20 @@ impl Queue {
         children
     }
 
-    /// Takes in a node that carries a uuid of this session: a contender's, or an orphan's.
+    /// Sorts a node that carries a uuid of this session: it belongs to a contender or is an orphan.
     fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
         if self.doomed.contains_key(&name) {
             return;
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
-            // Its own reply will tell, and may be late: if it was lost, the driver may put off saying so; and an earlier
-            // create may have been carried out after all. Till then no other of ours may hold behind this one, as if it
-            // were somebody else's.
+            // The reply to the create decides, but it might be late: if it was lost, the driver can
+            // delay that event. Also, an earlier create might have been carried out after all.
+            // Until then, this node must block our contenders behind it, as if it were another
+            // client's.
             Some((_, Entry { stage: EntryStage::Creating(_), .. })) => children.others.push(name),
             Some((id, Entry { stage: EntryStage::Unknown(_), .. })) => children.keep_lowest(id, name),
-            // The same, and the last one was carried out too: it has stood here all along.
+            // An earlier create was carried out although its reply was lost, and so was the last
+            // one. The earlier node is the contender's real place.
             Some((id, Entry { stage: EntryStage::Queued(place), .. })) if name < place.name => {
                 children.keep_lowest(id, name);
             }
@@ -198,7 +208,7 @@ impl Queue {
         }
     }
 
-    /// What a listing says about each of our contenders.
+    /// Updates each of our contenders according to a listing.
     fn place_joins(&mut self, ticket: Ticket, look: ListingMode, found: &SmallMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.entries.keys().copied().collect();
         for id in ids {
@@ -210,7 +220,7 @@ impl Queue {
                     let place = QueuePlace { confirmed: true, ..place.clone() };
                     self.entries.set_stage(id, EntryStage::Queued(place));
                 }
-                // A listing sent before the create says nothing about its node (rule 3).
+                // A listing sent before the create proves nothing about its node (rule 3).
                 (EntryStage::Queued(place) | EntryStage::Held(place), None) if place.created < ticket => {
                     let name = place.name.clone();
                     self.own_node_gone(id, &name);
@@ -225,9 +235,10 @@ impl Queue {
         }
     }
 
-    /// A listing sent after a sync, and after the create, does not show the node: only that allows the conclusion that
-    /// there is none (rule 8). Not for good: a server that was cut off may still have the create, and carry it out
-    /// late, if the client tried to reconnect there before it went elsewhere.
+    /// Concludes that a contender has no node, because a listing sent after a sync and after the
+    /// create does not show it. No other listing permits this conclusion (rule 8). It is not final.
+    /// If the client tried to reconnect to a server that was cut off, and then connected elsewhere,
+    /// that server might still have the create and carry it out late.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = Some(self.last_ticket);
         if self.entries.get(&id).is_some_and(|join| join.leaving) {

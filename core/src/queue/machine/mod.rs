@@ -1,9 +1,9 @@
-//! The state machine.
+//! The state machine of the queue.
 //!
-//! Each contender is in one of seven stages, or out of the queue. It joins as Idle, or as Looking if it only tries or
-//! waits behind a limited number of others.
-//! This is where each event leads from there; an empty cell means that the event changes nothing. The last row is what
-//! `flush` does after a batch of events.
+//! Each contender is in one of seven stages, or out of the queue. It joins as Idle. If it only
+//! tries, or waits behind a limited number of contenders, it joins as Looking. The table shows the
+//! next stage for each event. An empty cell means that the event changes nothing. The last row
+//! shows the effect of `flush` after a batch of events.
 //!
 //! | Event | Idle | Looking | Creating | Unknown | Verifying | Queued | Held |
 //! |---|---|---|---|---|---|---|---|
@@ -27,30 +27,41 @@
 //! | `SessionLost` | Idle ¹⁴ | Looking | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁴ | out |
 //! | flush | Creating ¹² | | | | | Held ¹³ | out ✗ ² |
 //!
-//! ✗ Its node is doomed: deleted, again and again, until it or the session is gone (rules 9 and 13).
+//! ✗ The contender's node is *doomed*: the queue deletes it repeatedly until the node or the
+//! session is gone (rules 9 and 13).
 //!
-//! 1. Stays, and is *leaving*: once the fate of its node is known, it is out and the node is doomed (rule 9).
-//! 2. Not while a reader is on its way into its place: till then it stays, and is leaving (rule 4).
-//! 3. Stays, and remembers whose place it takes.
-//! 4. Or out ✗ if it is leaving, or if the sequence number is close to where the counter wraps (rule 2). Or Idle ✗ if
-//!    the writer whose place it takes no longer holds (rule 4).
-//! 5. And the parents are made. Or out, if it is leaving, or if this has happened too often (rule 3).
-//! 6. Stays. Its place is certain once a listing on this connection has shown it (rule 10). If it only tries, and
-//!    stands behind another, it is out ✗ (rule 14). If the listing shows an earlier node of it, it is Verifying (rule 8).
-//! 7. If the listing was sent later than the try began: Idle if the lock is free, else out (rule 14). One that waits
-//!    behind a limited number of others is also Idle if fewer wait.
-//! 8. If the listing was sent after a sync and later than the create; else it stays (rule 8). Or out, if it is leaving.
-//! 9. If the listing was sent later than the create (rule 3).
-//! 10. Or out, if it is leaving.
-//! 11. And readers that are Queued in its place are Idle ✗ (rule 4).
-//! 12. If there is a session and no parents are being made. Or Looking, if it only tries and has lost the place of the
-//!     writer that it was to take; or out, if another of ours is in its way (rule 21).
-//! 13. If it is its turn and enough of the term is left (rules 4, 6, 7, 16 and 17).
-//! 14. Or Looking, if it only tries (rule 21), or has not seen yet how many wait.
+//! 1. The contender stays and is *leaving*. Once it is known whether its node exists, the contender
+//!    is out and the node is doomed (rule 9).
+//! 2. If a reader is about to take its place, the contender stays until then and is leaving (rule
+//!    4).
+//! 3. The contender stays and remembers whose place it takes.
+//! 4. Out ✗ if the contender is leaving, or if the sequence number is close to the point where the
+//!    counter wraps (rule 2). Idle ✗ if the writer whose place it takes no longer holds the lock
+//!    (rule 4).
+//! 5. The queue also creates the parents. Out if the contender is leaving, or if this has happened
+//!    too often (rule 3).
+//! 6. The contender stays. Its place is confirmed once a listing on this connection has shown it
+//!    (rule 10). If it only tries and is behind another contender, it is out ✗ (rule 14). If the
+//!    listing shows an earlier node of the contender, it is Verifying (rule 8).
+//! 7. This applies if the listing was sent after the try began: Idle if the lock is free, otherwise
+//!    out (rule 14). A contender that waits behind a limited number of others is also Idle if fewer
+//!    contenders wait.
+//! 8. This applies if the listing was sent after a sync and after the create. Otherwise the
+//!    contender stays (rule 8). Out if it is leaving.
+//! 9. This applies if the listing was sent after the create (rule 3).
+//! 10. Out if the contender is leaving.
+//! 11. Readers that are Queued in its place become Idle ✗ (rule 4).
+//! 12. This applies if there is a session and no parents are being created. Looking if the
+//!     contender only tries and has lost the writer's place that it was meant to take. Out if
+//!     another of our contenders blocks it (rule 21).
+//! 13. This applies if nothing blocks the contender and enough of the term is left (rules 4, 6, 7,
+//!     16 and 17).
+//! 14. Looking if the contender only tries (rule 21), or has not seen yet how many contenders wait.
 //!
-//! A listing that shows a counter that has wrapped counts as refused too (rule 2).
+//! A listing that shows a wrapped counter also counts as refused (rule 2).
 //!
-//! Every file here adds methods to [`Queue`], which hands each event to the method that takes it.
+//! Every file in this module adds methods to [`Queue`], which passes each event to the method that
+//! handles it.
 
 mod admission;
 mod check;
@@ -86,101 +97,107 @@ use crate::queue::remote_view::RemoteView;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     connected: bool,
-    /// Whether the session's term is long enough for a hold to begin. Nothing is granted without it (rule 16).
+    /// `true` if enough of the session's term is left for a hold to begin. Otherwise nothing is
+    /// granted (rule 16).
     term: bool,
-    /// Names this session's nodes; none between sessions.
+    /// Generates names for this session's nodes. `None` between sessions.
     namer: Option<NodeNamer>,
     entries: Entries,
-    /// Our nodes that are to be deleted. They do not block our own waiters (rule 4).
+    /// Our nodes that must be deleted. They do not block our own waiters (rule 4).
     doomed: PendingDeletes,
-    /// The other clients' contenders; none until there is a listing on this connection (rule 10).
+    /// The other clients' contenders. `None` until there is a listing on this connection (rule 10).
     view: Option<RemoteView>,
-    /// The view of the connection before this one, while the listing on this one is deferred or under way.
+    /// The view from the previous connection, while the listing on this one is deferred or under
+    /// way.
     old_view: Option<Box<RemoteView>>,
-    /// Whether the listing on this connection is deferred: none of ours is near (rule 10).
+    /// `true` if the listing on this connection is deferred, because none of our contenders is near
+    /// (rule 10).
     deferred: bool,
     far_beyond: FarBeyond,
-    /// The last node that a check asked for in turn.
+    /// The last node that a check included in turn.
     checked: Option<Box<NodeName>>,
     watches: WatchTable,
     /// The listing under way.
     listing: Option<(Ticket, ListingMode)>,
-    /// The listing to be sent when none is under way.
+    /// The listing to send when none is under way.
     wanted: Option<ListingMode>,
     probe: Probing,
-    /// The listing that watches the children, while it is under way and for as long as the watch may fire.
+    /// The listing that watches the children, from its request until the watch fires.
     child_watch: Option<Ticket>,
-    /// Whether the children are to be watched, although nobody waits for a permit.
+    /// `true` if the children must be watched although no contender waits for a permit.
     guards: bool,
     making_parents: Option<Ticket>,
-    /// Set while a create that was given up may still be carried out (rule 8): the last ticket when it was.
+    /// Set while an abandoned create might still be carried out (rule 8): the last ticket at the
+    /// time it was abandoned.
     doubt: Option<Ticket>,
-    /// Whether a child that does not count was reported.
+    /// `true` if a child without a sequence number was reported.
     warned: bool,
     last_ticket: Ticket,
     actions: VecDeque<Action>,
 }
 
-/// How to look at the lock directory.
+/// The mode of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ListingMode {
-    /// A listing of what the connected server knows.
+    /// A listing of the nodes that the connected server knows.
     Plain,
-    /// A listing after a sync: it shows what the ensemble knew before.
+    /// A listing after a sync. It shows everything that the ensemble knew before the sync.
     Synced,
 }
 
 /// The state of the last probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Probing {
-    /// None is under way.
+    /// No probe is under way.
     #[default]
     Idle,
-    /// It is under way, and asks for these.
+    /// A probe for these nodes is under way.
     For(Ticket, Vec<NodeName>),
-    /// It is under way, and only checks whether nodes that matter exist (rule 10).
+    /// A check is under way: a probe that only asks whether the nodes that matter exist (rule 10).
     Check(Ticket),
     /// The server does not answer probes.
     Refused,
 }
 
 impl Queue {
-    /// A queue without contenders, disconnected from the server.
+    /// Creates a queue without contenders that is disconnected from the server.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, whose tickets follow this one.
+    /// Creates a queue whose tickets follow this one.
     #[must_use]
     pub fn after(last_ticket: Ticket) -> Self {
         Self { last_ticket, ..Self::default() }
     }
 
-    /// Reports no child that does not count: an earlier queue of the path has.
+    /// Disables the report on children without a sequence number, because an earlier queue of the
+    /// path has made it.
     pub fn warn_no_more(&mut self) {
         self.warned = true;
     }
 
-    /// Whether a child that does not count was reported.
+    /// Returns `true` if a child without a sequence number was reported.
     #[must_use]
     pub fn has_warned(&self) -> bool {
         self.warned
     }
 
-    /// The last ticket that was given to a request.
+    /// Returns the last ticket that was assigned to a request.
     #[must_use]
     pub fn last_ticket(&self) -> Ticket {
         self.last_ticket
     }
 
-    /// Whether enough of the session's term is left for a hold to begin.
+    /// Returns `true` if enough of the session's term is left for a hold to begin.
     pub(crate) fn has_term(&self) -> bool {
         self.term
     }
 
-    /// Whether nothing is left to do or under way, so that the queue may be dropped. Dropping it earlier would be
-    /// wrong: the path's next queue would take a late answer for its own.
+    /// Returns `true` if nothing is left to do or under way, so that the queue can be dropped. It
+    /// must not be dropped earlier, because the path's next queue would take a late reply as its
+    /// own.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();
@@ -192,8 +209,8 @@ impl Queue {
         self.entries.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
     }
 
-    /// Takes an event. Call [`flush`](Self::settle) after one or several, then carry out what
-    /// [`next_action`](Self::next_action) returns.
+    /// Handles an event. Call [`flush`](Self::flush) after one or several events, and then carry
+    /// out the actions that [`next_action`](Self::next_action) returns.
     pub fn handle(&mut self, event: Event) {
         let ends_deferral = self.deferred && event.ends_deferral();
         match event {
@@ -229,7 +246,7 @@ impl Queue {
         }
     }
 
-    /// Draws the conclusions from the events so far.
+    /// Draws conclusions from the events so far.
     pub fn flush(&mut self) {
         if !self.connected {
             return;
@@ -240,19 +257,19 @@ impl Queue {
         }
         self.adjust_watches();
         self.adjust_child_watch();
-        // In this order one listing answers all creates before it.
+        // In this order, one listing answers all creates before it.
         self.send_creates();
         self.send_deletes();
         self.look_ahead();
         self.send_listing();
     }
 
-    /// The next thing to do, in order.
+    /// Removes and returns the next action, in order.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// The places of our contenders.
+    /// Returns the places of our contenders.
     fn line(&self) -> &LocalOrder {
         self.entries.line()
     }

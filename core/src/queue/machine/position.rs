@@ -1,4 +1,4 @@
-//! Where our contenders stand, for the driver to ask.
+//! Answers the driver's questions about the positions of our contenders.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
-    /// How many contenders stand before this one, as far as is known.
+    /// Returns the number of contenders known to be before this one.
     #[must_use]
     pub fn ahead_of(&self, join: JoinId) -> Option<usize> {
         match &self.entries.get(&join)?.stage {
@@ -22,7 +22,7 @@ impl Queue {
         }
     }
 
-    /// The node of one that waits in the queue.
+    /// Returns the node of a contender that waits in the queue.
     #[must_use]
     pub fn node_of(&self, join: JoinId) -> Option<&NodeName> {
         match &self.entries.get(&join)?.stage {
@@ -31,8 +31,9 @@ impl Queue {
         }
     }
 
-    /// The node that a waiter waits for: the nearest before it that it cannot hold with, as far as is known. None for a
-    /// permit, for which the order does not matter.
+    /// Returns the node that a waiter waits for: the nearest one before it that it cannot hold the
+    /// lock with, as far as is known. Returns `None` for a permit, because the order does not
+    /// matter there.
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
         let (name, view) = (self.node_of(join)?, self.last_view().into_iter());
@@ -49,7 +50,8 @@ impl Queue {
         }
     }
 
-    /// Whether at most so many stand before a place that it cannot be held with.
+    /// Returns `true` if at most `limit` contenders before a place cannot hold the lock together
+    /// with it.
     fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
         let view = self.last_view();
         match kind {
@@ -65,37 +67,41 @@ impl Queue {
         }
     }
 
-    /// Whether a node belongs to one of our contenders or holders.
+    /// Returns `true` if a node belongs to one of our contenders or holders.
     #[must_use]
     pub fn is_ours(&self, node: &NodeName) -> bool {
         self.line().contains_key(node)
     }
 
-    /// How many nodes of ours there are in the queue.
+    /// Returns the number of our nodes in the queue.
     #[must_use]
     pub fn len(&self) -> usize {
         self.line().len()
     }
 
-    /// Whether none of ours is in the queue.
+    /// Returns `true` if none of our nodes is in the queue.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.line().is_empty()
     }
 
-    /// Our nodes behind this one, in the order of the queue.
+    /// Returns our nodes behind this one, in the order of the queue.
     pub fn places_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
         self.line().range::<NodeName, _>((Bound::Excluded(name), Bound::Unbounded)).map(|(name, _)| name)
     }
 
-    /// Our nodes in the order of the queue, at most `limit`.
+    /// Returns our first `limit` nodes, in the order of the queue.
     pub fn places(&self, limit: usize) -> impl Iterator<Item = &NodeName> {
         self.line().keys().take(limit)
     }
 
-    /// Whether one of ours waits with at most [`NEAR`](crate::queue::machine::position::NEAR) before it that it cannot hold with. Others do
-    /// not count: a reader is not told of readers that go, and for a permit the order does not matter. A reader in the
-    /// place of a writer that its owner holds is near, whoever is before it: that writer leaves only when the reader holds.
+    /// Returns `true` if one of our waiters is near: at most
+    /// [`NEAR`](crate::queue::machine::position::NEAR) contenders before it conflict with it. Other
+    /// contenders do not count. A reader is not affected when other readers leave, and for a permit
+    /// the order does not matter.
+    ///
+    /// A reader in the place of a writer whose owner holds the lock is always near, because that
+    /// writer leaves only when the reader holds the lock.
     #[must_use]
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
@@ -104,18 +110,20 @@ impl Queue {
             };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
-        // Ours that stand further back have more of ours before them, or are readers like one of these.
+        // Our contenders further back have more of our contenders before them, or are readers like
+        // one of these.
         self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
-    /// Whether one that joins to hold alone, or for reading, has others of ours before it that want to hold alone, so that
-    /// no listing tells it so: one is sent only for those whose turn may come soon.
+    /// Returns `true` if our next contender would join behind so many of our contenders that no
+    /// listing is sent to show its place. A listing is sent only for contenders that might be next
+    /// soon.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.entries.queueing() > SOON
     }
 
-    /// Whether the last listing shows this contender in the queue behind another.
+    /// Returns `true` if the last listing shows this contender behind another one.
     #[must_use]
     pub fn stands_behind_another(&self, join: JoinId) -> bool {
         match self.entries.get(&join).map(|join| &join.stage) {
@@ -128,39 +136,40 @@ impl Queue {
     }
 }
 
-/// How many of the nearest are told of.
+/// Number of nearest blockers to report.
 const NEAREST: usize = 2;
 
-/// How many are told of that have permits.
+/// Maximum number of permit holders to report.
 const PERMITS: usize = 16;
 
-/// A contender that blocks another, as far as is known.
+/// A contender that blocks another one, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContenderAhead {
-    /// Its node.
+    /// The contender's node.
     pub name: NodeName,
-    /// How many stand before it.
+    /// Number of contenders before it.
     pub position: usize,
-    /// Whether it is known to hold.
+    /// `true` if it is known to hold the lock.
     pub holds: bool,
-    /// How more is known of it.
+    /// The source of more information about it.
     pub known: Known,
 }
 
-/// How something is known of a contender.
+/// The source of information about a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// It is one of ours, with a node that this transaction created.
+    /// It is one of our contenders, with a node that this transaction created.
     Ours(JoinId, i64),
-    /// It is another client's, and watched with this ticket.
+    /// It is another client's contender, and is watched with this ticket.
     Watched(Ticket),
-    /// It is another client's, in a directory of permits, where nodes are not watched.
+    /// It is another client's contender in a directory of permits, where nodes are not watched.
     Listed,
 }
 
 impl Queue {
-    /// Those that stand in the way of a contender and of which more is known than a name, in the order of the queue:
-    /// the first of all and the two nearest; of permits, which have no order, some of those that have them.
+    /// Returns the contenders that block this one and about which more is known than a name, in the
+    /// order of the queue. These are the first in the queue and the two nearest. Permits have no
+    /// order, so for a permit these are some of the permit holders.
     #[must_use]
     pub fn in_the_way(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
@@ -168,13 +177,13 @@ impl Queue {
         self.in_the_way_of(waiter.kind, Some(name))
     }
 
-    /// The same for one that would join now.
+    /// Returns the same for a contender that would join now.
     #[must_use]
     pub fn in_the_way_of_newcomer(&self, kind: Kind) -> Vec<ContenderAhead> {
         self.in_the_way_of(kind, None)
     }
 
-    /// Of a contender at `name`, or behind all others.
+    /// Returns the blockers of a contender at `name`, or behind all others.
     fn in_the_way_of(&self, kind: Kind, name: Option<&NodeName>) -> Vec<ContenderAhead> {
         let view = self.last_view();
         let end = name.map_or(Bound::Unbounded, Bound::Excluded);
@@ -211,7 +220,7 @@ impl Queue {
             standing.retain(|other| other.holds);
             standing.truncate(PERMITS);
         } else {
-            // Contenders between the first and the nearest block nobody now.
+            // Contenders between the first and the nearest ones do not block any contender now.
             let near = names.get(far.max(1)..).unwrap_or_default();
             standing.retain(|other| other.position == 0 || other.holds || near.contains(&&other.name));
         }
@@ -226,7 +235,8 @@ impl Queue {
             Some((id, Some(EntryStage::Held(place)))) => (true, Known::Ours(id, place.czxid)),
             Some((id, Some(EntryStage::Queued(place)))) => (false, Known::Ours(id, place.czxid)),
             Some(_) => return None,
-            // Nodes of others hold: only the client whose turn it is waits here (rule 17).
+            // In a directory of permits, all nodes of other clients hold a permit, because only one
+            // client at a time waits here (rule 17).
             None if permits => (true, Known::Listed),
             None => {
                 (self.is_first_of_its_kind(name, position), Known::Watched(self.watches.get(name)?.ticket))
@@ -235,7 +245,8 @@ impl Queue {
         Some(ContenderAhead { name: name.clone(), position, holds, known })
     }
 
-    /// Whether another client's contender holds, going by those before it.
+    /// Returns `true` if another client's contender holds the lock, judging by the contenders
+    /// before it.
     fn is_first_of_its_kind(&self, name: &NodeName, position: usize) -> bool {
         let writers = || {
             let others = self.last_view().is_some_and(|view| view.writers_before(name).next().is_some());
@@ -245,10 +256,11 @@ impl Queue {
     }
 }
 
-/// A waiter with at most this many before it may soon hold: the term must run when its turn comes.
+/// Maximum number of conflicting contenders before a waiter that counts as near. Such a waiter
+/// might hold the lock soon, so the term must run by then.
 pub const NEAR: usize = 2;
 
-/// A waiter with more than this many before it is far.
+/// A limit: a waiter with more than this many contenders before it is far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FarBeyond(u8);
 

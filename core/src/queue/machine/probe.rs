@@ -1,4 +1,4 @@
-//! Probes: a few nodes are asked for by name where a listing would tell of a whole crowd (rule 6).
+//! Probes: requests about a few nodes by name, where a listing would return many nodes (rule 6).
 
 use super::{ListingMode, Probing, Queue};
 use crate::queue::action::Action;
@@ -6,12 +6,13 @@ use crate::queue::event::{Outcome, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
-/// A probe asks for at most so many nodes, so that it fits in a request unless the path is very long.
+/// Maximum number of nodes in a probe. They fit in one request unless the path is very long.
 const MOST: usize = 256;
 
 impl Queue {
-    /// Of the nodes that need a watch, keeps those to be watched at once: ours, and those of others that are known to be
-    /// there, or are the only ones of which anything is to be learned. For the rest it asks whether they exist.
+    /// Keeps in `needed` only the nodes that can be watched immediately. These are our own nodes,
+    /// and other clients' nodes that are known to exist or are the only ones in question. For the
+    /// rest, asks the server whether they exist.
     pub(super) fn ask_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {
@@ -28,7 +29,7 @@ impl Queue {
         doubtful.sort_unstable();
         doubtful.dedup();
         if matches!(self.probe, Probing::For(..) | Probing::Check(_)) {
-            // Its answer may tell; if it does not, there is another one.
+            // The reply to the probe under way might settle this. Otherwise another probe follows.
             self.watches.look_at(doubtful);
         } else if self.probe == Probing::Refused || self.wanted.is_some() || !self.is_smaller(doubtful.len())
         {
@@ -40,21 +41,23 @@ impl Queue {
         }
     }
 
-    /// Whether asking for so many nodes takes fewer bytes than a listing. A path in a request, with its answer, is about
-    /// twice as long as a name in a listing.
+    /// Returns `true` if a probe for this number of nodes takes fewer bytes than a listing. A path
+    /// in a request, together with its reply, is about twice as long as a name in a listing.
     fn is_smaller(&self, count: usize) -> bool {
         count <= self.most()
     }
 
-    /// For so many nodes that is so.
+    /// Returns the maximum number of nodes for which a probe is smaller than a listing.
     fn most(&self) -> usize {
         let all = self.view.as_ref().map_or(0, RemoteView::len) + self.line().len();
         MOST.min(all / 2)
     }
 
-    /// Another client's node, and those before it that may be in the way of the first of ours behind it as soon as ours
-    /// before that are gone: all between the two. For a reader all writers, since readers of ours do not wait for them. No
-    /// more than tell that a listing is smaller.
+    /// Returns another client's node and the nodes before it that might block our first contender
+    /// behind it, once our contenders before that are gone. These are all nodes between the two
+    /// contenders of ours. For a reader these are all writers, because our other readers do not
+    /// wait for them. The list stops as soon as it is long enough to show that a listing is
+    /// smaller.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {
@@ -67,8 +70,8 @@ impl Queue {
         before.into_iter().chain([name.clone()]).collect()
     }
 
-    /// Takes in the answer to a probe. A node that does not exist any more will never exist again: it counts like one
-    /// whose watch has reported so.
+    /// Handles the reply to a probe. A node that does not exist will never exist again, so it is
+    /// treated like a node whose watch has fired.
     pub(super) fn probed(&mut self, ticket: Ticket, outcome: Outcome<Vec<NodeName>>) {
         if self.probe == Probing::Check(ticket) {
             self.probe = Probing::Idle;
@@ -81,7 +84,8 @@ impl Queue {
         if !matches!(outcome, Outcome::Done(_) | Outcome::Lost) {
             self.probe = Probing::Refused;
         }
-        // Nothing is known of the others: the next listing is on its way, or comes with the next connection.
+        // Without a view, nothing is known of the other clients. The next listing is under way, or
+        // follows on the next connection.
         let Some(view) = &mut self.view else { return };
         let Outcome::Done(gone) = outcome else { return self.want(ListingMode::Plain) };
         let mut unclear = false;
@@ -90,7 +94,7 @@ impl Queue {
         }
         view.find(asked.iter().filter(|name| !gone.contains(name)).cloned());
         self.watches.look_at(asked);
-        // What became of a writer only a listing can tell (rule 6).
+        // Only a listing can show whether a reader took a deleted writer's place (rule 6).
         if unclear && !self.line().writers().is_empty() {
             self.want(ListingMode::Plain);
         }

@@ -1,5 +1,5 @@
-//! Contenders that look first: those that only try, and do not wait, and those that wait behind a limited number of
-//! others (rules 14 and 21).
+//! Contenders that look first: tries, which do not wait, and contenders that wait behind a limited
+//! number of others (rules 14 and 21).
 
 use super::Queue;
 use super::entry::{Entry, EntryStage, QueuePlace};
@@ -8,7 +8,8 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
-    /// Tells contenders that only look, by a listing sent with `ticket`, whether the lock is free for them.
+    /// Decides, by a listing sent with `ticket`, for each contender that looks whether the lock is
+    /// free for it.
     pub(super) fn answer_lookers(&mut self, ticket: Ticket) {
         let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
@@ -18,7 +19,8 @@ impl Queue {
             .map(|(id, join)| (id, join.kind, join.intent.clone()))
             .collect();
         for (id, kind, intent) in lookers {
-            // One of ours that asked before is in its way, too, now that the server has answered.
+            // A contender of ours that joined earlier blocks it too, now that the server has
+            // answered.
             let is_taken = self.is_taken(kind) || self.entries.contend_against(kind);
             match intent {
                 Intent::WaitIfFewer(limit) => self.answer_limited(id, limit, is_taken),
@@ -28,7 +30,8 @@ impl Queue {
         }
     }
 
-    /// Lets a contender queue behind fewer than `limit` waiters. From then on it is a waiter like any other.
+    /// Lets a contender queue behind fewer than `limit` waiters. From then on it is a waiter like
+    /// any other.
     fn answer_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
         let waiting = if is_taken { self.waiting() } else { 0 };
         if is_taken && waiting >= limit as usize {
@@ -40,16 +43,18 @@ impl Queue {
         });
     }
 
-    /// How many contenders wait for the lock, as far as the last listing and our own contenders tell: all but the first,
-    /// and the readers that hold with it.
+    /// Returns the number of contenders that wait for the lock, according to the last listing and
+    /// our own contenders. These are all contenders except the first and the readers that hold the
+    /// lock with it.
     fn waiting(&self) -> usize {
         let minted =
             |name: &NodeName| self.namer.as_ref().is_some_and(|namer| namer.minted(name.as_str()).is_some());
-        // A node of ours whose create is under way is in the view, too: it counts with its contender.
+        // A node of ours whose create is under way is in the view too. It is counted with its
+        // contender.
         let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !minted(name));
         let mut names: Vec<_> = others.chain(self.line().keys()).collect();
         names.sort_unstable();
-        // A contender without a node stands behind all that have one.
+        // A contender without a node is behind all that have one.
         let stands_last = |join: &&Entry| {
             join.node().is_none() && !join.leaving && !matches!(join.stage, EntryStage::Looking(_))
         };
@@ -57,7 +62,7 @@ impl Queue {
         let reads = |kind: Kind| kind == Kind::Read;
         let contenders = names.len() + without_node.len();
         let holders = match names.first() {
-            // A reader in the place of its owner's writer holds with it.
+            // A reader in the place of its owner's writer holds the lock with it.
             Some(first) if !reads(first.kind()) => {
                 names.iter().take_while(|name| name.sequence() == first.sequence()).count()
             }
@@ -69,7 +74,7 @@ impl Queue {
         contenders.saturating_sub(holders)
     }
 
-    /// Whether a newcomer would have to wait.
+    /// Returns `true` if a new contender of this kind would have to wait.
     fn is_taken(&self, kind: Kind) -> bool {
         match kind {
             Kind::Permit(permits) => {
@@ -83,19 +88,22 @@ impl Queue {
         }
     }
 
-    /// Whether a node of ours would block a newcomer of this kind, which is not one of permits.
+    /// Returns `true` if a node of ours would block a new contender of this kind, which must not be
+    /// a permit.
     fn is_taken_by_ours(&self, kind: Kind) -> bool {
         if kind == Kind::Read { !self.line().writers().is_empty() } else { !self.line().is_empty() }
     }
 
-    /// Whether it is certain without a request that a newcomer would have to wait: a contender of this client has a node
-    /// in the way, and while the term runs the session exists, and its nodes with it. A contender of ours that has no
-    /// node yet proves nothing: the server may never see it.
+    /// Returns `true` if it is certain, without a request, that a new contender would have to wait.
+    /// That is so if a contender of this client has a node that blocks it and the term runs,
+    /// because then the session and its nodes exist. A contender of ours without a node proves
+    /// nothing, because its create might never reach the server.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
         self.term && self.entries.contend_against(kind) && self.is_taken_by_ours(kind)
     }
 
-    /// A contender that only tries does not wait behind one that came in between.
+    /// Refuses tries that are behind a contender that joined in between, because a try does not
+    /// wait.
     pub(super) fn refuse_blocked_tries(&mut self) {
         let due: Vec<_> = self
             .entries
@@ -114,14 +122,14 @@ impl Queue {
         }
     }
 
-    /// Whether a reader stands in the place of a writer that its owner holds: what it waits for is a term, not another
-    /// contender.
+    /// Returns `true` if a reader is in the place of a writer whose owner holds the lock. Such a
+    /// reader waits for a term and not for another contender.
     fn has_place(&self, join: &Entry) -> bool {
         matches!(&join.intent, Intent::Downgrade { writer, .. } if self.holder(writer).is_some())
     }
 
-    /// Whether a contender that waits in the queue was seen to have to: a listing that shows its node shows another one
-    /// in the way, or its own node came to stand behind one of ours.
+    /// Returns `true` if a contender in the queue was seen to be blocked. Either a listing that
+    /// shows its node also shows a blocker, or its node is behind a blocking node of ours.
     #[must_use]
     pub fn is_held_up(&self, join: JoinId) -> bool {
         match self.entries.get(&join) {

@@ -1,4 +1,4 @@
-//! Watches: which are needed, and what they tell (rules 6, 9 and 12).
+//! Watches: which ones are needed, and how their events are handled (rules 6, 9 and 12).
 
 use std::ops::Deref;
 
@@ -16,8 +16,8 @@ impl Queue {
             Outcome::Done(()) => self.watches.arm(ticket),
             Outcome::NoNode => self.watched_node_gone(ticket),
             Outcome::Lost => drop(self.watches.remove_ticket(ticket)),
-            // Nobody waits for the node of a hold, and the heartbeat checks it. As its entry stays, it is not asked for
-            // again.
+            // No contender waits for the node of a hold, and the heartbeat checks it. The table
+            // keeps the entry so that the watch is not requested again.
             Outcome::Refused(_) if self.is_for_a_hold(ticket) => {}
             Outcome::Refused(refusal) => {
                 drop(self.watches.remove_ticket(ticket));
@@ -41,8 +41,8 @@ impl Queue {
         }
     }
 
-    /// The heartbeat is a transaction. The leader answers it from what is committed, so a lagging server has no
-    /// influence.
+    /// Handles a node of ours that the heartbeat found missing. The heartbeat is a transaction,
+    /// which the leader answers from committed state, so a lagging server cannot mislead it.
     pub(super) fn missing(&mut self, name: &NodeName) {
         if let Some(id) = self.line().get(name).copied() {
             if let Some(watch) = self.watches.remove(name) {
@@ -52,14 +52,15 @@ impl Queue {
         }
     }
 
-    /// A node of ours is gone, and its watch with it. One that was not acknowledged may still wait to be set.
+    /// Forgets the watch of a node of ours that is gone. A watch that was not acknowledged might
+    /// still be waiting to be set, so it is removed.
     pub(super) fn watch_went(&mut self, name: &NodeName) {
         if let Some(watch) = self.watches.remove(name).filter(|watch| !watch.armed) {
             self.actions.push_back(Action::Unwatch(watch.ticket));
         }
     }
 
-    /// Another client deleted our node.
+    /// Handles the loss of a node of ours that another client deleted.
     pub(super) fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
         self.watch_went(name);
         let Some(join) = self.entries.get(&id) else { return };
@@ -73,7 +74,7 @@ impl Queue {
         }
     }
 
-    /// A holder has held for long enough to watch its own node (rule 12).
+    /// Marks a hold as long enough to watch its own node (rule 12).
     pub(super) fn watch_hold(&mut self, name: &NodeName) {
         let Some(id) = self.holder(name) else { return };
         self.entries.change(id, |join| {
@@ -83,19 +84,20 @@ impl Queue {
         });
     }
 
-    /// Sets the watches that are needed and drops those that are not.
+    /// Sets the watches that are needed and removes those that are not.
     ///
-    /// Whether a node needs one follows from its neighbours, ours and others', so only the neighbourhood of what
-    /// changed is looked at.
+    /// Whether a node needs a watch depends on its neighbors, ours and other clients', so only the
+    /// neighborhood of a change is examined.
     pub(super) fn adjust_watches(&mut self) {
-        // They are set again by the client crate, and what they tell ends this.
+        // The client crate sets the watches again, and their events end the deferral.
         if self.deferred {
             return;
         }
         let mut needed = Vec::new();
         for name in self.where_watches_may_change() {
             match (self.watches.get(&name), self.needs_watch(&name)) {
-                // Our own nodes' watches stay: they go with the node, and dropping one would be a request.
+                // Watches on our own nodes stay. They end with the node, and removing one would
+                // take a request.
                 (Some(_), false) if !self.line().contains_key(&name) && !self.doomed.contains_key(&name) => {
                     if let Some(watch) = self.watches.remove(&name) {
                         self.actions.push_back(Action::Unwatch(watch.ticket));
@@ -105,7 +107,8 @@ impl Queue {
                 _ => {}
             }
         }
-        // What is behind a node that is gone may be gone too: ask rather than watch what may not exist (rule 6).
+        // The nodes behind a node that is gone might be gone too. Ask about them instead of
+        // watching nodes that might not exist (rule 6).
         if self.view.as_ref().is_some_and(RemoteView::stale) {
             self.ask_before_watching(&mut needed);
         }
@@ -116,7 +119,7 @@ impl Queue {
         }
     }
 
-    /// The nodes at which a watch may have to be set or dropped.
+    /// Returns the nodes for which a watch might have to be set or removed.
     fn where_watches_may_change(&mut self) -> SmallSet<NodeName> {
         let moved = self.entries.take_moved();
         let Some(mut changed) = self.watches.take_changed(self.entries.of_permits()) else {
@@ -128,8 +131,9 @@ impl Queue {
         changed.iter().flat_map(|seed| self.neighbourhood(seed)).cloned().collect()
     }
 
-    /// Where a change at a node changes what is to be watched: there, at ours behind it, whose nearest before them may
-    /// be different now, and at those of others before it, behind which another may stand now.
+    /// Returns the nodes whose watch can depend on a change at this node: the node itself, our
+    /// first node behind it, whose nearest predecessor might be different now, and the other
+    /// clients' nodes before it, whose nearest successor might be different now.
     fn neighbourhood<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
         let view = self.view.as_ref();
         let others = view.into_iter().flat_map(|view| view.all_before(name).rev().take(2));
@@ -137,12 +141,13 @@ impl Queue {
         [name].into_iter().chain(self.line().behind(name)).chain(others).chain(writer)
     }
 
-    /// Whether a node needs a watch: one for which our waiters wait, or one of ours where it matters that it exists.
+    /// Returns `true` if a node needs a watch: our waiters wait for it, or it is one of ours whose
+    /// existence matters.
     fn needs_watch(&self, name: &NodeName) -> bool {
         if self.line().long_held().contains(name) {
             return true;
         }
-        // Those that wait for permits watch the children.
+        // Contenders for permits watch the children instead.
         let Some(view) = self.view.as_ref().filter(|_| !self.entries.of_permits()) else { return false };
         if self.line().contains_key(name) {
             self.watches_itself(view, name)
@@ -151,56 +156,57 @@ impl Queue {
         }
     }
 
-    /// Whether this is one of ours that waits and stands right behind another client's node (rule 6); for a reader, a
-    /// writer is what counts (rule 4).
+    /// Returns `true` if this is a waiting node of ours directly behind another client's node (rule
+    /// 6). For a reader, only writers count (rule 4).
     fn watches_itself(&self, view: &RemoteView, ours: &NodeName) -> bool {
         let nearest = match ours.kind() {
             Kind::Read => view.writers_before(ours).next_back(),
             _ => view.before(ours),
         };
-        // None of ours is in between.
+        // There is no other node of ours between the two.
         let first = |nearest| self.line().behind(nearest) == Some(ours);
         self.line().ready().contains(ours) && nearest.is_some_and(first)
     }
 
-    /// Whether one of ours that is to hold alone waits right behind this node, or with one other node in between that
-    /// is another client's too (rule 6).
+    /// Returns `true` if a contender of ours that wants to hold alone waits directly behind this
+    /// node, or with one other client's node in between (rule 6).
     fn is_looked_at(&self, view: &RemoteView, other: &NodeName) -> bool {
         self.first_waiter(other).is_some_and(|ours| {
             ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
         })
     }
 
-    /// Whether this is a writer, and the first of ours behind it is a reader with no writer in between (rule 4).
+    /// Returns `true` if this is a writer, and our first contender behind it is a reader without
+    /// another writer in between (rule 4).
     fn holds_up_a_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
         let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
         other.kind() != Kind::Read
             && self.first_waiter(other).is_some_and(|ours| ours.kind() == Kind::Read && near(ours))
     }
 
-    /// The first of ours behind a node, if it waits and its place is certain.
+    /// Returns our first node behind a node, if it waits in a confirmed place.
     fn first_waiter(&self, other: &NodeName) -> Option<&NodeName> {
         self.line().behind(other).filter(|ours| self.line().ready().contains(*ours))
     }
 }
 
-/// The watches, and where they may have to be changed.
+/// The watches, and the nodes at which they might have to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WatchTable {
     set: SmallMap<NodeName, Watch>,
     by_ticket: SmallMap<Ticket, NodeName>,
-    /// Nodes at which something changed since the watches were last adjusted.
+    /// Nodes at which something has changed since the watches were last adjusted.
     changed: SmallSet<NodeName>,
-    /// Whether everything may have changed since.
+    /// `true` if anything might have changed since then.
     all_changed: bool,
-    /// Whether they were last adjusted to a directory of permits.
+    /// `true` if the watches were last adjusted for a directory of permits.
     permits: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Watch {
     pub(super) ticket: Ticket,
-    /// Acknowledged by the server.
+    /// `true` once the server has acknowledged the watch.
     pub(super) armed: bool,
 }
 
@@ -210,7 +216,7 @@ impl WatchTable {
         self.set.insert(name, Watch { ticket, armed: false });
     }
 
-    /// The watch with this ticket is acknowledged.
+    /// Marks the watch with this ticket as acknowledged.
     pub(super) fn arm(&mut self, ticket: Ticket) {
         if let Some(watch) = self.by_ticket.get(&ticket).and_then(|name| self.set.get_mut(name)) {
             watch.armed = true;
@@ -224,7 +230,7 @@ impl WatchTable {
         Some(watch)
     }
 
-    /// The node of the watch with this ticket.
+    /// Returns the node of the watch with this ticket.
     pub(super) fn name(&self, ticket: Ticket) -> Option<&NodeName> {
         self.by_ticket.get(&ticket)
     }
@@ -236,24 +242,24 @@ impl WatchTable {
         Some(name)
     }
 
-    /// The session is over, and all watches with it.
+    /// Forgets all watches at the end of the session.
     pub(super) fn clear(&mut self) {
         *self = Self { all_changed: true, ..Self::default() };
     }
 
-    /// Everything may have changed.
+    /// Notes that anything might have changed.
     pub(super) fn look_at_all(&mut self) {
         self.changed.clear();
         self.all_changed = true;
     }
 
-    /// Something is to be looked at again when the watches are next adjusted.
+    /// Notes nodes to examine when the watches are next adjusted.
     pub(super) fn look_at(&mut self, names: impl IntoIterator<Item = NodeName>) {
         self.changed.extend(names);
     }
 
-    /// Where something changed since the last call; `None` if that may be anywhere. `permits`: whether this is a
-    /// directory of permits.
+    /// Returns the nodes at which something has changed since the last call, or `None` if anything
+    /// might have changed. `permits` is `true` for a directory of permits.
     pub(super) fn take_changed(&mut self, permits: bool) -> Option<SmallSet<NodeName>> {
         let all = std::mem::take(&mut self.all_changed)
             | (std::mem::replace(&mut self.permits, permits) != permits);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::queue::contender::OwnerInfo;
 
-/// A contender of the owner with this number; 0 is one that does not tell its owner.
+/// Returns a contender of the owner with this number. With 0, its node does not describe the owner.
 fn contender(path: &str, position: usize, owner: u64, reader: bool) -> Contender {
     let about = (owner > 0).then(|| ContenderInfo {
         host: "h".to_owned(),
@@ -24,13 +24,13 @@ fn contender(path: &str, position: usize, owner: u64, reader: bool) -> Contender
     }
 }
 
-/// A queue of owners; a negative number is a reader.
+/// Returns a queue of these owners. A negative number is a reader.
 fn queue(path: &str, owners: &[i64]) -> LockQueue {
     let one = |(position, owner): (usize, &i64)| contender(path, position, owner.unsigned_abs(), *owner < 0);
     LockQueue { path: path.to_owned(), contenders: owners.iter().enumerate().map(one).collect() }
 }
 
-/// The cycles, each as its owners with the path at which each of them waits.
+/// Returns the cycles, each as its owners with the path at which each of them waits.
 fn cycles(queues: &[LockQueue]) -> Vec<Vec<(u64, String)>> {
     let number = |place: &CyclePlace| {
         let about = place.contender.about.as_ref();
@@ -68,16 +68,16 @@ fn one_order_of_locks_has_no_cycle() {
 
 #[test]
 fn readers_that_share_do_not_wait_for_each_other() {
-    // Owner 2 reads beside owner 1 at /a, and holds it.
+    // Owners 1 and 2 read together at /a, so both hold it.
     assert!(cycles(&[queue("/a", &[-1, -2]), queue("/b", &[2, 1])]).is_empty());
-    // A writer waits for both, and blocks nobody that holds.
+    // A writer waits for both readers and blocks no holder.
     assert!(cycles(&[queue("/a", &[-1, -2, 3]), queue("/b", &[2, 1])]).is_empty());
 }
 
 #[test]
 fn a_reader_waits_for_the_writers_before_it() {
     let queues = [queue("/a", &[-1, 3, -2]), queue("/b", &[2, 1])];
-    // The writer only stands between the two readers.
+    // The writer only waits between the two readers.
     let found = WaitGraph::new(&queues).cycles();
     assert_eq!(cycles(&queues), [told(&[(1, "/b"), (2, "/a"), (3, "/a")])]);
     assert_eq!(found[0].owners[2].blocking, found[0].owners[2].waiting);
@@ -92,7 +92,7 @@ fn waiters_behind_a_deadlock_are_no_part_of_it() {
 
 #[test]
 fn of_owners_that_all_wait_for_each_other_the_shortest_cycles_are_told() {
-    // 1 -> 2 -> 3 -> 1, 2 -> 1; and 4 <-> 5, which wait for 3 as 3 waits for them.
+    // 1 -> 2 -> 3 -> 1, 2 -> 1; and 4 <-> 5. Both 4 and 5 wait for 3, and 3 waits for them.
     let queues = [
         queue("/a", &[1, 2]),
         queue("/b", &[2, 1]),
@@ -108,17 +108,18 @@ fn of_owners_that_all_wait_for_each_other_the_shortest_cycles_are_told() {
 #[test]
 fn an_owner_does_not_wait_for_itself() {
     assert!(cycles(&[queue("/a", &[1, 1])]).is_empty());
-    // Another that waits between its contenders is in a cycle with it.
+    // Another owner that waits between its contenders is in a cycle with it.
     assert_eq!(cycles(&[queue("/a", &[1, 2, 1])]), [told(&[(1, "/a"), (2, "/a")])]);
 }
 
 #[test]
 fn a_writer_that_reads_too_waits_for_nobody() {
-    // Its reader stands behind a writer that waits for it, and holds all the same.
+    // The writer's reader is behind another writer that waits for it, and holds the lock all the
+    // same.
     assert!(cycles(&[queue("/a", &[1, 2, -1])]).is_empty());
     let elsewhere = [queue("/a", &[1, 2, -1]), queue("/b", &[2, 1])];
     assert_eq!(cycles(&elsewhere), [told(&[(1, "/b"), (2, "/a")])]);
-    // Another's reader waits.
+    // A reader of another owner waits.
     assert_eq!(cycles(&[queue("/a", &[3, 2, -1]), queue("/b", &[1, 3])]).len(), 1);
 }
 
@@ -127,7 +128,7 @@ fn a_contender_without_an_owner_is_told_and_belongs_to_no_other() {
     let queues = [queue("/a", &[0, 1]), queue("/b", &[1, 0])];
     assert!(cycles(&queues).is_empty(), "two nodes may be of two programs");
     assert_eq!(WaitGraph::new(&queues).unattributed(), 2);
-    // It is passed on that it waits.
+    // A contender without an owner still passes on the wait.
     assert_eq!(cycles(&[queue("/a", &[-1, 0, -2]), queue("/b", &[2, 1])]).len(), 1);
 }
 
@@ -149,7 +150,8 @@ fn owners_of_processes_with_one_name_are_told_apart() {
 #[test]
 fn a_long_chain_and_a_long_queue_take_no_recursion_and_few_edges() {
     const MANY: i64 = 10_000;
-    // Each owner holds one lock and waits for the next one's; the last one closes the cycle.
+    // Each owner holds one lock and waits for the next owner's lock. The last owner closes the
+    // cycle.
     let mut queues: Vec<_> = (1..=MANY)
         .map(|owner| queue(&format!("/{owner}"), &[owner, (owner + MANY - 2) % MANY + 1]))
         .collect();
@@ -157,7 +159,7 @@ fn a_long_chain_and_a_long_queue_take_no_recursion_and_few_edges() {
     assert_eq!(found.iter().map(|cycle| cycle.owners.len()).collect::<Vec<_>>(), [10_000]);
     queues.pop();
     assert!(WaitGraph::new(&queues).cycles().is_empty());
-    // Everybody behind one deadlock, and the last waits for what the first of the others has.
+    // All owners are behind one deadlock, which the last owner closes.
     let all: Vec<_> = (1..=MANY).collect();
     let queues = [queue("/a", &all), queue("/b", &[MANY, 1])];
     let graph = WaitGraph::new(&queues);
@@ -170,11 +172,11 @@ fn a_cycle_counts_only_if_a_later_pass_shows_the_same_nodes() {
     let first = [queue("/a", &[1, 2]), queue("/b", &[2, 1])];
     let cycles = || WaitGraph::new(&first).cycles();
     assert_eq!(confirmed(cycles(), &first).len(), 1);
-    // One of them has left meanwhile; or has come again, with a node of its own.
+    // One of the owners has left in the meantime, or has joined again with a new node.
     assert!(confirmed(cycles(), &[queue("/a", &[1]), queue("/b", &[2, 1])]).is_empty());
     let mut again = first.clone();
     again[0].contenders[1].fencing_token += 1;
     assert!(confirmed(cycles(), &again).is_empty());
-    // Nobody else matters.
+    // Other contenders do not matter.
     assert_eq!(confirmed(cycles(), &[queue("/a", &[1, 2, 3]), queue("/b", &[2, 1, 3])]).len(), 1);
 }

@@ -1,4 +1,5 @@
-//! What goes from one queue of a path to the next, and which queues are told to look.
+//! Tests of the state that passes from one queue of a path to the next, and of the queues that look
+//! again.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Without a session: the tests are the server.
+    /// Returns a fixture without a session, because the tests play the server.
     fn new() -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         let connection = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
@@ -28,8 +29,8 @@ impl Fixture {
         }
     }
 
-    /// Lets somebody queue at the path, with a node of this number, behind others or alone. Returns the tickets of the
-    /// create and of the listing.
+    /// Adds a waiter at the path, with a node of this number, behind the given nodes or alone.
+    /// Returns the tickets of the create and of the listing.
     fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
         let id = self.directories.open(&self.path, &self.connection, false);
         let directory = self.directories.change(id).expect("a directory");
@@ -46,7 +47,7 @@ impl Fixture {
         (create, ticket)
     }
 
-    /// The directory at the path.
+    /// Returns the id of the directory at the path.
     fn id(&self) -> DirectoryId {
         self.directories.at(&self.path).expect("a queue")
     }
@@ -82,7 +83,7 @@ async fn the_tickets_of_a_queue_follow_those_of_the_one_before_it() {
     fixture.dispatch(Event::Deleted(last, Outcome::Done(())));
     fixture.flush();
     assert!(fixture.directories.at("/l").is_none(), "nobody is there");
-    // A late answer to the first queue is none to the second.
+    // A late reply to the first queue does not match the second queue's tickets.
     let (create, listing) = fixture.queue(2, &[]);
     assert!(create > last && listing > last, "{create:?} and {listing:?} after {last:?}");
 }
@@ -102,11 +103,12 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
     assert!(matches!(fixture.actions()[..], [Action::Probe(..)]), "it looks");
 }
 
-/// The bytes that one look of a waiter may take in requests and replies, and its shortest interval.
+/// Maximum number of bytes in the request and reply of one look.
 const MOST_BYTES: usize = 1_536;
 const MINUTES: usize = 30;
 
-/// How many bytes a request that reads these nodes takes on the wire, with its reply: `docs/protocol.md`, rule 10.
+/// Returns the number of bytes on the wire of a request that reads these nodes, with its reply
+/// (`docs/protocol.md`, rule 10).
 fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     const REQUEST: usize = 4 + 8 + 9;
     const REPLY: usize = 4 + 16 + 9;
@@ -114,7 +116,7 @@ fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     REQUEST + REPLY + nodes.iter().map(node).sum::<usize>()
 }
 
-/// Lets somebody wait behind so many others, with its watches acknowledged.
+/// Adds a waiter behind this number of other nodes, with its watches acknowledged.
 fn idle(fixture: &mut Fixture, others: u64) {
     let others: Vec<_> = (0..others).map(|number| format!("{:038}-lock-{number:010}", 7)).collect();
     let number = others.len() as u64;
@@ -128,7 +130,7 @@ fn idle(fixture: &mut Fixture, others: u64) {
     fixture.directories.take_unsettled();
 }
 
-/// Lets time pass. All that the queue asks for is answered: each node exists.
+/// Lets time pass and returns the queue's requests. Every probe is answered: each node exists.
 async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
@@ -163,7 +165,7 @@ async fn a_far_waiter_looks_at_a_few_nodes_once_a_minute_however_many_wait() {
     assert_eq!(all[0], all[1], "they depend on how many wait");
 }
 
-/// A server before 3.6 also ends the connection on which it is asked.
+/// A server before 3.6 also closes the connection on which it receives a check.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
     let mut fixture = Fixture::new();
@@ -218,7 +220,8 @@ async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_
     }
 }
 
-/// Joins and leaves at so many paths, beside a child that does not count. Returns at how many of them it was reported.
+/// Joins and leaves at each of these paths, where a child without a sequence number exists. Returns
+/// the number of paths at which the child was reported.
 fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
     let mut reported = 0;
     for number in paths {
@@ -241,7 +244,8 @@ async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_ma
     let mut fixture = Fixture::new();
     assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
     assert_eq!(fixture.directories.warned.0.len(), MOST_REPORTED);
-    // Neither of a path that was reported, nor of one that is forgotten.
+    // There is no report for a path that was reported before, nor for a path that is not
+    // remembered.
     assert_eq!(use_paths(&mut fixture, 0..10), 0);
     assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);
 }

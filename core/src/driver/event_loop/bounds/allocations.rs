@@ -1,4 +1,5 @@
-//! For tests: how much memory something keeps, to the byte. Threads do not count each other's.
+//! Test helper that measures the memory kept by some work, to the byte. Each thread counts only its
+//! own allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,7 +8,7 @@ thread_local! {
     static KEPT: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, and what this thread has of it.
+/// The system's allocator, with a counter of the bytes that this thread has allocated.
 struct Counting;
 
 fn count(bytes: usize, sign: isize) {
@@ -15,11 +16,11 @@ fn count(bytes: usize, sign: isize) {
     KEPT.try_with(|kept| kept.set(kept.get() + sign * bytes)).ok();
 }
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 1);
-        // SAFETY: the caller keeps to the same rules.
+        // SAFETY: the caller keeps the same contract.
         unsafe { System.alloc(layout) }
     }
 
@@ -33,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How many bytes more this thread keeps after some work than before.
+/// Returns the number of bytes that this thread keeps because of some work.
 pub(crate) fn kept(work: impl FnOnce()) -> isize {
     let before = KEPT.get();
     work();

@@ -1,4 +1,4 @@
-//! For tests: what something takes beside 10,000 of its kind, against what it takes beside 100.
+//! Test helper that compares the cost of an operation among 100 objects with its cost among 10,000.
 
 #[path = "../../../../tests/instructions/mod.rs"]
 mod instructions;
@@ -10,10 +10,10 @@ use self::instructions::instructions;
 const FEW: u64 = 100;
 const MANY: u64 = 10_000;
 
-/// What takes next to nothing may take next to nothing twice.
+/// Smaller costs are not compared: they can double without meaning anything.
 const NEXT_TO_NOTHING: u64 = 5_000;
 
-/// What each part of some work takes.
+/// The number of instructions for each part of some work.
 #[derive(Default)]
 pub(crate) struct Costs {
     count: bool,
@@ -21,7 +21,8 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Notes how many instructions this takes, in a copy of this process: here it is not carried out.
+    /// Counts the instructions of `work` in a forked copy of this process, so `work` has no effect
+    /// here.
     pub(crate) fn note<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) {
         if self.count {
             self.found.push((name, instructions(work)));
@@ -29,13 +30,15 @@ impl Costs {
     }
 }
 
-/// Fails if anything takes more than twice the instructions beside many: what is not looked at one by one is found in a
-/// tree, whose height grows from two to four. `live` notes what things take beside so many.
+/// Fails if any operation takes more than twice as many instructions among many objects as among
+/// few. A search in a tree passes, because its height grows only from two to four. `live` creates
+/// the given number of objects and notes the costs.
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 pub(crate) fn compare(what: &str, live: impl Fn(u64, &mut Costs)) {
-    // Another test's listener must not hear of this, nor its locks be held in a copy of this process.
+    // A subscriber of another test must not receive these events. Its locks must not be held in the
+    // forked copy either.
     let _quiet = tracing::dispatcher::set_default(&Dispatch::none());
-    // What happens only once in a process is not at anything's expense.
+    // Run once without counting, so that work done once per process is not counted.
     live(1, &mut Costs::default());
     let [few, many] = [FEW, MANY].map(|count| {
         let mut costs = Costs { count: true, found: Vec::new() };

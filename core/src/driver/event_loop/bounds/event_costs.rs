@@ -1,5 +1,5 @@
-//! What an event at one lock takes in a client that waits for many others, or holds them; and a look at one of many
-//! holds.
+//! Tests the cost of an event at one lock in a client with many other waiters or holds, and the
+//! cost of a query for one of many holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::runtime::clock::BootInstant;
 use crate::runtime::fork::ForkGuard;
 use crate::session::term::Term;
 
-/// A driver without a session, and what its callers have.
+/// A driver without a session, with the state of its callers.
 pub(in crate::driver) struct Desk {
     pub(in crate::driver) driver: Driver,
     mailbox: Arc<Mailbox>,
@@ -39,7 +39,7 @@ impl Desk {
         Self { driver, mailbox: Arc::new(mailbox), answers: Vec::new(), joins: 0 }
     }
 
-    /// A client that waits for so many locks.
+    /// Returns a client that waits for this number of locks.
     fn waiting(count: u64) -> Self {
         let mut desk = Self::new();
         for number in 0..count {
@@ -49,7 +49,7 @@ impl Desk {
         desk
     }
 
-    /// A client that holds so many locks.
+    /// Returns a client that holds this number of locks.
     pub(in crate::driver) fn holding(count: u64) -> Self {
         let mut desk = Self::waiting(count);
         desk.driver.was_connected = true;
@@ -82,7 +82,7 @@ impl Desk {
         }))
     }
 
-    /// The answers of a server that grant the lock at a path.
+    /// Returns the replies with which a server grants the lock at a path.
     fn grant(&mut self, path: &Arc<str>, node: &NodeName) -> [Event; 2] {
         let id = self.at(path);
         let directory = self.driver.directories.change(id).expect("somebody waits there");
@@ -96,7 +96,7 @@ impl Desk {
         [Event::Created(create, Outcome::Done((name, 1))), listed]
     }
 
-    /// Something happens, in a copy of this process and here.
+    /// Delivers an input, first in a forked copy that counts its cost, and then here.
     fn happens(&mut self, costs: &mut Costs, name: &'static str, input: impl Fn(&mut Self) -> Input) {
         let copy = input(self);
         let driver = &mut self.driver;
@@ -113,7 +113,7 @@ impl Desk {
         self.driver.directories.at(path).is_some()
     }
 
-    /// The directory at a path.
+    /// Returns the id of the directory at a path.
     pub(in crate::driver) fn at(&self, path: &str) -> DirectoryId {
         self.driver.directories.at(path).expect("somebody is there")
     }
@@ -123,7 +123,7 @@ pub(in crate::driver) fn path(number: u64) -> String {
     format!("/locks/{number:05}")
 }
 
-/// Of one more lock, in the midst of so many.
+/// Returns the path of one more lock, sorted into the middle of `count` others.
 fn path_amidst(count: u64) -> Arc<str> {
     format!("{}-and-one", path(count / 2)).into()
 }
@@ -154,7 +154,7 @@ fn time_passes(driver: &mut Driver) {
 async fn one_more_waiter_costs_at_most_twice_as_much_beside_many_paths() {
     compare("waiting elsewhere", |count, costs| {
         let mut desk = Desk::waiting(count);
-        // The others' time is not up.
+        // The deadlines of the other waiters have not passed.
         desk.driver.timers = crate::driver::event_loop::Timers::default();
         let path = path_amidst(count);
         desk.joins(costs, &path);

@@ -1,4 +1,5 @@
-//! How much memory a contender takes in a driver, with the handle that waits for it: to the byte, and without a server.
+//! Tests how much memory a contender takes in a driver, including the handle that waits for it. The
+//! memory is counted to the byte, and no server is needed.
 
 use super::event_costs::{Desk, deliver, node, path, queue};
 use crate::driver::event_loop::bounds::allocations::kept;
@@ -6,14 +7,14 @@ use crate::queue::{Action, Event, NodeName, Outcome};
 
 const MANY: u32 = 1_000;
 
-/// What a contender may take.
+/// Maximum number of bytes for each contender.
 const MOST: isize = 4 * 1024;
 
 fn each(bytes: isize) -> isize {
     bytes / isize::try_from(MANY).expect("a thousand")
 }
 
-/// Queues one more contender at a path, with a node of this number.
+/// Adds one contender to the queue at a path, with a node of this number.
 fn queue_up(desk: &mut Desk, at: &str, number: u32) {
     let join = desk.join(at);
     assert!(desk.driver.drain_inbox(std::iter::once(join)).is_continue());
@@ -66,7 +67,7 @@ async fn a_waiter_for_a_lock_of_its_own_takes_at_most_4_900_bytes() {
         desk.driver.directories.iter().filter(|directory| directory.places() == 1).count(),
         MANY as usize
     );
-    // With all that the client keeps of the path.
+    // Includes all that the client keeps for the path.
     assert!(each(bytes) <= 4_900, "{} bytes", each(bytes));
 }
 
@@ -78,6 +79,6 @@ async fn a_hold_of_a_lock_of_its_own_takes_at_most_4_600_bytes() {
         desk = Desk::holding(MANY.into());
     });
     assert!(desk.driver.directories.iter().all(|directory| directory.holds_through(&node)));
-    // With the lease, and all that the client keeps of the path.
+    // Includes the lease and all that the client keeps for the path.
     assert!(each(bytes) <= 4_600, "{} bytes", each(bytes));
 }

@@ -1,4 +1,5 @@
-//! The cost of an event, beside few and beside many: instructions, allocations, memory.
+//! Tests that the cost of an event does not grow with the number of objects: instructions,
+//! allocations and memory.
 
 #[cfg(test)]
 mod allocations;

@@ -1,4 +1,4 @@
-//! How many contenders there are of which kind.
+//! Counts of contenders by kind.
 
 use crate::queue::machine::entry::{Entry, conflict};
 use crate::queue::node_name::Kind;
@@ -21,13 +21,14 @@ impl From<Kind> for Class {
     }
 }
 
-/// How many contenders of each class something is true of. Follows each of their changes, like an index: every
-/// conclusion asks whether there is one, and none asks which.
+/// Number of contenders in each class that satisfy a condition. It is updated with each of their
+/// changes, like an index. Conclusions only ask whether there is such a contender, and never which
+/// one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::queue::machine) struct Census([usize; 3]);
 
 impl Census {
-    /// Counts a contender as it is now, and no longer as it was.
+    /// Replaces a contender's earlier state with its current one in the counts.
     pub(in crate::queue::machine) fn update(
         &mut self,
         before: Option<&Entry>,
@@ -42,17 +43,17 @@ impl Census {
         }
     }
 
-    /// How many there are of this class.
+    /// Returns the number of contenders in this class.
     pub(in crate::queue::machine) fn of(&self, class: Class) -> usize {
         self.0[class as usize]
     }
 
-    /// How many there are.
+    /// Returns the number of contenders in all classes.
     pub(in crate::queue::machine) fn all(&self) -> usize {
         self.0.iter().sum()
     }
 
-    /// Whether there is one that cannot hold together with this kind.
+    /// Returns `true` if there is a contender that cannot hold the lock together with this kind.
     pub(in crate::queue::machine) fn conflicts(&self, kind: Kind) -> bool {
         let others = [(Class::Read, Kind::Read), (Class::Alone, Kind::Exclusive)];
         others.into_iter().any(|(class, other)| conflict(kind, other) && self.of(class) > 0)

@@ -1,4 +1,4 @@
-//! This client's contenders for one lock, and which of them an event may concern.
+//! This client's contenders for one lock, with indexes of those that an event might concern.
 
 mod counts;
 pub(super) mod order;
@@ -16,32 +16,33 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// The contenders.
 ///
-/// Thousands may hold together or wait for their turn, and nearly every event concerns one of them or none, so drawing
-/// conclusions from an event must not mean looking at all of them. Every question that a conclusion asks has an index
-/// here. The indexes follow from the contenders: [`change`](Self::change) keeps them so.
+/// Thousands can hold or wait at the same time, and nearly every event concerns at most one of
+/// them. So the conclusions from an event must not examine all of them. Every question that a
+/// conclusion asks has an index here. The indexes are derived from the contenders, and
+/// [`change`](Self::change) keeps them up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,
     line: LocalOrder,
     idle: SmallSet<JoinId>,
     looking: SmallSet<JoinId>,
-    /// Whose create, or whose look at a Stat, has this ticket.
+    /// Contenders with a create or a Stat request under way, by its ticket.
     asked: SmallSet<(Ticket, JoinId)>,
-    /// Only try, and have a place.
+    /// Contenders that only try and have a place.
     trying: SmallSet<JoinId>,
-    /// Belong in a writer's place, and do not hold yet.
+    /// Contenders that belong in a writer's place and do not hold the lock yet.
     downgrading: SmallSet<JoinId>,
-    /// Hold, and are leaving.
+    /// Contenders that hold the lock and are leaving.
     departing: SmallSet<JoinId>,
-    /// Hold.
+    /// Contenders that hold the lock.
     holding: Census,
-    /// Are not leaving, and do more than look whether the lock is free.
+    /// Contenders that are not leaving and are past the stage of looking whether the lock is free.
     staying: Census,
-    /// Wait for one of so many permits, and are not leaving.
+    /// Contenders that wait for a permit and are not leaving, by the number of permits.
     wanting: SmallSet<(u32, JoinId)>,
-    /// Were seen in the queue, and wait for a permit.
+    /// Contenders that wait for a permit and were seen in the queue.
     awaiting: SmallSet<JoinId>,
-    /// Are not leaving, and have a place to wait in or are about to.
+    /// Contenders that are not leaving and have a place to wait in, or are about to.
     queueing: Census,
 }
 
@@ -57,12 +58,12 @@ impl Entries {
         }
     }
 
-    /// Removes all.
+    /// Removes and returns all contenders.
     pub(super) fn take_all(&mut self) -> SmallMap<JoinId, Entry> {
         std::mem::take(self).all
     }
 
-    /// Changes a contender, if there is such a one.
+    /// Changes a contender, if it exists.
     pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let join = self.all.get_mut(&id)?;
         let before = join.clone();
@@ -115,7 +116,7 @@ impl Entries {
         &self.line
     }
 
-    /// The nodes whose contenders were changed since the last call.
+    /// Returns the nodes whose contenders have changed since the last call.
     pub(super) fn take_moved(&mut self) -> SmallSet<NodeName> {
         self.line.take_moved()
     }
@@ -140,7 +141,7 @@ impl Entries {
         self.with_ids(&self.departing)
     }
 
-    /// Those that were seen in the queue, and wait for a permit.
+    /// Returns the contenders that were seen in the queue and wait for a permit.
     pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
         self.awaiting.iter().copied()
     }
@@ -149,38 +150,39 @@ impl Entries {
         ids.iter().filter_map(|id| Some((*id, self.all.get(id)?)))
     }
 
-    /// Whose create, or whose look at a Stat, has this ticket.
+    /// Returns the contender with a create or a Stat request under way with this ticket.
     pub(super) fn asked(&self, ticket: Ticket) -> Option<JoinId> {
         let (found, id) = self.asked.range((ticket, JoinId(0))..).next()?;
         (*found == ticket).then_some(*id)
     }
 
-    /// How many wait to hold alone, or are about to.
+    /// Returns the number of contenders that wait to hold alone, or are about to.
     pub(super) fn queueing(&self) -> usize {
         self.queueing.of(Class::Alone)
     }
 
-    /// How many hold.
+    /// Returns the number of contenders that hold the lock.
     pub(super) fn holders(&self) -> usize {
         self.holding.all()
     }
 
-    /// Whether a holder cannot hold together with this kind.
+    /// Returns `true` if a holder cannot hold the lock together with this kind.
     pub(super) fn hold_against(&self, kind: Kind) -> bool {
         self.holding.conflicts(kind)
     }
 
-    /// Whether one that is not leaving, and does more than look, cannot hold together with this kind.
+    /// Returns `true` if a contender that is not leaving, and is past looking, cannot hold the lock
+    /// together with this kind.
     pub(super) fn contend_against(&self, kind: Kind) -> bool {
         self.staying.conflicts(kind)
     }
 
-    /// The lowest number of permits that a waiter knows of.
+    /// Returns the lowest number of permits among the waiters.
     pub(super) fn permits(&self) -> Option<usize> {
         self.wanting.first().map(|(permits, _)| *permits as usize)
     }
 
-    /// Whether any of them asks for or holds a permit.
+    /// Returns `true` if a contender asks for a permit or holds one.
     pub(super) fn of_permits(&self) -> bool {
         let looks = || self.looking().next().is_some_and(|(_, join)| matches!(join.kind, Kind::Permit(_)));
         self.holding.of(Class::Permit) > 0 || self.staying.of(Class::Permit) > 0 || looks()
@@ -195,7 +197,7 @@ impl Deref for Entries {
     }
 }
 
-/// The indexes follow from the contenders.
+/// Compares only the contenders, because the indexes are derived from them.
 impl PartialEq for Entries {
     fn eq(&self, other: &Self) -> bool {
         self.all == other.all
@@ -210,7 +212,7 @@ impl Hash for Entries {
     }
 }
 
-/// Moves a contender's key to where it belongs now.
+/// Replaces a contender's old key in an index with its new one.
 #[inline]
 pub(in crate::queue::machine) fn update<K: Ord>(
     keys: &mut SmallSet<K>,

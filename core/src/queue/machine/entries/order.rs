@@ -1,4 +1,5 @@
-//! Our part of the queue: the places of this client's contenders, whether they wait, hold, or are being verified.
+//! The places of this client's contenders in the queue, whether they wait, hold the lock, or are
+//! being verified.
 
 use std::ops::{Bound, Deref};
 
@@ -9,22 +10,22 @@ use crate::queue::machine::entry::{Entry, EntryStage};
 use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::small_map::{SmallMap, SmallSet};
 
-/// Our nodes in the order of the queue. Follows from the contenders.
+/// Our nodes in the order of the queue, derived from the contenders.
 #[derive(Clone, Debug, Default)]
 pub(in crate::queue::machine) struct LocalOrder {
     all: SmallMap<NodeName, JoinId>,
     ranks: Ranks,
-    /// Those that readers cannot hold with.
+    /// Nodes that conflict with readers.
     writers: SmallSet<NodeName>,
-    /// Those that wait in a place that is certain.
+    /// Nodes that wait in a confirmed place.
     ready: SmallSet<NodeName>,
-    /// Those of them that want to hold alone.
+    /// Nodes that wait in a confirmed place to hold alone.
     ready_alone: SmallSet<NodeName>,
-    /// Those that wait in a place that no listing on this connection has shown.
+    /// Nodes that wait in a place that no listing on this connection has shown.
     unseen: SmallSet<NodeName>,
-    /// Those that have been held for long enough to be watched.
+    /// Nodes that have been held for long enough to be watched.
     long_held: SmallSet<NodeName>,
-    /// Those of contenders that were changed since it was last asked.
+    /// Nodes of contenders that have changed since the last call of `take_moved`.
     moved: SmallSet<NodeName>,
 }
 
@@ -74,29 +75,30 @@ impl LocalOrder {
         std::mem::take(&mut self.moved)
     }
 
-    /// Those that readers cannot hold with.
+    /// Returns the nodes that conflict with readers.
     pub(in crate::queue::machine) fn writers(&self) -> &SmallSet<NodeName> {
         &self.writers
     }
 
-    /// Those that wait in a place that is certain.
+    /// Returns the nodes that wait in a confirmed place.
     pub(in crate::queue::machine) fn ready(&self) -> &SmallSet<NodeName> {
         &self.ready
     }
 
-    /// The first that no listing on this connection has shown, if so few that want to hold alone were seen to wait before
-    /// it.
+    /// Returns the first node that no listing on this connection has shown, if fewer than `few`
+    /// nodes were seen to wait before it to hold alone.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
         let first = self.unseen.first()?;
         self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
     }
 
-    /// Those that have been held for long enough to be watched.
+    /// Returns the nodes that have been held for long enough to be watched.
     pub(in crate::queue::machine) fn long_held(&self) -> &SmallSet<NodeName> {
         &self.long_held
     }
 
-    /// Whether one of them stands before this place and cannot hold together with it.
+    /// Returns `true` if a node of ours is before this place and cannot hold the lock together with
+    /// it.
     pub(in crate::queue::machine) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         let first = match kind {
             Kind::Read => self.writers.first(),
@@ -106,13 +108,14 @@ impl LocalOrder {
         first.is_some_and(|first| first < name)
     }
 
-    /// The first behind a node, whoever's that is.
+    /// Returns our first node behind a node, which can be ours or another client's.
     pub(in crate::queue::machine) fn behind(&self, name: &NodeName) -> Option<&NodeName> {
         let range = (Bound::Excluded(name), Bound::Unbounded);
         self.all.range::<NodeName, _>(range).next().map(|(name, _)| name)
     }
 
-    /// How many stand before a place. Two nodes have the same number only for the time of a downgrade.
+    /// Returns the number of our nodes before a place. Two nodes have the same number only during a
+    /// downgrade.
     pub(in crate::queue::machine) fn rank(&self, name: &NodeName) -> usize {
         let same = NodeName::first_of(name.sequence());
         self.ranks.below(name.sequence()) + self.all.range(same..name.clone()).count()

@@ -1,21 +1,24 @@
-//! How many sequence numbers are below another, without counting them one by one.
+//! Counts the sequence numbers below a given number, without examining each one.
 
 use std::collections::BTreeMap;
 
-/// A digit of a sequence number has this many bits: a count for each prefix of whole digits. Numbers come and go far more
-/// often than anybody asks, so there are few digits, though each has more values to pass over.
+/// Number of bits in a digit of a sequence number. There is a count for each prefix of whole
+/// digits. Numbers are inserted and removed far more often than they are queried, so there are few
+/// digits, although a query must then examine more values for each.
 const DIGIT: u32 = 7;
 
-/// A sequence number has at most ten decimal digits, which are 34 bits: five of ours.
+/// Number of digits in a sequence number. It has at most ten decimal digits, which are 34 bits.
 const DIGITS: u32 = 5;
 
-/// A multiset of sequence numbers that knows how many are below a number. Thousands of waiters may time out together,
-/// and each is told how many stood before it.
+/// A multiset of sequence numbers that can count how many are below a given number. Thousands of
+/// waiters can time out together, and each error reports how many contenders were before the
+/// waiter.
 #[derive(Clone, Debug, Default)]
 pub(in crate::queue::machine) struct Ranks {
-    /// One of the numbers, which is not in the counts: alone it needs no memory.
+    /// One of the numbers, which is not included in the counts. A single number thus needs no
+    /// memory on the heap.
     one: Option<u64>,
-    /// How many numbers have this prefix, which is the number without its last digits.
+    /// Number of sequence numbers with each prefix. A prefix is a number without its last digits.
     counts: BTreeMap<(u32, u64), usize>,
 }
 
@@ -30,7 +33,7 @@ impl Ranks {
         }
     }
 
-    /// Removes a number that was inserted.
+    /// Removes a number that was inserted before.
     pub(in crate::queue::machine) fn remove(&mut self, number: u64) {
         if self.one.take_if(|one| *one == number).is_some() {
             return;
@@ -46,7 +49,8 @@ impl Ranks {
         }
     }
 
-    /// How many numbers are below this one: for each digit, those that differ in it first and are below there.
+    /// Returns how many numbers are below this one. For each digit, counts the numbers that first
+    /// differ in that digit and are smaller there.
     pub(in crate::queue::machine) fn below(&self, number: u64) -> usize {
         let smaller = |digit: u32| {
             let prefix = number >> (digit * DIGIT);
