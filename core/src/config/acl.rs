@@ -1,15 +1,17 @@
-//! Access control lists of the nodes that a client creates.
+//! Access control lists (ACLs) for the nodes that a client creates.
 
 use zookeeper_client as zk;
 
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
-/// Who may do what with the nodes that a client creates: the nodes of its contenders, and the lock directories. Their
-/// parents have a list of their own: see [`ClientOptions::parent_acl`](crate::ClientOptions::parent_acl).
+/// The access control list of the nodes and lock directories that a client creates.
 ///
-/// Every contender of a lock needs permission to read, create and delete in its directory, and to read the nodes of the
-/// other contenders.
+/// The parents of lock directories have a separate list: see
+/// [`ClientOptions::parent_acl`](crate::ClientOptions::parent_acl).
+///
+/// Every contender of a lock needs permission to read, create and delete in the lock directory, and
+/// permission to read the nodes of the other contenders.
 ///
 /// ```
 /// use zklock::{Acl, ClientOptions};
@@ -26,12 +28,13 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Acl {
-    /// Everyone may do everything.
+    /// Every client has all permissions.
     #[default]
     Open,
-    /// Clients that present the same credentials as this one may do everything; no one else may do anything.
+    /// Only clients with the same credentials as this client have permissions. They have all of
+    /// them.
     Creator,
-    /// What these rules permit.
+    /// These rules, in the form of a ZooKeeper ACL.
     Rules(Vec<Rule>),
 }
 
@@ -52,17 +55,20 @@ pub enum Acl {
 pub struct Rule {
     scheme: String,
     id: String,
-    /// Letters out of `cdrwa`.
+    /// One or more of the letters `cdrwa`.
     permissions: String,
 }
 
 impl Acl {
-    /// Parses `open`, `creator`, or rules in the syntax of ZooKeeper's own command line: `scheme:id:permissions`,
-    /// separated by commas, where the permissions are the letters `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin. For
-    /// example `digest:app:<hash>:cdrwa,world:anyone:r`.
+    /// Parses `open`, `creator`, or a list of rules.
+    ///
+    /// Rules have the syntax of ZooKeeper's own command line: `scheme:id:permissions`, separated by
+    /// commas. The permissions are the letters `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin.
+    /// Example: `digest:app:<hash>:cdrwa,world:anyone:r`.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for anything else, and for more than 64 KiB.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for any other text, and for text longer than
+    /// 64 KiB.
     pub fn parse(text: &str) -> Result<Self> {
         size_limits::check("acl", text.len(), size_limits::ACL)?;
         match text {
@@ -72,7 +78,7 @@ impl Acl {
         }
     }
 
-    /// The list of the client crate.
+    /// Converts this list to the type of the client crate.
     pub(crate) fn to_list(&self) -> Vec<zk::Acl> {
         match self {
             Self::Open => vec![zk::Acl::new(zk::Permission::ALL, zk::AuthId::anyone())],
@@ -81,8 +87,10 @@ impl Acl {
         }
     }
 
-    /// The list of the parents, if nothing else is said: everyone may also read them, and create nodes there. Deleting
-    /// and changing stay with those who may do that in the lock directories.
+    /// Returns the default list for the parents of lock directories.
+    ///
+    /// In addition to this list, every client can read the parents and create nodes there. Only
+    /// clients that this list permits can delete or change them.
     pub(crate) fn to_parents_list(&self) -> Vec<zk::Acl> {
         let mut list = self.to_list();
         if *self != Self::Open {

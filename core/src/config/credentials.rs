@@ -1,10 +1,11 @@
-//! The credentials of a client.
+//! Credentials and logins that a client presents to the servers.
 
 use std::fmt;
 
 use super::secret::Secret;
 
-/// Credentials that a client presents to the servers. Neither its `Debug` output nor any message contains the secret.
+/// Credentials for one authentication scheme. The secret appears in no `Debug` output and no
+/// message.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Credential {
     pub(crate) scheme: String,
@@ -17,7 +18,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A user and password for SASL's DIGEST-MD5. Like the secret of a [`Credential`], the password is never shown.
+/// A user and password for SASL's DIGEST-MD5. The password appears in no `Debug` output and no
+/// message.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Login {
     pub(crate) user: String,

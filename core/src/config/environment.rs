@@ -1,4 +1,4 @@
-//! The options of a client that environment variables set, where the program does not.
+//! Client options from environment variables, for options that the program does not set.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,23 +13,24 @@ use super::acl::Acl;
 use super::tls::{Tls, TlsFiles};
 use crate::error::{Error, Result};
 
-/// A file of credentials.
+/// Path of a file with credentials.
 const AUTH_FILE: &str = "ZKLOCK_AUTH_FILE";
-/// The access control list of nodes and lock directories.
+/// Access control list of nodes and lock directories.
 const ACL: &str = "ZKLOCK_ACL";
-/// That of the parents of lock directories.
+/// Access control list of the parents of lock directories.
 const PARENT_ACL: &str = "ZKLOCK_PARENT_ACL";
-/// Files for the encryption of connections.
+/// Paths of PEM files for TLS.
 const TLS_CA: &str = "ZKLOCK_TLS_CA";
 const TLS_CERT: &str = "ZKLOCK_TLS_CERT";
 const TLS_KEY: &str = "ZKLOCK_TLS_KEY";
-/// The session time-out.
+/// The session timeout.
 const SESSION_TIMEOUT: &str = "ZKLOCK_SESSION_TIMEOUT";
 
-/// All of them.
+/// All variables of this module.
 pub const VARIABLES: [&str; 7] = [AUTH_FILE, ACL, PARENT_ACL, TLS_CA, TLS_CERT, TLS_KEY, SESSION_TIMEOUT];
 
-/// A setting, and the variable that it comes from; a program's own comes from none.
+/// A setting, and the environment variable that it came from. The variable is `None` if the program
+/// set it.
 #[derive(Clone, Debug)]
 struct Setting<T> {
     value: T,
@@ -41,7 +42,7 @@ impl<T> Setting<T> {
         Self { value, variable: None }
     }
 
-    /// The error of this setting, which names its variable.
+    /// Adds the name of the variable to an error of this setting.
     fn explain(&self, error: Error) -> Error {
         match self.variable {
             Some(variable) => error.with_origin(format_args!(" (from the environment variable {variable})")),
@@ -50,7 +51,7 @@ impl<T> Setting<T> {
     }
 }
 
-/// How a client reaches a secured ensemble, in files and texts as a command line or the environment gives them.
+/// Settings for a secured ensemble, unparsed, as a command line or the environment provides them.
 #[derive(Clone, Debug, Default)]
 pub struct Secured {
     auth_file: Option<Setting<PathBuf>>,
@@ -62,7 +63,7 @@ pub struct Secured {
     session_timeout: Option<Setting<String>>,
 }
 
-/// The properties of a client that the program sets itself, so that no variable does.
+/// Flags for the options that the program sets itself. The environment does not override them.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is one property")]
 pub struct SetByProgram {
@@ -70,16 +71,16 @@ pub struct SetByProgram {
     pub credentials: bool,
     /// The access control list.
     pub acl: bool,
-    /// That of the parents.
+    /// The access control list of the parents.
     pub parent_acl: bool,
-    /// Encryption.
+    /// TLS.
     pub tls: bool,
-    /// The session time-out.
+    /// The session timeout.
     pub session_timeout: bool,
 }
 
 impl Secured {
-    /// Settings that the program gives.
+    /// Creates settings from values that the program provides.
     #[must_use]
     pub fn new(
         auth_file: Option<PathBuf>,
@@ -98,7 +99,7 @@ impl Secured {
         }
     }
 
-    /// The same, with what the environment sets of the rest.
+    /// Adds settings from the environment for everything that is not yet set.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a variable that is not UTF-8.
@@ -135,23 +136,23 @@ impl Secured {
         })
     }
 
-    /// Whether the nodes that the client creates are not open to everyone.
+    /// Returns `true` if the access control list is not open to every client.
     #[must_use]
     pub fn restricts_access(&self) -> bool {
         self.acl.as_ref().is_some_and(|acl| acl.value != "open")
     }
 
-    /// Whether connections are encrypted.
+    /// Returns `true` if connections are encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.ca.is_some()
     }
 
-    /// Options with these settings. Reads the files.
+    /// Applies these settings to `options`. Reads the files.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a setting that is malformed, a file that cannot be read, and a
-    /// file of credentials that others than its owner can use.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a setting that is malformed, a file that
+    /// cannot be read, and a file of credentials that other users than its owner can access.
     pub fn apply(&self, mut options: ClientOptions) -> Result<ClientOptions> {
         if let Some(file) = &self.auth_file {
             options = auth_file(options, &file.value).map_err(|error| file.explain(error))?;
@@ -192,23 +193,26 @@ impl Secured {
                 return Err(part.unwrap_or(ca).explain(error));
             }
         };
-        // Files, not what they hold now: certificates may be renewed while a client lives.
+        // Keep the file names, not only the content: certificates can be renewed while a client
+        // runs.
         let tls = Tls::from_files(&TlsFiles { ca: ca.value.clone(), identity });
-        // The message says of which file it is.
+        // The message itself names the file.
         Ok(Some(tls.map_err(|error| ca.explain(error))?))
     }
 }
 
 impl ClientOptions {
-    /// Options for `hosts`, as [`new`](Self::new), with what environment variables set: for programs whose operators
-    /// secure the ensemble. What is set afterwards wins over a variable. An empty variable counts as unset.
+    /// Creates options for `hosts` like [`new`](Self::new), and applies environment variables.
     ///
-    /// | Variable | What it sets |
+    /// Use this function if operators configure the security of the ensemble. Options that the
+    /// program sets afterwards override the variables. An empty variable counts as unset.
+    ///
+    /// | Variable | Option |
     /// |---|---|
     /// | `ZKLOCK_HOSTS` | The hosts, if `hosts` is `None` |
     /// | `ZKLOCK_AUTH_FILE` | Credentials: see [`auth_file`](Self::auth_file) |
-    /// | `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL` | [`acl`](Self::acl) and [`parent_acl`](Self::parent_acl), as [`Acl::parse`] reads them |
-    /// | `ZKLOCK_TLS_CA`, `ZKLOCK_TLS_CERT`, `ZKLOCK_TLS_KEY` | [`tls`](Self::tls), by files in PEM, which are read again whenever a connection is made |
+    /// | `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL` | [`acl`](Self::acl) and [`parent_acl`](Self::parent_acl), in the syntax of [`Acl::parse`] |
+    /// | `ZKLOCK_TLS_CA`, `ZKLOCK_TLS_CERT`, `ZKLOCK_TLS_KEY` | [`tls`](Self::tls): paths of PEM files, which are read again for each new connection |
     /// | `ZKLOCK_SESSION_TIMEOUT` | [`session_timeout`](Self::session_timeout): `10s`, `500ms`, or a number of seconds |
     ///
     /// ```
@@ -222,19 +226,22 @@ impl ClientOptions {
     /// ```
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the variable, for one that is malformed, or names a file
-    /// that cannot be read, does not hold what it should, or has credentials that others than its owner can use.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if a variable is malformed, or if it names a
+    /// file that cannot be read, has invalid content, or contains credentials that other users than
+    /// its owner can access. The message names the variable.
     pub fn from_env(hosts: Option<&str>) -> Result<Self> {
         Self::new(hosts)?.with_environment(SetByProgram::default())
     }
 
-    /// The same options, with what the environment sets of those that the program does not.
+    /// Applies the environment variables to the options that the program does not set.
     pub(crate) fn with_environment(self, set: SetByProgram) -> Result<Self> {
         Secured::default().or_environment(set)?.apply(self)
     }
 
-    /// Presents the credentials in a file, one a line: `digest:USER:PASSWORD`, `sasl:USER:PASSWORD`, or another
-    /// `SCHEME:CREDENTIAL`. Empty lines, and those that begin with `#`, say nothing. The file is read once, now.
+    /// Adds the credentials in a file. The file is read once, during this call.
+    ///
+    /// Each line is `digest:USER:PASSWORD`, `sasl:USER:PASSWORD`, or another `SCHEME:CREDENTIAL`.
+    /// Empty lines and lines that begin with `#` are ignored.
     ///
     /// ```no_run
     /// # fn main() -> zklock::Result<()> {
@@ -245,22 +252,23 @@ impl ClientOptions {
     /// ```
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if it cannot be read, if a line is malformed, and if others than its
-    /// owner can use the file (the group may read one of root's, as in a container).
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if the file cannot be read, if a line is
+    /// malformed, or if other users than the owner can access the file. Exception: the group can
+    /// have read permission for a file that belongs to root, as is usual in a container.
     pub fn auth_file(self, file: impl AsRef<Path>) -> Result<Self> {
         auth_file(self, file.as_ref())
     }
 }
 
-/// The value of a variable. An empty one counts as unset.
+/// Returns the value of a variable. An empty value counts as unset.
 fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// A duration as people write it: `1m30s`, `500ms`, or a number of seconds.
+/// Parses a duration such as `1m30s` or `500ms`, or a number of seconds.
 ///
 /// # Errors
-/// The problem with any other text.
+/// A description of the problem.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
@@ -268,7 +276,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 30, 1.5, 500ms or 1m30s"))
 }
 
-/// Reads a file of credentials, unless others can read it too.
+/// Reads a file of credentials. Fails if other users than its owner can access the file.
 fn read(file: &Path) -> Result<String> {
     let problem = |error: io::Error| {
         let message = format!("cannot read {}: {error}", file.display());
@@ -276,7 +284,7 @@ fn read(file: &Path) -> Result<String> {
     };
     let mut opened = File::open(file).map_err(problem)?;
     let about = opened.metadata().map_err(problem)?;
-    // Of the file that is open: the name may be another file's a moment later.
+    // Check the open file, not its name: a moment later, the name can refer to another file.
     if let Some(mode) = too_open(about.mode(), about.uid()) {
         let file = file.display();
         let problem = format!(
@@ -289,14 +297,17 @@ fn read(file: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The permissions of a file, if they are too many for a secret. A group may read what belongs to root, because that is
-/// how a secret comes into a container whose user is another one.
+/// Returns the file's permissions if they are too wide for a secret, and `None` if they are fine.
+///
+/// The group can have read permission for a file that belongs to root. This is how a container
+/// receives a secret if it runs as another user.
 fn too_open(mode: u32, owner: u32) -> Option<u32> {
     let too_many = if owner == 0 { 0o037 } else { 0o077 };
     (mode & too_many != 0).then_some(mode & 0o7777)
 }
 
-/// Adds the credentials of a file's lines. Their text is in no message: it is secret.
+/// Adds the credentials in the file's lines. No message contains the text of a line, because it is
+/// secret.
 fn auth_file(mut options: ClientOptions, file: &Path) -> Result<ClientOptions> {
     for (index, line) in read(file)?.lines().enumerate() {
         let line = line.trim();
@@ -329,7 +340,7 @@ mod tests {
         ClientOptions::new(Some("a")).unwrap()
     }
 
-    /// A file with this text and these permissions, for `body`.
+    /// Runs `body` with a temporary file that has this text and these permissions.
     fn with_file<T>(name: &str, text: &str, mode: u32, body: impl FnOnce(&Path) -> T) -> T {
         let file = env::temp_dir().join(format!("zklock-{name}-{}", std::process::id()));
         fs::write(&file, text).unwrap();
@@ -348,7 +359,7 @@ mod tests {
         for mode in [0o644, 0o640, 0o604, 0o660, 0o601] {
             assert_eq!(too_open(0o100_000 | mode, user), Some(mode), "{mode:o}");
         }
-        // As Kubernetes mounts a secret for the group of a pod.
+        // Kubernetes mounts a secret for the group of a pod with these permissions.
         assert_eq!(too_open(0o440, root), None);
         for mode in [0o444, 0o660, 0o644] {
             assert_eq!(too_open(mode, root), Some(mode), "{mode:o}");
@@ -408,7 +419,7 @@ mod tests {
             let error = error(secured);
             assert!(error.ends_with(&format!(" (from the environment variable {variable})")), "{error}");
         }
-        // An argument of the program's has no variable.
+        // An argument that the program sets has no variable.
         let secured = Secured::new(None, Some("all".to_owned()), None, (None, None, None));
         assert!(!error(secured).contains("environment"));
     }

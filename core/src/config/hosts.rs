@@ -1,4 +1,4 @@
-//! Connect strings: the servers, and the chroot below which a client works.
+//! Connect strings: the list of servers, and the chroot for all paths of a client.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,28 +7,28 @@ use crate::config::lock_path::check_path_within;
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
-/// The environment variable that names the default servers.
+/// The environment variable with the default connect string.
 const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
 
-/// What a message adds to hosts from there.
+/// Suffix of an error message if the connect string came from the environment variable.
 const FROM_ENVIRONMENT: &str = " (from the environment variable ZKLOCK_HOSTS)";
 
-/// How many characters of hosts a message repeats.
+/// Maximum number of characters of a connect string that an error message quotes.
 const SHOWN: usize = 512;
 
 const DEFAULT_HOSTS: &str = "127.0.0.1:2181";
 const DEFAULT_PORT: u16 = 2181;
 
-/// Servers and chroot, as parsed from a connect string.
+/// Servers and chroot, parsed from a connect string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hosts {
-    /// `host:port`, separated by commas.
+    /// The servers as `host:port`, separated by commas.
     pub(crate) servers: String,
-    /// Empty, or an absolute path without a trailing slash.
+    /// The chroot: empty, or an absolute path without a trailing slash.
     pub(crate) chroot: String,
 }
 
-/// As in a connect string.
+/// Formats servers and chroot as a connect string.
 impl fmt::Display for Hosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.servers, self.chroot)
@@ -36,7 +36,7 @@ impl fmt::Display for Hosts {
 }
 
 impl Hosts {
-    /// What `text` says; without it what the environment says, or else the default.
+    /// Parses `text`. If it is `None`, parses the environment variable, or uses the default server.
     pub(crate) fn given_or_default(text: Option<&str>) -> Result<Self> {
         if let Some(text) = text {
             return Self::parse(text);
@@ -47,8 +47,9 @@ impl Hosts {
         }
     }
 
-    /// The servers in a form that does not depend on their order, on repetitions, or on the case of a name. Names are
-    /// not resolved: different programs may resolve them differently.
+    /// Returns the servers in a canonical form: sorted, in lower case, without duplicates.
+    ///
+    /// Names are not resolved, because programs can resolve them differently.
     pub(crate) fn ensemble(&self) -> Vec<String> {
         let mut servers: Vec<_> = self.servers.split(',').map(str::to_ascii_lowercase).collect();
         servers.sort_unstable();
@@ -56,12 +57,13 @@ impl Hosts {
         servers
     }
 
-    /// A path as seen from the chroot, in which all paths are that the client uses.
+    /// Converts an absolute path to a path below the chroot. The client uses only paths below the
+    /// chroot.
     pub(crate) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(self.chroot.as_str()).unwrap_or(path)
     }
 
-    /// Whether all servers are on this machine, by name or address.
+    /// Returns `true` if all servers are on this machine, by name or address.
     pub(crate) fn are_here(&self) -> bool {
         self.servers.split(',').all(|server| {
             let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
@@ -74,10 +76,10 @@ impl Hosts {
         Self::parse_from(text, "")
     }
 
-    /// `origin`: where the text comes from, for use behind it in a message.
+    /// Parses a connect string. Error messages end with `origin`, the source of `text`.
     fn parse_from(text: &str, origin: &str) -> Result<Self> {
         Self::split(text).map_err(|problem| {
-            // A text that is too long is not repeated.
+            // The message quotes only the beginning of a long text.
             let text: String = text.chars().take(SHOWN).chain((text.len() > SHOWN).then_some('…')).collect();
             Error::bad_argument("hosts", format_args!("{problem}, in {text:?}{origin}"))
         })
@@ -112,7 +114,8 @@ impl Hosts {
     }
 }
 
-/// Behind the chroot there are more servers, perhaps each with a chroot: says how it is to be written.
+/// Returns the error message for a connect string with servers after the chroot. If possible, the
+/// message shows the correct form.
 fn one_chroot(text: &str) -> String {
     let split = |server: &str| {
         let server = server.trim();

@@ -1,4 +1,4 @@
-//! ZooKeeper paths: which are valid, and where a lock is.
+//! ZooKeeper paths: validation, and the path and directory of a lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,19 +6,22 @@ use std::sync::Arc;
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
-/// The suffix of the node that records a mutex's slots, which is the lock path with this appended. No lock path ends in it.
-/// The node lies beside the lock directory, not in it, so no contender of any client meets it in a queue.
+/// Suffix of the node that records a mutex's slots. The node's path is the lock path with this
+/// suffix.
+///
+/// No lock path ends with it. The node is next to the lock directory, not inside it, so it never
+/// appears in a queue.
 pub(crate) const RECORD_SUFFIX: &str = ".once";
 
-/// Checks a path by the server's own rules. The root is refused too: it cannot be a lock.
+/// Checks a path by the server's own rules. The root is rejected too, because it cannot be a lock.
 pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
     check_path_within(argument, path, size_limits::NODE)
 }
 
-/// The same for a path that has a lower limit.
+/// Checks a path like [`check_path`], but with its own length limit.
 pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Result<()> {
     let bad = |problem: &str| Err(Error::bad_argument(argument, format_args!("{problem}: {path:?}")));
-    // First: what is too long is not repeated either.
+    // The length is checked first, because the other messages quote the whole path.
     size_limits::check(argument, path.len(), limit)?;
     if path.is_empty() {
         return bad("must not be empty");
@@ -49,22 +52,27 @@ pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Res
     Ok(())
 }
 
-/// Where a lock is: its path as the caller wrote it, the directory that its nodes are in, and both as seen from the
-/// ensemble's root. The directory is the path itself, except for a semaphore, which has two directories below its path.
+/// The location of a lock.
+///
+/// It provides the path as the caller wrote it, the directory that contains the lock's nodes, and
+/// both as absolute paths from the ensemble's root. The directory equals the path, except for a
+/// semaphore: it has two directories below its path.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath {
-    /// Chroot, path and subdirectory, concatenated; all others are slices of it.
+    /// Chroot, path and subdirectory, concatenated. All other strings are slices of it.
     full: Arc<str>,
-    /// Where the path begins in it, and where it ends.
+    /// Start and end of the path in `full`.
     path: (usize, usize),
 }
 
 impl LockPath {
-    /// The place at `path` below `chroot` (empty, or an absolute path), with its nodes in the subdirectory `part`
-    /// (empty, or `/name`).
+    /// Creates the location for `path` below `chroot`, with the nodes in the subdirectory `part`.
+    ///
+    /// `chroot` is empty or an absolute path. `part` is empty or `/name`.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, one that is too long, or one that is reserved.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a path that is malformed, too long, or
+    /// reserved.
     pub(crate) fn new(chroot: &str, path: &str, part: &str) -> Result<Self> {
         let place = Self::of_directory(chroot, path, part)?;
         if path.ends_with(RECORD_SUFFIX) {
@@ -76,38 +84,41 @@ impl LockPath {
         Ok(place)
     }
 
-    /// The same for a directory that may be no lock's.
+    /// Creates the location like [`new`](Self::new), but also accepts a reserved path.
     pub(crate) fn of_directory(chroot: &str, path: &str, part: &str) -> Result<Self> {
-        // The suffix counts, and the message names the length that is left for the caller.
+        // Chroot and subdirectory count too, so the message names the length that is left for the
+        // path.
         let limit = size_limits::DIRECTORY.saturating_sub(chroot.len() + part.len());
         check_path_within("path", path, limit)?;
         let full = format!("{chroot}{path}{part}").into();
         Ok(Self { full, path: (chroot.len(), chroot.len() + path.len()) })
     }
 
-    /// The path, as the caller wrote it: below the chroot.
+    /// Returns the path as the caller wrote it, relative to the chroot.
     pub(crate) fn path(&self) -> &str {
         &self.full[self.path.0..self.path.1]
     }
 
-    /// The path from the ensemble's root.
+    /// Returns the path from the ensemble's root.
     pub(crate) fn absolute_path(&self) -> &str {
         &self.full[..self.path.1]
     }
 
-    /// The directory of the nodes, below the chroot.
+    /// Returns the directory of the lock's nodes, relative to the chroot.
     pub(crate) fn directory(&self) -> &str {
         &self.full[self.path.0..]
     }
 
-    /// What precedes the names of nodes when they are told with the path: the subdirectory and a slash; or nothing.
+    /// Returns the prefix of node names in messages that also contain the path: `name/`, or empty
+    /// if there is no subdirectory.
     pub(crate) fn part(&self) -> String {
         let part = &self.full[self.path.1..];
         part.strip_prefix('/').map(|part| format!("{part}/")).unwrap_or_default()
     }
 
-    /// The directory of the nodes from the ensemble's root: as the server is told, and as places on one
-    /// client are told apart.
+    /// Returns the directory of the lock's nodes from the ensemble's root.
+    ///
+    /// Requests to the server contain this path, and a client uses it as the key of a lock.
     pub(crate) fn full(&self) -> &Arc<str> {
         &self.full
     }
@@ -119,15 +130,18 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// The place of a lock in the order that is the same in all programs: by path from the ensemble's root, byte by byte;
-/// on one path by ensemble, and there the writer before the reader.
+/// The key for the order in which several locks are acquired. It is the same in all programs.
 ///
-/// The path comes first because programs agree on it. They need not agree on what they call an ensemble: one that
-/// writes `127.0.0.1` and one that writes `localhost` would otherwise take two locks in opposite orders.
+/// Locks are ordered by path from the ensemble's root, byte by byte. Locks with the same path are
+/// ordered by ensemble, and for the same ensemble the writer precedes the reader.
+///
+/// The path comes first because all programs agree on it. They can write the same ensemble
+/// differently, for example as `127.0.0.1` and as `localhost`. If the ensemble came first, two such
+/// programs could acquire two locks in opposite orders.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LockOrder {
     pub(crate) path: String,
-    /// See `Hosts::ensemble`.
+    /// The servers, in the form of `Hosts::ensemble`.
     pub(crate) ensemble: Vec<String>,
     pub(crate) reads: bool,
 }
@@ -173,12 +187,13 @@ mod tests {
             refused(LockPath::new("", &path(4097), "")),
             "path: is 4097 bytes long; the limit is 4096 bytes"
         );
-        // What is added to it counts.
+        // Chroot and subdirectory count.
         assert_eq!(
             refused(LockPath::new("/app", &path(4090), "/leases")),
             "path: is 4090 bytes long; the limit is 4085 bytes"
         );
-        // However long it is, the message names the limit of a lock's path, not of the nodes in its directory.
+        // For any length, the message names the limit for a lock path, not the limit for nodes in
+        // its directory.
         for length in [4097, 4353, 1_100_000] {
             let problem = format!("path: is {length} bytes long; the limit is 4096 bytes");
             assert_eq!(refused(LockPath::new("", &path(length), "")), problem);

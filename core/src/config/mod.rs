@@ -1,4 +1,6 @@
-//! How to connect to an ensemble: what callers pass in, checked before anything is sent.
+//! Validated input from callers: the options of a client, connect strings, paths and timeouts.
+//!
+//! Everything here is checked before the client sends a request.
 
 pub(crate) mod acl;
 pub(crate) mod credentials;
@@ -21,19 +23,20 @@ use crate::config::credentials::{Credential, Login};
 use crate::config::tls::Tls;
 use crate::error::{Error, Result};
 
-/// The language of programs that no binding serves.
+/// The language that a client reports if no binding sets another one.
 pub(crate) const NATIVE: &str = "rust";
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// In bytes, as the least of it.
+/// Default for the maximum size of a reply in bytes. [`LEAST_FRAME`] is the smallest permitted
+/// value.
 const DEFAULT_FRAME: u32 = 16 << 20;
 const LEAST_FRAME: u32 = 64 << 10;
 
-/// The longest time that is not "for ever": about 30 years. Longer ones overflow some clocks.
+/// Maximum finite time span, about 30 years. Longer spans overflow some clocks.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
-/// How to connect to an ensemble.
+/// Options of a client: the ensemble, timeouts, credentials, and access control.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,9 +68,12 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Options for `hosts`: `host[:port]`, separated by commas, with an optional chroot (`/some/path`) at the end.
-    /// `None` means what the environment variable `ZKLOCK_HOSTS` says, or else `127.0.0.1:2181`. No other variable is
-    /// read: see [`from_env`](Self::from_env).
+    /// Creates options for `hosts`: a list of `host[:port]` separated by commas, with an optional
+    /// chroot (`/some/path`) at the end.
+    ///
+    /// If `hosts` is `None`, the environment variable `ZKLOCK_HOSTS` is used. If that is not set,
+    /// the default is `127.0.0.1:2181`. No other environment variable is read: see
+    /// [`from_env`](Self::from_env).
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if `hosts` is malformed.
@@ -88,8 +94,10 @@ impl ClientOptions {
         })
     }
 
-    /// The session time-out to request: a server that has not heard from the client for this long frees its locks.
-    /// The server may grant another one. Default: 10 s.
+    /// Sets the session timeout that the client requests. Default: 10 s.
+    ///
+    /// A server that receives nothing from the client for this long releases the client's locks.
+    /// The server can choose a different timeout.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) unless between 1 ms and 24 days.
@@ -102,7 +110,7 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// How long to wait for a first answer from any server. Default: 10 s.
+    /// Sets how long the client waits for the first answer from any server. Default: 10 s.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if zero.
@@ -114,12 +122,15 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// The largest reply to read, in bytes. Lists may have a name for every 256 of them, however short the names are. A
-    /// reply that is larger fails the request that it answers, and no other: a lock directory with more children cannot
-    /// be locked or looked at. Default: 16 MiB, which is 65,536 names.
+    /// Sets the maximum size of a reply in bytes. Default: 16 MiB, enough for 65,536 names.
+    ///
+    /// The maximum number of names in a listing is this size divided by 256, even if the names are
+    /// short. If a reply is larger, only the request that it answers fails. A lock directory with
+    /// more children cannot be locked or inspected.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) unless between 64 KiB and 2 GiB less one byte.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) unless between 64 KiB and 2 GiB less one
+    /// byte.
     pub fn max_frame(mut self, bytes: u32) -> Result<Self> {
         if !(LEAST_FRAME..=i32::MAX.unsigned_abs()).contains(&bytes) {
             return Err(Error::bad_argument("max_frame", "must be between 65,536 and 2,147,483,647 bytes"));
@@ -128,7 +139,7 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// The same options for other hosts.
+    /// Returns the same options for other hosts.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if `hosts` is malformed.
@@ -143,7 +154,8 @@ impl ClientOptions {
     /// Checks options that depend on each other.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an access control list of the creator's, who is nobody.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if an access control list is `Creator` but
+    /// the client has no credentials and no certificate.
     pub(crate) fn check(&self) -> Result<()> {
         let is_somebody = !self.credentials.is_empty()
             || self.login.is_some()
@@ -159,31 +171,36 @@ impl ClientOptions {
         }
     }
 
-    /// Adds credentials to present to every server, on every connection: for the scheme `digest`, `user:password`. A
-    /// server accepts any password of that scheme; a wrong one shows only when a node's access control list does not
-    /// match.
+    /// Adds credentials that the client presents to every server on every connection.
+    ///
+    /// For the scheme `digest`, the credential is `user:password`. With that scheme a server
+    /// accepts any password. A wrong password is noticed only when a node's access control list
+    /// does not match.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an empty scheme, or if both are more than a server takes, which
-    /// is a mebibyte.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if the scheme is empty, or if scheme and
+    /// credential exceed the server's maximum request size of about 1 MiB.
     pub fn auth(mut self, scheme: &str, credential: impl Into<Vec<u8>>) -> Result<Self> {
         if scheme.is_empty() {
             return Err(Error::bad_argument("auth", "the scheme must not be empty"));
         }
         let secret = Secret::from(credential.into());
-        // In front of both is one more number.
+        // The request contains three length or number fields: one more than the two strings have.
         let room = size_limits::REQUEST - size_limits::HEAD - 3 * size_limits::LENGTH;
         size_limits::check("auth", scheme.len() + secret.len(), room)?;
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret });
         Ok(self)
     }
 
-    /// Logs in to every server with SASL's DIGEST-MD5. A server that does not know the user or the password refuses,
-    /// which is an [`AuthFailed`](crate::ErrorKind::AuthFailed) at once. In the rules of an access control list the
+    /// Makes the client log in to every server with SASL's DIGEST-MD5.
+    ///
+    /// If a server does not know the user or the password, the request fails immediately with
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed). In the rules of an access control list, the
     /// identity is then `sasl:user`, not `digest:user:hash`.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a user or a password of more than 1024 bytes.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a user or a password of more than 1024
+    /// bytes.
     pub fn sasl(mut self, user: &str, password: &str) -> Result<Self> {
         size_limits::check("sasl", user.len().max(password.len()), size_limits::LOGIN)?;
         let (user, password) = (user.to_owned(), password.to_owned().into());
@@ -191,31 +208,33 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Encrypts the connection to every server. Default: no encryption.
+    /// Encrypts the connection to every server with TLS. Default: no encryption.
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(Box::new(tls));
         self
     }
 
-    /// Who may do what with the nodes that the client creates, and with the lock directories. Default: everyone may do
-    /// everything.
+    /// Sets the access control list of lock directories and of the nodes that the client creates.
+    /// Default: [`Acl::Open`], all permissions for every client.
     #[must_use]
     pub fn acl(mut self, acl: Acl) -> Self {
         self.acl = acl;
         self
     }
 
-    /// Who may do what with the parents of lock directories that the client creates. Default: what
-    /// [`acl`](Self::acl) says, and everyone may also read them and create nodes there. So others can have locks below
-    /// `/locks` too, but cannot delete a lock directory of ours and put one of theirs in its place.
+    /// Sets the access control list of the parents of lock directories that the client creates.
+    ///
+    /// By default it is the list in [`acl`](Self::acl), and in addition every client can read the
+    /// parents and create nodes there. So other applications can have locks below `/locks` too.
+    /// They cannot delete one of our lock directories and replace it with their own.
     #[must_use]
     pub fn parent_acl(mut self, acl: Acl) -> Self {
         self.parent_acl = Some(Box::new(acl));
         self
     }
 
-    /// A name for this client, which operators see in the data of its nodes.
+    /// Sets a name for this client. It is stored in the data of the client's nodes, for operators.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for more than 1024 bytes of UTF-8.
@@ -225,21 +244,25 @@ impl ClientOptions {
         Ok(self)
     }
 
-    /// Whether the data of its nodes says who created them: host, process, language, label, and since when it contends.
-    /// Everyone who may read the nodes reads that. Default: yes.
+    /// Sets whether the data of a node describes its creator. Default: `true`.
+    ///
+    /// The description contains the host, process, language, label, and the time since when the
+    /// client contends. Every client with read permission for the node can read it.
     #[must_use]
     pub fn identify(mut self, identify: bool) -> Self {
         self.identify = identify;
         self
     }
 
-    /// Whether somebody on the way to a server could read credentials.
+    /// Returns `true` if credentials are sent unencrypted to another host, where an eavesdropper
+    /// can read them.
     pub(crate) fn exposes_credentials(&self) -> bool {
         let any = self.login.is_some() || self.credentials.iter().any(|shown| !shown.secret.is_empty());
         any && self.tls.is_none() && !self.hosts.are_here()
     }
 
-    /// The language that a binding serves, which operators see in the data of its nodes.
+    /// Sets the programming language of the binding. It is stored in the data of nodes, for
+    /// operators.
     #[must_use]
     pub(crate) fn language(mut self, language: &'static str) -> Self {
         self.language = language;

@@ -1,12 +1,14 @@
-//! Secrets, as long as they are in our hands.
+//! A wrapper that hides a secret and overwrites it in memory after use.
 
 use std::fmt;
 use std::ops::Deref;
 
 use zeroize::Zeroize;
 
-/// A secret: never shown, and overwritten when it is dropped. So is each of its clones. What the client crate and the
-/// program keep of it is theirs.
+/// A secret that is never printed and that is overwritten in memory when it is dropped.
+///
+/// Each clone is overwritten in the same way. Copies that the client crate or the program makes are
+/// not covered.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Secret<T: Zeroize>(T);
 

@@ -1,37 +1,44 @@
-//! What is too large to be sent. A server that is sent a larger request than it takes closes the connection, with all
-//! that is under way on it, and does so again each time the request is repeated.
+//! Size limits for arguments, so that no request exceeds the server's maximum request size.
+//!
+//! If a request is too large, the server closes the connection. All other requests on that
+//! connection fail too, and each retry of the large request repeats the failure.
 
 use crate::error::{Error, Result};
 
-/// The largest request that a server takes, unless its `jute.maxbuffer` says otherwise.
+/// Maximum size of a request in bytes, for a server with the default `jute.maxbuffer`.
 pub(crate) const REQUEST: usize = 0xf_ffff;
 
-/// The longest label: it is in the data of every node, which others read.
+/// Maximum length of a label in bytes. The data of every node contains the label, and other clients
+/// read it.
 pub(crate) const LABEL: usize = 1024;
 
-/// The longest path of a lock directory, from the ensemble's root. What is sent about it is a multiple: its parents are
-/// created together, and many of its nodes are read and checked at once.
+/// Maximum length in bytes of a lock directory's path, counted from the ensemble's root.
+///
+/// One request can contain the path many times: the parents are created together, and many nodes of
+/// the directory are read and checked in one request.
 pub(crate) const DIRECTORY: usize = 4096;
 
-/// The longest chroot: it leaves room for the paths of locks.
+/// Maximum length of the chroot in bytes. The rest is left for the paths of locks.
 pub(crate) const CHROOT: usize = DIRECTORY - 256;
 
-/// The longest path of any other node: one in a lock directory.
+/// Maximum length in bytes of the path of a node in a lock directory.
 pub(crate) const NODE: usize = DIRECTORY + 256;
 
-/// The longest text of an access control list, which is sent with every node.
+/// Maximum length in bytes of an access control list's text. Every request that creates a node
+/// contains it.
 pub(crate) const ACL: usize = 64 * 1024;
 
-/// The longest user, and the longest password, of a login: the whole answer to its challenge has 4 KiB.
+/// Maximum length in bytes of a login's user, and of its password. The whole response to the SASL
+/// challenge is limited to 4 KiB.
 pub(crate) const LOGIN: usize = 1024;
 
-/// What a request takes beside its contents: its number and its kind.
+/// Size of a request's header in bytes: request number and request type.
 pub(crate) const HEAD: usize = 8;
 
-/// What a text or data takes beside its bytes: their number.
+/// Size in bytes of the length field in front of each string and each byte array.
 pub(crate) const LENGTH: usize = 4;
 
-/// Refuses an argument that is too large.
+/// Returns an error if an argument is longer than `limit` bytes.
 pub(crate) fn check(argument: &str, bytes: usize, limit: usize) -> Result<()> {
     if bytes <= limit {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How long an attempt to acquire may take, and what is left of that after some of its steps.
+//! Timeouts of acquires, and deadlines that several steps of one acquire share.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
 
-/// How long to wait before a question that no server answered is asked again.
+/// Delay before a request is repeated that no server answered.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long an attempt to acquire may take, everything included: connecting, creating, waiting.
+/// The time limit of an acquire. It includes connecting, creating the node, and waiting.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -27,25 +27,29 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
-    /// As long as it takes. Connection loss only lengthens the wait.
+    /// No limit. If the connection is lost, the acquire continues to wait.
     Forever,
-    /// At most this long, from now on.
+    /// At most this long, counted from the call.
     For(Duration),
-    /// Not at all: an acquire does not queue for a lock that is taken. If no server answers within the client's connect
-    /// time-out, that is a [`ConnectionFailed`](ErrorKind::ConnectionFailed).
+    /// Do not wait for the lock: if it is taken, the acquire fails immediately.
+    ///
+    /// If no server replies within the client's connect timeout, the acquire fails with
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed).
     Try,
-    /// The same, but a server has to answer within this time.
+    /// The same as [`Try`](Self::Try), but a server must reply within this time.
     TryWithin(Duration),
 }
 
-/// At most this long, from now on.
+/// Waits at most this long, counted from the call.
 impl From<Duration> for Timeout {
     fn from(time: Duration) -> Self {
         Self::For(time)
     }
 }
 
-/// Until this moment; not at all beyond a last look if it has passed. To be made when the attempt begins.
+/// Waits until this moment. If it has passed, the acquire checks the lock once and does not wait.
+///
+/// The remaining time is computed during the conversion, so convert when the acquire begins.
 impl From<std::time::Instant> for Timeout {
     fn from(moment: std::time::Instant) -> Self {
         Self::For(moment.saturating_duration_since(std::time::Instant::now()))
@@ -60,17 +64,18 @@ impl Timeout {
         }
     }
 
-    /// Whether nothing is waited for but answers.
+    /// Returns `true` if the acquire does not queue, but waits only for replies of the servers.
     pub(crate) fn is_try(self) -> bool {
         matches!(self, Self::Try | Self::TryWithin(_))
     }
 
-    /// The same, where a try that has no bound of its own has this one.
+    /// Returns this timeout, where a `Try` without a limit gets `connect_timeout` as its limit.
     pub(crate) fn bounded(self, connect_timeout: Duration) -> Self {
         if self == Self::Try { Self::TryWithin(connect_timeout) } else { self }
     }
 
-    /// For how long a try may wait for an answer, if that is not left to its client.
+    /// Returns the time within which a server must reply to a try, or `None` if the client's
+    /// default applies.
     pub(crate) fn answer_within(self) -> Option<Duration> {
         match self {
             Self::TryWithin(time) => Some(time),
@@ -79,7 +84,7 @@ impl Timeout {
     }
 }
 
-/// Timeout that wears out: one deadline for several steps.
+/// One deadline for several steps: each step gets the time that the steps before it left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     timeout: Timeout,
@@ -95,22 +100,22 @@ impl Deadline {
         Self { timeout, end }
     }
 
-    /// Whether nothing is waited for.
+    /// Returns `true` if the acquire does not queue.
     pub(crate) fn is_try(self) -> bool {
         self.timeout.is_try()
     }
 
-    /// When the time is up; `None` if it never is.
+    /// Returns the moment of the deadline, or `None` if there is none.
     pub(crate) fn end(self) -> Option<Instant> {
         self.end
     }
 
-    /// Whether the time is up.
+    /// Returns `true` if the deadline has passed.
     pub(crate) fn is_over(self) -> bool {
         self.end.is_some_and(|end| end <= Instant::now())
     }
 
-    /// Waits until the time is up; for ever if it never is.
+    /// Waits until the deadline has passed. Never returns for a try, or if there is no deadline.
     pub(crate) async fn passed(self) -> Result<()> {
         match self.left() {
             Timeout::For(left) => runtime::sleep(left).await,
@@ -118,16 +123,18 @@ impl Deadline {
         }
     }
 
-    /// What is left for the next step.
+    /// Returns the time that is left for the next step.
     pub(crate) fn left(self) -> Timeout {
         let Some(end) = self.end else { return self.timeout };
         let left = end.saturating_duration_since(Instant::now());
         if self.is_try() { Timeout::TryWithin(left) } else { Timeout::For(left) }
     }
 
-    /// Asks the servers something on the way to the lock at `path`. Connection loss only lengthens the wait, once a
-    /// server was `reached`; until then, and for a try, a question that is not answered within the connect time-out
-    /// fails, as an attempt does that needs no question.
+    /// Repeats the request `ask` until a server answers it, as one step of an acquire of `path`.
+    ///
+    /// Once a server was `reached`, connection loss only lengthens the wait. Before that, and for a
+    /// try, a request fails if it gets no answer within the connect timeout. An acquire that needs
+    /// no such request fails in the same way.
     pub(crate) async fn ask_until_answered<T, F>(
         self,
         path: &str,
@@ -158,7 +165,8 @@ impl Deadline {
                 let message = format!(
                     "the server did not answer in time while acquiring {path:?}; check that it runs, and try again"
                 );
-                // The caller knows since when the attempt goes on, and corrects it (`Client::explain`).
+                // The caller knows when the acquire began, and corrects this message
+                // (`Client::explain`).
                 Err(Error::timed_out(TimeoutReason::Unreachable, message))
             }
         }

@@ -1,4 +1,4 @@
-//! The encryption of connections.
+//! TLS for the connections to the servers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,9 @@ use zklock_transport::{Encryption, PemError};
 use super::secret::Secret;
 use crate::error::{Error, Result};
 
-/// Encryption of the connection to every server. A server's certificate must be valid for the name or address by which
-/// the server is reached.
+/// The TLS settings for the connection to every server.
+///
+/// The certificate of a server must be valid for the name or address in the connect string.
 ///
 /// ```
 /// use zklock::{ErrorKind, Tls};
@@ -21,13 +22,15 @@ use crate::error::{Error, Result};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tls {
     encryption: Encryption,
-    /// Whether it presents a certificate to servers.
+    /// Whether the client presents a certificate to the servers.
     presents: bool,
-    /// Where it came from, if that was files.
+    /// The files that these settings were read from, or `None` if the program passed the PEM text
+    /// itself.
     files: Option<TlsFiles>,
 }
 
-/// The files of what encryption needs: the authorities' certificates; a certificate to present, and its key.
+/// Paths of the PEM files: the authorities' certificates (`ca`), and optionally a client
+/// certificate and its key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct TlsFiles {
     pub(crate) ca: PathBuf,
@@ -59,51 +62,56 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Trusts servers whose certificates these authorities signed. `ca` holds the authorities' certificates in PEM, and
-    /// perhaps lists of those that they have revoked.
+    /// Creates settings that trust servers whose certificates one of these authorities signed.
+    ///
+    /// `ca` contains the certificates of the authorities in PEM. It can also contain certificate
+    /// revocation lists.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `ca` contains no certificate, or if this build lacks the
-    /// feature `tls`.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `ca` contains no certificate, or if this
+    /// build lacks the feature `tls`.
     pub fn new(ca: &str) -> Result<Self> {
         let encryption = Encryption::from_pem(ca, None).map_err(|error| bad_tls(&error))?;
         Ok(Self { encryption, presents: false, files: None })
     }
 
-    /// The content of these files now, and later whenever a connection is made.
+    /// Reads these files. They are read again for each new connection.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one cannot be read, or does not hold what it should.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if a file cannot be read, or if its content
+    /// is invalid.
     pub(crate) fn from_files(files: &TlsFiles) -> Result<Self> {
         files.read()
     }
 
-    /// The content of its files now; nothing if it did not come from files.
+    /// Reads the files again. Returns `None` if these settings did not come from files.
     pub(crate) fn reread(&self) -> Result<Option<Self>> {
         self.files.as_ref().map(TlsFiles::read).transpose()
     }
 
-    /// Whether it came from files.
+    /// Returns `true` if these settings came from files.
     pub(crate) fn is_from_files(&self) -> bool {
         self.files.is_some()
     }
 
-    /// Presents a certificate to servers that ask for one. The certificate and its private key are in PEM.
+    /// Sets the client certificate, which is presented to servers that request one.
+    ///
+    /// The certificate and its private key are in PEM.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `certificate` or `key` contains none, or if they do not belong
-    /// together.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `certificate` contains no certificate, if
+    /// `key` contains no key, or if the key does not match the certificate.
     pub fn identity(self, certificate: &str, key: &str) -> Result<Self> {
         let encryption = self.encryption.with_identity(certificate, key);
         Ok(Self { encryption: encryption.map_err(|error| bad_tls(&error))?, presents: true, ..self })
     }
 
-    /// Whether it presents a certificate to servers.
+    /// Returns `true` if the client presents a certificate to the servers.
     pub(crate) fn presents_a_certificate(&self) -> bool {
         self.presents
     }
 
-    /// In the form of the transport.
+    /// Returns the settings in the type of the transport crate.
     pub(crate) fn encryption(&self) -> &Encryption {
         &self.encryption
     }

@@ -1,19 +1,27 @@
-//! Hand-off inside a client (the option `cohort`): the thread that releases a lock gives it to the client's next waiter, on
-//! the same node and without a request.
+//! Hand-off inside a client (the option `cohort`).
 //!
-//! Why this is safe: the node that stands in the queue is the same, so for every other client nothing has happened. The new
-//! hold begins as a grant does, while the session is connected and more of its term is left than a grant needs. Hand-off,
-//! loss, time-out and the driver's own grants change the line and the holds under one lock, so each waiter is answered once,
-//! and of two holds on one node the first has ended before the second begins. A hold is named by its node and by its number on
-//! that node, so what comes late for the first does not end the second.
+//! The thread that releases a lock gives it to the next waiter of the same client, on the same node
+//! and without a request.
 //!
-//! A node is not handed on
-//! * more often than the locks permit: other clients wait behind it;
-//! * once its holder is asked to give up the lock, or it has been held for longer than a lock's `max_hold`;
-//! * while the connection is lost: it may be gone;
-//! * once a downgrade is decided: a reader takes its place;
-//! * to another reader, while its holder also holds the writer in whose place it stands;
-//! * while a transaction may be under way, whose check of the node would also pass under the next holder.
+//! This is safe:
+//! * The node in the queue stays the same, so other clients notice no change.
+//! * The new hold begins under the same conditions as a grant: the session is connected, and more
+//!   of its term is left than a grant needs.
+//! * Hand-off, loss, timeout and the driver's own grants change the line and the holds under one
+//!   lock. So each waiter receives one answer. The first of two holds on one node ends before the
+//!   second begins.
+//! * A hold is identified by its node and its number on that node. So a late event for the first
+//!   hold does not end the second.
+//!
+//! A node is not handed to the next waiter
+//! * more often than the locks permit, because other clients wait behind the node;
+//! * after another client has requested the lock from the holder;
+//! * after the node has been held for longer than a lock's `max_hold`;
+//! * while the connection is lost, because the node might not exist any more;
+//! * after a downgrade was decided, because a reader's node replaces the writer's node;
+//! * to another reader, while the holder also holds the writer's node that its own node replaces;
+//! * while a transaction might be in progress. Its check of the node would also pass under the next
+//!   holder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,41 +38,42 @@ use crate::queue::{HoldFacts, HoldRow, JoinId, Kind};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::{AtomicBool, AtomicUsize};
 
-/// The waiters of a client that may be handed the lock by its holder, in the order in which they came.
+/// Waiters of a client that a holder of the same client can hand the lock to, in order of arrival.
 #[derive(Default)]
 pub(crate) struct LocalLine {
     waiting: BTreeMap<JoinId, LineWaiter>,
-    /// The fencing token of the node that was handed on last, and how often it was.
+    /// Fencing token of the node that was handed on last, and the number of hand-offs on that node.
     last: (i64, u32),
 }
 
-/// One that waits in the line.
+/// One waiter in the line.
 struct LineWaiter {
     claim: AcquireRequest,
     reply: oneshot::Sender<Result<Lease>>,
 }
 
-/// The facts that the holds on one node share.
+/// State that all holds on one node share.
 pub(super) struct SharedNode {
-    /// How many holds there were.
+    /// Counts the holds on the node.
     row: HoldRow,
-    /// When the first of all began.
+    /// Start of the first hold on the node.
     since: BootInstant,
-    /// Until when the node is kept while nobody holds through it, if it has ever been.
+    /// Time until which the node is kept without a hold. `None` if it was never kept.
     kept_until: Option<BootInstant>,
-    /// Transactions that were sent and may still be carried out.
+    /// Number of transactions that were sent and might still be applied.
     transactions: AtomicUsize,
-    /// Whether a reader is to take the node's place.
+    /// Whether a reader's node will replace this node.
     downgrading: AtomicBool,
 }
 
 impl SharedNode {
-    /// Of the first hold on a node; `None` if nobody else is to have it.
+    /// Creates the state for the first hold on a node. Returns `None` if no other hold can follow.
     pub(super) fn first(claim: &AcquireRequest) -> Option<Box<Self>> {
         (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldRow::new(0, claim.cohort))))
     }
 
-    /// Of a reader in the place of a writer, whose fencing token it keeps, with what goes with it.
+    /// Creates the state for a reader's node that replaces a writer's node. The reader keeps the
+    /// writer's fencing token and number of hand-offs.
     pub(super) fn of_reader(all: &HoldIndex, token: i64) -> Option<Box<Self>> {
         let line = all.line.as_ref().filter(|line| line.last.0 == token)?;
         Some(Box::new(Self::new(HoldRow::new(line.last.1, 0))))
@@ -76,24 +85,26 @@ impl SharedNode {
         Self { row, since, kept_until, transactions, downgrading }
     }
 
-    /// The same node, after other holds.
+    /// Returns the state of the same node for a later hold.
     fn after(&self, row: HoldRow) -> Self {
         let Self { since, kept_until, .. } = *self;
         Self { since, kept_until, ..Self::new(row) }
     }
 
-    /// Of the next hold on the node, if there may be one.
+    /// Returns the state for the next hold on the node, or `None` if the limit of hand-offs is
+    /// reached.
     fn next(&self, claim: &AcquireRequest) -> Option<Box<Self>> {
         self.row.next(claim.cohort).map(|row| Box::new(self.after(row)))
     }
 
-    /// Of a hold that begins while nobody holds. Nobody else waits, so a new row begins.
+    /// Returns the state for a hold that takes a kept node. No other client waits, so the count of
+    /// consecutive hand-offs starts again.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
         self.after(self.row.taken_again(claim.cohort))
     }
 
-    /// The same while nobody holds, and whether that is for the first time; `None` if the time for which the node is kept
-    /// is over.
+    /// Returns the state for the time without a hold, and `true` if the node is kept for the first
+    /// time. Returns `None` if the time for which the node can be kept is over.
     pub(super) fn kept_for(&self, time: Duration) -> Option<(bool, Box<Self>)> {
         let now = BootInstant::now();
         let until = self.kept_until.unwrap_or_else(|| now.after(time));
@@ -101,19 +112,21 @@ impl SharedNode {
         (now < until).then(|| (self.kept_until.is_none(), kept()))
     }
 
-    /// Whether it is kept then while nobody holds.
+    /// Returns `true` if the node is still kept at `now`.
     pub(super) fn is_kept_at(&self, now: BootInstant) -> bool {
         self.kept_until.is_some_and(|until| now < until)
     }
 
-    /// Whether the node is too old for a claim.
+    /// Returns `true` if the node has been held for longer than the request's `max_hold` permits.
     pub(super) fn is_too_old(&self, claim: &AcquireRequest, now: BootInstant) -> bool {
         claim.max_hold.is_some_and(|most| now.since(self.since) >= most)
     }
 }
 
-/// A lock that was handed on, and the waiter that gets it. To be told once the holds are no longer borrowed: a lease that
-/// nobody receives is dropped, which borrows them.
+/// A hand-off, and the waiter that receives the lock.
+///
+/// Send it only after the lock of the holds is released. If no caller receives the lease, the lease
+/// is dropped, and the drop locks the holds again.
 pub(super) struct HandOff {
     lease: Lease,
     reply: oneshot::Sender<Result<Lease>>,
@@ -125,9 +138,9 @@ impl HandOff {
     }
 }
 
-/// The line of waiters.
+/// Functions for the line of waiters.
 impl HoldTable {
-    /// Puts an attempt in the line. All that are there want the same kind of hold.
+    /// Adds an acquire to the line. All acquires in the line request the same kind of hold.
     pub(crate) fn line_up(
         &self,
         join: JoinId,
@@ -139,14 +152,15 @@ impl HoldTable {
         line.waiting.insert(join, LineWaiter { claim: claim.clone(), reply });
     }
 
-    /// Takes an attempt out of the line; `None` if it is not there, because it was handed the lock.
+    /// Removes an acquire from the line. Returns `None` if it already received the lock.
     pub(crate) fn leave_line(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
         let mut all = self.all();
         let line = all.line.as_mut()?;
         Some(line.waiting.remove(&join)?.reply)
     }
 
-    /// A reader is to take the place of this hold's node. Returns false if the hold is over.
+    /// Notes that a reader's node will replace this hold's node. Returns `false` if the hold is
+    /// over.
     pub(crate) fn begin_downgrade(&self, id: &HoldId) -> bool {
         let all = self.all();
         let hold = all.through(&id.node).filter(|hold| hold.handoffs() == id.handoffs);
@@ -156,38 +170,38 @@ impl HoldTable {
         })
     }
 
-    /// The first in the line.
+    /// Returns the first acquire in the line.
     pub(crate) fn first_in_line(&self) -> Option<JoinId> {
         self.all().line.as_ref()?.waiting.first_key_value().map(|(join, _)| *join)
     }
 }
 
 impl HoldIndex {
-    /// Remembers the last hold on a node with this token, for a reader that takes the node's place.
+    /// Remembers the hand-offs of the node with this token, for a reader's node that replaces it.
     pub(super) fn note_shared(&mut self, token: i64, node: &SharedNode) {
         self.line.get_or_insert_default().last = (token, node.row.handoffs());
     }
 
-    /// Whether somebody waits in the line.
+    /// Returns `true` if an acquire waits in the line.
     pub(super) fn has_line(&self) -> bool {
         self.line.as_ref().is_some_and(|line| !line.waiting.is_empty())
     }
 }
 
 impl Hold {
-    /// How many holds there were on its node before.
+    /// Returns the number of holds on this node before this one.
     pub(crate) fn handoffs(&self) -> u32 {
         self.shared.as_ref().map_or(0, |node| node.row.handoffs())
     }
 
-    /// A reader is to take the place of its node.
+    /// Notes that a reader's node will replace this node.
     pub(super) fn begin_downgrade(&self, _: &HoldIndex) {
         if let Some(node) = &self.shared {
             node.downgrading.store(true, Ordering::Relaxed);
         }
     }
 
-    /// A transaction is about to be sent. It counts until its outcome is known.
+    /// Counts a transaction that is about to be sent, until its outcome is known.
     pub(super) fn begin_transaction(&self) {
         if let Some(node) = &self.shared {
             let _all = self.holds.all();
@@ -195,7 +209,7 @@ impl Hold {
         }
     }
 
-    /// The outcome of a transaction is known.
+    /// Ends the count of a transaction, because its outcome is known.
     pub(super) fn end_transaction(&self) {
         if let Some(node) = &self.shared {
             let _all = self.holds.all();
@@ -203,7 +217,7 @@ impl Hold {
         }
     }
 
-    /// Whether another hold may begin on its node, as far as this hold decides that.
+    /// Returns `true` if nothing in this hold prevents another hold on the same node.
     pub(super) fn may_have_successor(&self, node: &SharedNode, all: &HoldIndex) -> bool {
         let facts = HoldFacts {
             held: self.state() == LeaseState::Held,
@@ -216,8 +230,10 @@ impl Hold {
         facts.may_have_successor()
     }
 
-    /// Ends this hold, whose last level was released, and begins that of the first in the line on the same node; `None` if
-    /// that is not to be, or nobody is there.
+    /// Ends this hold, whose last level was released, and begins a hold for the first waiter in the
+    /// line.
+    ///
+    /// Returns `None` if the line is empty, or if a hand-off is not permitted.
     pub(super) fn hand_on(&self, all: &mut HoldIndex) -> Option<HandOff> {
         let shared = self.shared.as_ref()?;
         if !all.is_current(self) || !self.may_have_successor(shared, all) {
@@ -228,7 +244,7 @@ impl Hold {
         let claim = &first.get().claim;
         let next = shared.next(claim)?;
         let too_old = shared.is_too_old(claim, BootInstant::now());
-        // As for a grant: a sixth of the session time-out, and the grace.
+        // The same minimum as for a grant: a sixth of the session timeout, plus the grace.
         let Grant { node, fencing_token, term, .. } = &self.grant;
         let needed = term.interval() + claim.grace.time();
         if claim.kind != self.claim.kind || too_old || term.remaining() <= needed {

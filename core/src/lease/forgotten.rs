@@ -1,7 +1,9 @@
-//! Leases that a program forgets: a garbage collector drops them, or their owner ends, while the lock is held.
+//! Warnings for leases that a program forgets.
 //!
-//! A program in Rust drops a lease where its code says so. Elsewhere a collector does it at a time of its own, while
-//! what the lock protects goes on: the program is warned. Once a hold, whatever becomes of it later.
+//! A lease is forgotten if a garbage collector drops it while the lock is held, or if its owner
+//! (for example a thread or task) ends without releasing it. A Rust program drops a lease where its
+//! code says so. In other languages, the collector drops it at an unpredictable time, while the
+//! program still uses the protected resource. So the program is warned, at most once for each hold.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -11,13 +13,13 @@ use std::time::Duration;
 use super::Lease;
 use crate::error::escape::Escaped;
 
-/// A lock that was forgotten. Its text is for the program's developers.
+/// A lock that was forgotten. Its text addresses the developers of the program.
 #[derive(Debug)]
 pub struct Forgotten {
     path: String,
-    /// How long the lock had been held.
+    /// Time for which the lock had been held.
     lasted: Duration,
-    /// The owner that ended, and still holds the lock; `None` if the lock was released.
+    /// Kind of the owner that ended while it still holds the lock. `None` if the lock was released.
     owner: Option<&'static str>,
 }
 
@@ -40,22 +42,25 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// Called with each forgotten lock, on any thread, with none of the library's locks taken.
+/// The function that is called with each forgotten lock, on any thread. The caller holds no
+/// internal lock.
 static LISTENER: OnceLock<fn(&Forgotten)> = OnceLock::new();
 
-/// Has forgotten locks reported to `listener` as well, besides the log. Only the first call counts.
+/// Registers a listener for forgotten locks, in addition to the log. Only the first call has an
+/// effect.
 pub fn on_forgotten(listener: fn(&Forgotten)) {
     LISTENER.set(listener).ok();
 }
 
 impl Lease {
-    /// The same lease, which warns if it is dropped while it holds the lock.
+    /// Makes this lease log a warning if it is dropped while it holds the lock.
     pub(crate) fn collectable(mut self) -> Self {
         self.collectable = true;
         self
     }
 
-    /// Notes that something keeps this lease until it is released or lost, whatever the program drops.
+    /// Notes that the library keeps this lease until it is released or lost, even if the program
+    /// drops it.
     pub(crate) fn pin(&self) {
         let all = self.hold.holds.all();
         if self.level.is_open() && !self.pinned.swap(true, Ordering::Relaxed) {
@@ -63,17 +68,17 @@ impl Lease {
         }
     }
 
-    /// Releases it as it is dropped; warns if that frees a lock that is held.
+    /// Releases the lease because it is dropped, and warns if this frees a held lock.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
-        // An error says that it was released in between: nothing to do.
+        // An error means that another thread released the lease in between. Nothing is left to do.
         let freed = self.release_level(|| None).unwrap_or(false);
         if held && freed {
             self.warn(None);
         }
     }
 
-    /// Warns that the owner ended, which alone could release this lease. It stays held.
+    /// Warns that the owner ended. Only the owner can release this lease, so the lock stays held.
     pub(crate) fn owner_ended(&self, owner: &'static str) {
         if self.check().is_ok() {
             self.warn(Some(owner));

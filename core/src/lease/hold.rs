@@ -1,8 +1,9 @@
-//! What the driver grants: the holds of a lock directory.
+//! The holds in a lock directory.
 //!
-//! Both the driver and the handles use this: re-entry is decided here, on the caller's thread, and a loss is declared
-//! here by the first to see it. What the driver must know of it is a [`Notice`]. It goes through [`Report`], because
-//! the mailbox, which carries it, is above this file.
+//! The driver and the leases both use this module. A re-entry is decided here, on the caller's
+//! thread. The first thread that notices a loss declares it here. A [`Notice`] passes such changes
+//! to the driver, through the trait [`Report`]: this module cannot import the mailbox that carries
+//! the notices.
 
 #[cfg(test)]
 mod tests;
@@ -36,76 +37,81 @@ use crate::runtime::fork::ForkGuard;
 use crate::runtime::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Notify, OnceLock};
 use crate::session::term::Term;
 
-/// How many nodes with permits are remembered.
+/// Maximum number of permit nodes to remember.
 const REMEMBERED: usize = 1_000;
 
-/// Names a hold: several may follow each other on one node.
+/// Identifies a hold. Several holds can follow each other on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HoldId {
     pub(crate) node: NodeName,
-    /// How many holds there were on the node before.
+    /// Number of holds on the node before this one.
     pub(crate) handoffs: u32,
 }
 
-/// What the driver is told about a hold.
+/// A message to the driver about a hold.
 pub(crate) enum Notice {
-    /// The last lease was released. A hold that is lost, and has a grace, ends with it too.
+    /// The last lease was released. It is also sent for a lost hold that has a grace.
     Released { node: NodeName, release: Release },
-    /// The hold that comes after so many on this node begins, of the waiter with this claim; the hold before it has ended.
+    /// The hold with this id has begun, for the waiter with this request. The hold before it has
+    /// ended.
     HandedOn { hold: HoldId, join: JoinId, claim: Box<AcquireRequest> },
-    /// For the first time nobody holds through this node, which is kept for so long.
+    /// The node is kept for this long without a hold. Sent only the first time for each node.
     Kept { node: NodeName, time: Duration },
-    /// This hold with this claim has begun on a node that was kept.
+    /// A hold with this request has begun on a node that was kept.
     Retaken { hold: HoldId, claim: Box<AcquireRequest> },
-    /// A holder found that its time is over, for this reason.
+    /// The holder noticed that the hold is over, for this reason.
     Expired { hold: HoldId, reason: LossReason },
-    /// A holder wants to be told at once when it is asked to give up the lock: its node must be watched.
+    /// The holder waits for requests to give up the lock, so the driver must watch its node.
     Listening { node: NodeName },
-    /// These operations are to be carried out, if the node exists.
+    /// Apply these operations if the node exists.
     Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
 }
 
-/// Where notices of the holds in a directory go: to the driver.
+/// The receiver of notices about the holds in a directory: the driver.
 pub(crate) trait Report: Send + Sync {
-    /// Takes a notice. Fails in a forked child, and once the client is closed.
+    /// Sends a notice to the driver. Fails in a forked child, and after the client is closed.
     fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()>;
 
-    /// The error for a reply that will never come.
+    /// Returns the error for a reply that never arrives.
     fn no_answer(&self) -> Error;
 
-    /// Whether a server has answered anything since then.
+    /// Returns `true` if a server has replied to any request since then.
     fn heard_since(&self, since: Instant) -> bool;
 }
 
-/// What a contender claims; the same when it waits and when it holds.
+/// A request to acquire a lock. A contender keeps the same request while it waits and while it
+/// holds.
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: OwnerId,
-    /// The caller that asked for it: the owner itself, or, without re-entry, the flow of control that the owner was made for.
+    /// The caller that sent the request. It equals the owner if the lock is reentrant. Otherwise
+    /// the owner was created for this acquire, and the caller is the flow of control.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
-    /// The label of its lock.
+    /// Label of the lock.
     pub(crate) label: Option<Arc<str>>,
-    /// When its caller began to wait; `None` for a claim that does not count as a hold.
+    /// Time when the caller began to wait. `None` for a request that does not count as a hold.
     pub(crate) since: Option<Instant>,
-    /// Whether it had to wait for another contender.
+    /// Whether the request had to wait for another contender.
     pub(crate) contended: bool,
-    /// For how long it may hold the lock, if that is limited.
+    /// Maximum duration of the hold, if limited.
     pub(crate) max_hold: Option<Duration>,
-    /// How long before the end of its term it is lost.
+    /// Time before the end of the term at which the lease counts as lost.
     pub(crate) grace: Grace,
-    /// How many holds there may be on one node, if it may be handed from one to the next: more than one.
+    /// Maximum number of consecutive holds on one node. More than 1 if hand-offs are permitted.
     pub(crate) cohort: u16,
-    /// For how long its node is kept after the first release, in milliseconds; 0 if it is not.
+    /// Time in milliseconds for which the node is kept after the first release, or 0.
     pub(crate) linger: u32,
 }
 
-/// How long before the end of its term a lease is lost, in whole milliseconds: there is one for each waiter.
+/// Time before the end of its term at which a lease counts as lost, in whole milliseconds. Stored
+/// as `u32` because every waiter has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grace(u32);
 
 impl Grace {
-    /// This long, rounded down: a sixth of a session time-out is seldom whole, and must not become more. Not to nothing.
+    /// Converts a duration, rounded down to milliseconds but not to zero. Rounding down matters: a
+    /// sixth of a session timeout is seldom a whole number, and the result must not exceed it.
     pub(crate) fn of(time: Duration) -> Self {
         let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         Self(if time.is_zero() { 0 } else { whole.max(1) })
@@ -125,7 +131,8 @@ impl Grace {
 }
 
 impl AcquireRequest {
-    /// Of a caller that has waited like this; `None` for a claim that does not count as a hold.
+    /// Creates the request of a caller that has waited for `wait`. `None` means that it does not
+    /// count as a hold.
     pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
@@ -143,13 +150,14 @@ impl AcquireRequest {
         }
     }
 
-    /// Whether it is a part of a semaphore's attempt, which counts its own outcome: a turn, or one of several permits.
+    /// Returns `true` if this is a part of a semaphore's acquire: the turn, or one of several
+    /// permits. The acquire as a whole counts its own outcome.
     pub(crate) fn is_part(&self) -> bool {
         self.since.is_none() || matches!(self.kind, Kind::Permit(_))
     }
 }
 
-/// What a claim was granted through.
+/// The result of a granted request.
 #[derive(Clone)]
 pub(crate) struct Grant {
     pub(crate) node: NodeName,
@@ -158,8 +166,10 @@ pub(crate) struct Grant {
     pub(crate) term: Arc<Term>,
 }
 
-/// The holds of one client in one lock directory. They are the same for all lock objects on one client and path, so
-/// re-entry goes by owner and path, not by object.
+/// The holds of one client in one lock directory.
+///
+/// All lock objects with the same client and path share one table. So a re-entry depends on the
+/// owner and the path, not on the lock object.
 pub(crate) struct HoldTable {
     pub(crate) place: LockPath,
     pub(crate) origin: ForkGuard,
@@ -169,24 +179,26 @@ pub(crate) struct HoldTable {
     permit_news: OnceLock<Box<PermitNews>>,
 }
 
-/// Holds, by node and by owner: thousands of readers may hold together, and each question is about one of them.
+/// Index of the holds by node and by owner. Thousands of readers can hold together, so a lookup
+/// must not scan all of them.
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
     by_owner: HashMap<OwnerId, Owned, BuildHasherDefault<OwnerHasher>>,
-    /// The waiters of this client that a holder may hand the lock to. Most locks have none.
+    /// Waiters of this client that a holder can hand the lock to. `None` for most locks.
     pub(super) line: Option<Box<LocalLine>>,
-    /// The nodes that are kept though nobody holds through them.
+    /// Nodes that are kept without a hold.
     pub(super) kept: Option<Box<Lingering>>,
 }
 
-/// The holds of an owner: nearly always one.
+/// The holds of one owner: nearly always one.
 struct Owned {
     first: Arc<Hold>,
     others: Vec<Arc<Hold>>,
 }
 
-/// Spreads owners over a map. They are numbered one after the other, and nobody else chooses the numbers.
+/// Hash function for owners. Owners are numbered consecutively, and no outsider chooses the
+/// numbers.
 #[derive(Default)]
 struct OwnerHasher(u64);
 
@@ -196,7 +208,8 @@ impl Hasher for OwnerHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The map takes the bucket from the lowest bits and a tag from the highest: both must differ from one to the next.
+        // The map takes the bucket from the lowest bits and a tag from the highest bits. Both must
+        // differ for consecutive numbers.
         self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -205,25 +218,28 @@ impl Hasher for OwnerHasher {
     }
 }
 
-/// Knowledge that the semaphores on one directory share, besides their leases. Other locks have none.
+/// State that the semaphores in one directory share, in addition to their leases. Other locks have
+/// none.
 #[derive(Default)]
 pub(crate) struct PermitNews {
-    /// Told whenever contenders of this client were seen to wait for permits.
+    /// Notified when contenders of this client were seen waiting for permits.
     pub(crate) waiting: Notify,
-    /// The number of permits that was last compared with the others', 0 if none was.
+    /// Number of permits that was last compared with other clients' number, or 0.
     pub(crate) compared: AtomicU32,
-    /// Whether a number of permits was found in a node.
+    /// Whether a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,
-    /// The nodes that there were when one of ours last began to wait for permits. As long as it waits nobody else adds
-    /// any: those of them that are still there have the permits (rule 17).
+    /// The nodes that existed when a contender of this client last began to wait for permits.
+    ///
+    /// As long as it waits, no other client adds nodes. So the nodes of this list that still exist
+    /// have the permits (rule 17).
     seen: Mutex<Option<NodeSnapshots>>,
 }
 
-/// Nodes, each with its snapshot.
+/// Node names, each with a snapshot of the node.
 struct NodeSnapshots(Vec<(NodeName, Arc<NodeSnapshot>)>);
 
 impl PermitNews {
-    /// Remembers the nodes that there are.
+    /// Remembers these nodes.
     pub(crate) fn remember(&self, contenders: &[Contender]) {
         let seen = contenders.iter().take(REMEMBERED).filter_map(|contender| {
             let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
@@ -232,7 +248,7 @@ impl PermitNews {
         *self.seen() = Some(NodeSnapshots(seen.collect()));
     }
 
-    /// A snapshot of a node.
+    /// Returns the snapshot of a node.
     pub(crate) fn snapshot(&self, node: &NodeName) -> Option<Arc<NodeSnapshot>> {
         let seen = self.seen();
         let (_, snapshot) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
@@ -244,24 +260,28 @@ impl PermitNews {
     }
 }
 
-/// One hold of one lock, with a lease for each of its levels.
+/// One hold of one lock. Each of its levels has a lease.
 pub(crate) struct Hold {
     pub(crate) holds: Arc<HoldTable>,
     pub(crate) claim: AcquireRequest,
     pub(crate) grant: Grant,
-    /// When it began, if it counts.
+    /// Time when the hold began. `None` if it does not count as a hold.
     began: Option<Instant>,
-    /// When it has lasted for as long as it may, by the clock that goes on while the machine is suspended.
+    /// Time at which the maximum duration is reached. This clock includes time while the machine is
+    /// suspended.
     until: Option<BootInstant>,
-    /// Those that wait for it do not keep the hold.
+    /// The state of the hold. Futures that wait for a change share it and do not keep the hold
+    /// itself alive.
     pub(crate) fate: Arc<HoldState>,
-    /// The leases that have not been released yet. Used only while [`HoldIndex`] is borrowed, which orders its changes.
+    /// Number of leases that are not released. Used only while [`HoldIndex`] is locked, which
+    /// orders the changes.
     levels: AtomicUsize,
-    /// Those of them that something keeps for the program; see [`levels`](Self::levels).
+    /// Number of these leases that the library keeps for the program. Used like
+    /// [`levels`](Self::levels).
     pins: AtomicUsize,
     /// Whether the program was warned that it forgot this hold.
     forgotten: AtomicBool,
-    /// The facts that it shares with the others on its node, if it may be handed on.
+    /// State shared with other holds on the same node. `None` if no other hold can follow.
     pub(super) shared: Option<Box<SharedNode>>,
 }
 
@@ -278,7 +298,8 @@ impl std::fmt::Debug for Hold {
 }
 
 impl HoldTable {
-    /// The holds of a client that was created in a process, whose driver is told about them.
+    /// Creates the table of a client that belongs to the process of `origin`. Notices are sent to
+    /// `driver`.
     pub(crate) fn new(
         place: LockPath,
         origin: ForkGuard,
@@ -292,12 +313,13 @@ impl HoldTable {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The knowledge that the semaphores on this directory share. Created on first use, since most locks are none.
+    /// Returns the state that the semaphores in this directory share. It is created on first use,
+    /// because most locks are not semaphores.
     pub(crate) fn permit_news(&self) -> &PermitNews {
         self.permit_news.get_or_init(Box::default)
     }
 
-    /// Whether a server has answered anything since then.
+    /// Returns `true` if a server has replied to any request since then.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         self.driver.heard_since(since)
     }
@@ -306,17 +328,17 @@ impl HoldTable {
         self.all().of(owner, kind).is_some()
     }
 
-    /// The owner that asked for the hold through a node.
+    /// Returns the owner that requested the hold on a node.
     pub(crate) fn caller(&self, node: &NodeName) -> Option<OwnerId> {
         self.all().by_node.get(node).map(|hold| hold.claim.caller.id())
     }
 
-    /// The grace of the hold through a node.
+    /// Returns the grace of the hold on a node.
     pub(crate) fn grace(&self, node: &NodeName) -> Option<Grace> {
         self.all().through(node).map(|hold| hold.claim.grace)
     }
 
-    /// Tells the hold through a node whether it is disconnected from the server.
+    /// Marks the hold on a node as suspended or as held again.
     pub(crate) fn suspend(&self, node: &NodeName, suspended: bool) {
         let (from, to) = if suspended {
             (LeaseState::Held, LeaseState::Suspended)
@@ -328,7 +350,7 @@ impl HoldTable {
         }
     }
 
-    /// Tells the hold through a node to give up the lock. Returns whether there is one.
+    /// Requests that the hold on a node give up the lock. Returns `true` if there is one.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         self.all().by_node.get(node).is_some_and(|hold| {
             hold.fate.revoke();
@@ -336,7 +358,7 @@ impl HoldTable {
         })
     }
 
-    /// Reports the hold through a node, if it counts.
+    /// Returns a report of the hold on a node, if it counts as a hold.
     pub(crate) fn report(&self, node: &NodeName) -> Option<HoldReport> {
         let all = self.all();
         let hold = all.by_node.get(node)?;
@@ -356,8 +378,9 @@ impl HoldTable {
         })
     }
 
-    /// Declares the hold through a node lost, whichever of those on the node it is, or a node that is kept. Returns false if
-    /// there is none: its release is on its way.
+    /// Marks the current hold on a node as lost, or forgets the node if it is kept.
+    ///
+    /// Returns `false` if there is neither: the release is on its way.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let mut all = self.all();
         if all.forget_kept(node) {
@@ -371,7 +394,8 @@ impl HoldTable {
         })
     }
 
-    /// The same for one of the holds on its node. `None` if that is over, and the node was handed on or is kept.
+    /// Marks one particular hold on a node as lost. Returns `None` if that hold is over because its
+    /// node was handed on or is kept.
     pub(crate) fn lose_unless_handed_on(&self, id: &HoldId, reason: LossReason) -> Option<bool> {
         let mut all = self.all();
         let current = all.by_node.get(&id.node).map(|hold| hold.handoffs());
@@ -398,23 +422,23 @@ impl HoldIndex {
         }
     }
 
-    /// The hold of this kind that an owner has.
+    /// Returns the owner's hold of this kind.
     pub(crate) fn of(&self, owner: OwnerId, kind: Kind) -> Option<&Arc<Hold>> {
         let Owned { first, others } = self.by_owner.get(&owner)?;
         if first.is_of(kind) { Some(first) } else { others.iter().find(|hold| hold.is_of(kind)) }
     }
 
-    /// The hold through a node.
+    /// Returns the hold on a node.
     pub(super) fn through(&self, node: &NodeName) -> Option<&Arc<Hold>> {
         self.by_node.get(node)
     }
 
-    /// Whether this hold is the one through its node.
+    /// Returns `true` if `hold` is the current hold on its node.
     pub(super) fn is_current(&self, hold: &Hold) -> bool {
         self.through(&hold.grant.node).is_some_and(|current| std::ptr::eq(&raw const **current, hold))
     }
 
-    /// Removes the hold through a node: it ends.
+    /// Removes the hold on a node, because it ends.
     pub(crate) fn take(&mut self, node: &NodeName) -> Option<Arc<Hold>> {
         let hold = self.by_node.remove(node)?;
         let owner = hold.claim.owner;
@@ -439,7 +463,7 @@ impl HoldIndex {
 }
 
 impl Hold {
-    /// With one level, beginning now, and with what it knows of the others on its node.
+    /// Creates a hold with one level. It begins now.
     pub(super) fn new(
         holds: Arc<HoldTable>,
         claim: AcquireRequest,
@@ -460,39 +484,39 @@ impl Hold {
         }
     }
 
-    /// Its name for the driver.
+    /// Returns the id of this hold.
     pub(super) fn id(&self) -> HoldId {
         HoldId { node: self.grant.node.clone(), handoffs: self.handoffs() }
     }
 
-    /// One lease more.
+    /// Adds one lease.
     pub(crate) fn begin_level(&self, _: &HoldIndex) {
         self.levels.store(self.levels.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// One lease less. Returns how many are left.
+    /// Removes one lease. Returns the number of leases that are left.
     pub(crate) fn end_level(&self, _: &HoldIndex) -> usize {
         let left = self.levels.load(Ordering::Relaxed) - 1;
         self.levels.store(left, Ordering::Relaxed);
         left
     }
 
-    /// Something keeps one lease more.
+    /// Counts one more lease that the library keeps.
     pub(crate) fn pin(&self, _: &HoldIndex) {
         self.pins.store(self.pins.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Something keeps one lease less.
+    /// Counts one fewer lease that the library keeps.
     pub(crate) fn unpin(&self, _: &HoldIndex) {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Notes that the program is warned of this hold. Returns false if it was warned before.
+    /// Notes that the program is warned about this hold. Returns `false` if it was warned before.
     pub(crate) fn forget(&self) -> bool {
         !self.forgotten.swap(true, Ordering::Relaxed)
     }
 
-    /// How long it has lasted. Zero for one that does not count.
+    /// Returns the duration of the hold so far. Zero if it does not count as a hold.
     pub(crate) fn lasted(&self) -> Duration {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
@@ -501,17 +525,20 @@ impl Hold {
         self.claim.kind == kind && self.state().holds()
     }
 
-    /// Tells the driver.
+    /// Sends a notice to the driver.
     pub(crate) fn report(&self, notice: impl FnOnce(HoldId) -> Notice) -> Result<()> {
         self.holds.driver.report(self.holds.place.full(), notice(self.id()))
     }
 
-    /// The error for a reply from the driver that will never come.
+    /// Returns the error for a reply from the driver that never arrives.
     pub(crate) fn no_answer(&self) -> Error {
         self.holds.driver.no_answer()
     }
 
-    /// The state by the clock: a timer may be late, as after the machine was suspended. A loss that was seen is final.
+    /// Returns the state according to the clock.
+    ///
+    /// A timer can be late, for example after the machine was suspended. A loss that was noticed is
+    /// final.
     pub(crate) fn state(&self) -> LeaseState {
         match self.seen() {
             LeaseState::Lost(reason) => {
@@ -524,7 +551,7 @@ impl Hold {
         }
     }
 
-    /// The same, without telling anyone that its time is over.
+    /// Returns the state according to the clock, without recording or reporting a loss.
     fn seen(&self) -> LeaseState {
         let state = self.fate.state();
         if !state.holds() {
@@ -538,30 +565,31 @@ impl Hold {
         }
     }
 
-    /// Whether more than the grace is left of the term. Without a grace it is not worked out how much is left: every
-    /// re-entry asks.
+    /// Returns `true` if more than the grace is left of the term.
+    ///
+    /// Every re-entry calls this. Without a grace, it skips the computation of the remaining time.
     fn is_in_term(&self) -> bool {
         let (term, grace) = (&self.grant.term, self.claim.grace);
         if grace.is_zero() { term.runs() } else { term.remaining() > grace.time() }
     }
 
-    /// For how long it may still be held, if that is limited.
+    /// Returns the time until the maximum duration is reached, if there is one.
     fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.since(BootInstant::now()))
     }
 
-    /// For how long it is certain, if nobody breaks it and it is not lost already.
+    /// Returns the time for which the hold is certain, unless it is broken or already lost.
     pub(crate) fn remaining(&self) -> Duration {
         let term = self.grant.term.remaining().saturating_sub(self.claim.grace.time());
         self.left().map_or(term, |left| left.min(term))
     }
 
-    /// Changes the state to lost. Returns whether it was not lost before.
+    /// Sets the state to lost. Returns `true` if the hold was not lost or released before.
     fn lose(&self, reason: LossReason) -> bool {
         let (path, node) = (Escaped(self.holds.place.path()), Escaped(self.grant.node.as_str()));
         let accident = reason != LossReason::ClientClosed;
         let lost = self.fate.change(|state| {
-            // Counted before anyone is told.
+            // Count the loss before any waiter learns of it.
             if state.holds() && self.began.is_some() && accident {
                 self.holds.recorder.lost(reason);
             }
@@ -579,7 +607,8 @@ impl Hold {
         lost
     }
 
-    /// The state of the hold, or of one of its leases.
+    /// Returns an error unless `state`, the state of this hold or of one of its leases, permits use
+    /// of the lock.
     pub(crate) fn check(&self, state: LeaseState) -> Result<()> {
         self.holds.origin.check()?;
         match state {

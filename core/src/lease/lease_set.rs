@@ -14,9 +14,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 
-/// The leases of one acquire of several locks or permits, in the order in which they were taken.
+/// The leases of one acquire of several locks or permits, in the order in which they were acquired.
 ///
-/// Each may be released separately. Dropping them releases those that are left, the newest first.
+/// Each lease can be released separately. Dropping this value releases the remaining leases, the
+/// newest first.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -33,7 +34,7 @@ use crate::lease::state::LeaseState;
 /// # }
 /// ```
 ///
-/// `L` is [`Lease`], or an [`Arc`] of it if each must live as long as it is in use (see
+/// `L` is [`Lease`], or an [`Arc`] of it if several parts of the program share each lease (see
 /// [`into_arcs`](Self::into_arcs)).
 #[derive(Debug)]
 #[must_use = "leases that are dropped release their locks at once: keep them for as long as these are needed"]
@@ -46,12 +47,12 @@ impl<L> Default for Leases<L> {
 }
 
 impl Leases {
-    /// Adds the lease that was taken last.
+    /// Adds the lease that was acquired last.
     pub(crate) fn push(&mut self, lease: Lease) {
         self.0.push(lease);
     }
 
-    /// The same leases, each of which others may hold too: it is released when the last of them drops it.
+    /// Converts the leases to shared ones. A lease is released when its last reference is dropped.
     pub fn into_arcs(self) -> Leases<Arc<Lease>> {
         Leases(self.into_iter().map(Arc::new).collect())
     }
@@ -68,44 +69,45 @@ impl<L: Borrow<Lease>> Leases<L> {
         self.0.iter().map(Borrow::borrow)
     }
 
-    /// How many there are.
+    /// Returns the number of leases.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no leases.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The leases, in the order in which they were taken.
+    /// Returns an iterator over the leases, in the order in which they were acquired.
     pub fn iter(&self) -> std::slice::Iter<'_, L> {
         self.0.iter()
     }
 
-    /// Succeeds while all are held. Sends nothing.
+    /// Succeeds while all leases are held. Sends no request.
     ///
     /// # Errors
-    /// As [`Lease::check`], of the first for which it fails.
+    /// The error of [`Lease::check`] for the first lease that is not held.
     pub fn check(&self) -> Result<()> {
         self.leases().try_for_each(Lease::check)
     }
 
-    /// Whether all are held. Sends nothing.
+    /// Returns `true` if all leases are held. Sends no request.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// Whether one is left to be released. False in a process that inherited them through fork. Sends nothing.
+    /// Returns `true` if at least one lease is not released. Returns `false` in a process that
+    /// inherited the leases through fork. Sends no request.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.leases().any(Lease::is_open)
     }
 
-    /// The first of them that is lost, and why. Sends nothing.
+    /// Returns the first lease that is lost, and the reason. Sends no request.
     #[must_use]
     pub fn first_loss(&self) -> Option<(&Lease, LossReason)> {
         self.leases().find_map(|lease| match lease.state() {
@@ -114,7 +116,9 @@ impl<L: Borrow<Lease>> Leases<L> {
         })
     }
 
-    /// Waits until one of them is lost: which one, and why. Never returns if all are released in time.
+    /// Waits until a lease is lost. Returns its index and the reason.
+    ///
+    /// The future never completes if all leases are released before that.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn lost(&self) -> impl Future<Output = (usize, LossReason)> + Send + 'static {
@@ -132,30 +136,34 @@ impl<L: Borrow<Lease>> Leases<L> {
         })
     }
 
-    /// Releases those that have not been released yet, the newest first. All are on their way when this function
-    /// returns; the future waits until the servers have acknowledged them, but no longer than the longest
-    /// [`remaining`](Lease::remaining) was when it was called. See [`Lease::release`].
+    /// Releases all leases that are not released yet, the newest first.
     ///
-    /// Cancel safe: if the future is dropped, the release goes on in the background.
+    /// All requests are on their way when this function returns. The future waits until the servers
+    /// acknowledge them. It waits no longer than the longest [`remaining`](Lease::remaining) at the
+    /// time of the call. See [`Lease::release`].
+    ///
+    /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
     /// # Errors
-    /// [`NotHeld`](crate::ErrorKind::NotHeld) if all were released before, [`Forked`](crate::ErrorKind::Forked).
+    /// [`NotHeld`](crate::ErrorKind::NotHeld) if all leases were released before, or
+    /// [`Forked`](crate::ErrorKind::Forked) in a forked child process.
     pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release_with(Timeout::Forever)
     }
 
-    /// Like [`release`](Self::release), but waits for at most `time` for all of them, and returns without an error then
-    /// too.
+    /// Like [`release`](Self::release), but waits for at most `time` in total. A timeout is not an
+    /// error.
     ///
-    /// Cancel safe as [`release`](Self::release).
+    /// Cancel safe like [`release`](Self::release).
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// The same as for [`release`](Self::release).
     pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release_with(Timeout::For(time))
     }
 
-    /// Releases them, and waits for the acknowledgements with this patience: it begins for all of them now.
+    /// Releases all leases, and waits for the acknowledgements for at most `timeout`. The time runs
+    /// for all of them from this call.
     pub(crate) fn release_with(&self, timeout: Timeout) -> impl Future<Output = Result<()>> + Send + 'static {
         let begun = self.release_each(|lease| lease.begin_release(timeout));
         async move {
@@ -166,15 +174,15 @@ impl<L: Borrow<Lease>> Leases<L> {
         }
     }
 
-    /// Like [`release`](Self::release), without waiting for the acknowledgement.
+    /// Like [`release`](Self::release), but does not wait for the acknowledgements.
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// The same as for [`release`](Self::release).
     pub fn release_in_background(&self) -> Result<()> {
         self.release_each(Lease::release_in_background).map(drop)
     }
 
-    /// Releases all, the newest first; fails if there was nothing to release.
+    /// Releases all leases, the newest first. Fails if all were released before.
     fn release_each<T>(&self, release: impl Fn(&Lease) -> Result<T>) -> Result<Vec<T>> {
         let mut released = Vec::new();
         for lease in self.leases().rev() {
@@ -207,7 +215,7 @@ impl<L> Index<usize> for Leases<L> {
     }
 }
 
-/// The leases one by one, in the order in which they were taken.
+/// Iterates over the leases in the order in which they were acquired.
 impl<L> IntoIterator for Leases<L> {
     type Item = L;
     type IntoIter = std::vec::IntoIter<L>;
@@ -242,7 +250,8 @@ mod tests {
     use crate::runtime::fork::ForkGuard;
     use crate::session::term::Term;
 
-    /// Stands in for the driver: notes the nodes whose holds were released, and when to say that they are deleted.
+    /// A fake driver that records the nodes whose holds were released, and the senders that
+    /// acknowledge deletions.
     #[derive(Default)]
     struct Driver {
         released: Mutex<Vec<u64>>,
@@ -346,7 +355,7 @@ mod tests {
         let (lease, reason) = leases.first_loss().unwrap();
         assert_eq!((lease.node(), reason), (leases[1].node(), LossReason::NodeDeleted));
         assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::LockLost);
-        // A lost lease still has to be released, without telling the driver.
+        // A lost lease must still be released, but without a notice to the driver.
         leases.release_in_background().unwrap();
         assert_eq!(directory.released(), [3, 1]);
     }

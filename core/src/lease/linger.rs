@@ -1,14 +1,21 @@
-//! Nodes that a client keeps for a while although nobody holds through them (the option `linger`): the next acquire takes
-//! one again, on its own thread and without a request.
+//! Nodes that a client keeps for a while without a hold (the option `linger`).
 //!
-//! Why this is safe: the node that stands in the queue is the same, so for every other client nothing has happened. The new
-//! hold begins as a grant does: while the session is connected, and with more of its term left than a grant needs. Nodes are
-//! taken, kept and given up under the lock of the holds, so a node that the driver has given up is taken by nobody.
+//! The next acquire takes such a node again, on the caller's thread and without a request.
 //!
-//! Why nobody waits for long: a node is taken again only while the driver watches the children of the directory and sees
-//! nobody who waits for it. When that changes, or a waiter of this client cannot take the node, the driver gives up all that
-//! are kept, and none is kept again before the next grant. The time for which a node is kept counts from the first release
-//! after which it was kept, however often it is taken again.
+//! This is safe:
+//! * The node in the queue stays the same, so other clients notice no change.
+//! * The new hold begins under the same conditions as a grant: the session is connected, and more
+//!   of its term is left than a grant needs.
+//! * Nodes are taken, kept and given up under the lock of the holds. So no acquire takes a node
+//!   that the driver has given up.
+//!
+//! No other waiter is delayed for long:
+//! * A node is taken again only while the driver watches the children of the directory and sees no
+//!   waiter behind the node.
+//! * If such a waiter appears, or a waiter of this client cannot take the node, the driver gives up
+//!   all kept nodes. No node is kept again before the next grant.
+//! * The time for which a node is kept counts from the first release after which it was kept, no
+//!   matter how often it is taken again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,26 +27,28 @@ use crate::lease::state::LeaseState;
 use crate::queue::{Access, KeptNodes, Kind, Naming, NodeName, is_kazoos};
 use crate::runtime::clock::BootInstant;
 
-/// After so many times within the time for which nodes are kept, none is kept for that time.
+/// Keeping pauses if nodes are given up more often than this within the time for which they are
+/// kept. The pause is as long as that time.
 const MOST_GIVEN_UP: u32 = 8;
 
-/// Keeping pays if nodes were taken again so often before they are given up.
+/// Keeping saves requests if nodes are taken again at least this often before they are given up.
 const PAYS: u64 = 8;
 
-/// The nodes of a lock that are kept, and when more of them may be.
+/// The kept nodes of a lock, and the state that decides whether more nodes can be kept.
 #[derive(Default)]
 pub(crate) struct Lingering {
     nodes: KeptNodes<KeptNode>,
-    /// When they were given up first, and how often since.
+    /// Time when nodes were first given up, and how often since then.
     given_up: Option<(BootInstant, u32)>,
-    /// Until when none is kept, because they were given up too often.
+    /// End of the pause that began because nodes were given up too often.
     paused: Option<BootInstant>,
-    /// How often a node was taken again since keeping began, and how often the children were listed anew for it.
+    /// Number of times that a node was taken again since keeping began, and number of listings of
+    /// the children that keeping required.
     taken: u64,
     listed: u64,
 }
 
-/// A node through which nobody holds.
+/// A node without a hold.
 struct KeptNode {
     grant: Grant,
     kind: Kind,
@@ -48,8 +57,10 @@ struct KeptNode {
 }
 
 impl KeptNode {
-    /// Whether a hold with this claim may begin on it. With a grace of its own it takes the driver, which knows whether the
-    /// session can bear that.
+    /// Returns `true` if a hold with this request can begin on the node.
+    ///
+    /// If the request has a different grace, only the driver can take the node: it knows whether
+    /// the grace fits the session timeout.
     fn suits(&self, claim: &AcquireRequest, naming: Naming, access: Access) -> bool {
         let Grant { node, term, .. } = &self.grant;
         let (now, same_name) = (BootInstant::now(), is_kazoos(node.as_str()) == (naming == Naming::Kazoo));
@@ -62,9 +73,10 @@ impl KeptNode {
     }
 }
 
-/// The nodes that are kept, for the driver.
+/// Functions for the driver.
 impl HoldTable {
-    /// A lock with this option was granted: its node may be kept. Returns false if there is a pause.
+    /// Permits keeping nodes, after a lock with this option was granted. Returns `false` during a
+    /// pause.
     pub(crate) fn open_access(&self) -> bool {
         let mut all = self.all();
         let kept = all.kept.get_or_insert_default();
@@ -76,21 +88,23 @@ impl HoldTable {
         kept.paused.is_none()
     }
 
-    /// Says who may take a node.
+    /// Sets whether only the driver or also a caller's thread can take a node.
     pub(crate) fn set_access(&self, access: Access) {
         if let Some(kept) = &mut self.all().kept {
             kept.nodes.set_access(access);
         }
     }
 
-    /// Nobody may take a node any more. Returns those that are to be deleted.
+    /// Forbids taking nodes. Returns the nodes to delete.
     pub(crate) fn close_access(&self) -> Vec<NodeName> {
         let mut all = self.all();
         all.kept.as_mut().map(|kept| kept.nodes.close()).unwrap_or_default()
     }
 
-    /// Nodes are given up for others. If that happens too often within the time for which they are kept, and they were
-    /// seldom taken again before, there is a pause: keeping only makes others wait then.
+    /// Counts that nodes are given up for other contenders.
+    ///
+    /// Keeping pauses if this happens too often within the time for which nodes are kept, unless
+    /// nodes were often taken again before. Otherwise keeping would only delay other contenders.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
         let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < PAYS) else { return };
@@ -102,7 +116,8 @@ impl HoldTable {
         }
     }
 
-    /// The children are to be listed once more, because they changed. Returns false if keeping costs more than it saves.
+    /// Counts one more listing of the children, after they changed. Returns `false` if keeping
+    /// costs more requests than it saves.
     pub(crate) fn pays_to_watch(&self) -> bool {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };
@@ -110,31 +125,32 @@ impl HoldTable {
         kept.listed <= kept.taken.max(PAYS)
     }
 
-    /// No node is kept for this long.
+    /// Pauses keeping for this long.
     pub(crate) fn pause_keeping(&self, time: Duration) {
         if let Some(kept) = &mut self.all().kept {
             kept.paused = Some(BootInstant::now().after(time));
         }
     }
 
-    /// This node is not kept any more. Returns whether it was.
+    /// Stops keeping this node. Returns `true` if it was kept.
     pub(crate) fn stop_keeping(&self, node: &NodeName) -> bool {
         self.all().forget_kept(node)
     }
 
-    /// Whether it keeps a node.
+    /// Returns `true` if a node is kept.
     pub(crate) fn keeps_any(&self) -> bool {
         self.all().kept.as_ref().is_some_and(|kept| !kept.nodes.is_empty())
     }
 
-    /// Begins a hold on a node that is kept, if those with `access` may take one; `None` if there is none for this claim.
+    /// Begins a hold on a kept node. Returns `None` if no node suits this request, or if `access`
+    /// is not permitted.
     pub(crate) fn take_again(
         self: &Arc<Self>,
         claim: &AcquireRequest,
         naming: Naming,
         access: Access,
     ) -> Option<Lease> {
-        // In a forked child all that is here is the parent's.
+        // In a forked child process, the kept nodes belong to the parent.
         if claim.linger == 0 || !self.origin.is_here() {
             return None;
         }
@@ -148,7 +164,7 @@ impl HoldTable {
         self.recorder.retake();
         let hold = Arc::new(Hold::new(Arc::clone(self), claim.clone(), grant, Some(Box::new(next))));
         all.add(&hold);
-        // The driver need not know of a hold whose end is that of its node.
+        // The driver needs a notice only if the hold can end before its node does.
         if claim.max_hold.is_some() || claim.grace != grace {
             let claim = Box::new(claim.clone());
             hold.report(|hold| Notice::Retaken { hold, claim }).ok();
@@ -159,19 +175,20 @@ impl HoldTable {
 }
 
 impl HoldIndex {
-    /// Whether nobody holds through this node, and it is kept.
+    /// Returns `true` if this node is kept, that is, has no hold.
     pub(super) fn is_kept(&self, node: &NodeName) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.nodes.contains(node))
     }
 
-    /// This node is not kept any more. Returns whether it was.
+    /// Stops keeping this node. Returns `true` if it was kept.
     pub(super) fn forget_kept(&mut self, node: &NodeName) -> bool {
         self.kept.as_mut().is_some_and(|kept| kept.nodes.forget(node))
     }
 }
 
 impl Hold {
-    /// Ends this hold, whose last level was released, and keeps its node; false if that is not to be.
+    /// Ends this hold, whose last level was released, and keeps its node. Returns `false` if the
+    /// node cannot be kept.
     pub(super) fn keep_node(&self, all: &mut HoldIndex) -> bool {
         let Some(shared) = self.shared.as_ref().filter(|_| self.claim.linger > 0) else { return false };
         let may_keep = all.kept.as_ref().is_some_and(|kept| kept.nodes.may_keep(all.has_line()));

@@ -1,7 +1,8 @@
-//! What a successful acquire returns: proof of holding.
+//! Leases: a successful acquire returns a lease, the proof that the lock is held.
 //!
-//! The driver answers with it too: a lease that no one receives is dropped like any other, and so released exactly
-//! once, whether the caller, the reply's channel or the driver is the last to have it.
+//! The driver also puts a [`Lease`] into its reply. If no caller receives the reply, the lease is
+//! dropped like any other lease. So the lock is released exactly once, whether the caller, the
+//! channel of the reply, or the driver drops the lease last.
 
 mod cohort;
 mod forgotten;
@@ -43,21 +44,23 @@ use crate::session::term::Term;
 
 pub use self::forgotten::{Forgotten, on_forgotten};
 
-/// A wait that is long enough to be logged.
+/// Waits of at least this duration are logged at level info.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// How an owner's request for a lock proceeds.
+/// The result of an owner's request for a lock, before anything is sent.
 pub(crate) enum EnterOutcome {
-    /// It holds already: one level more.
+    /// The owner already holds the lock. The hold has one more level.
     Reentered(Lease),
-    /// It queues, for this.
+    /// The owner does not hold the lock and must queue with this intent.
     Queues(Intent),
 }
 
-/// The two ways in which leases come about.
+/// The functions that create leases.
 impl HoldTable {
-    /// Re-enters without a request if `owner` holds the lock; says how to queue otherwise. A reader is refused the
-    /// write lock: it would wait for itself.
+    /// Re-enters without a request if `owner` holds the lock. Otherwise returns the intent to queue
+    /// with.
+    ///
+    /// A reader cannot acquire the write lock: it would wait for itself.
     pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
@@ -96,7 +99,7 @@ impl HoldTable {
         }
     }
 
-    /// Records a grant; its first level is the lease returned.
+    /// Records a grant and returns the lease of its first level.
     pub(crate) fn grant(self: &Arc<Self>, claim: AcquireRequest, grant: Grant) -> Lease {
         self.note_grant(&claim, &grant.node);
         let mut all = self.all();
@@ -109,11 +112,10 @@ impl HoldTable {
     }
 }
 
-/// Proof of holding a lock. Dropping it releases it in the background.
+/// The proof that a lock is held. Dropping the lease releases it in the background.
 ///
-/// Every successful acquire returns a lease of its own; those of one owner on one path share node, token and
-/// state, and the last one released frees the lock.
-///
+/// Every successful acquire returns a separate lease. The leases of one owner on one path share the
+/// node, the fencing token and the state. The lock is freed when the last of them is released.
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
 /// let lock = zklock::Mutex::new(client, "/locks/report")?;
@@ -131,9 +133,10 @@ impl HoldTable {
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,
-    /// Whether a garbage collector drops it: then that is a mistake while the lock is held.
+    /// Whether a garbage collector can drop this lease. Such a drop while the lock is held is a
+    /// mistake of the program.
     collectable: bool,
-    /// Whether it counts as a pin of its hold.
+    /// Whether this lease counts as a pin of its hold.
     pinned: AtomicBool,
 }
 
@@ -153,7 +156,8 @@ impl Lease {
         Self::with_level(hold, OwnLevel::default())
     }
 
-    /// What is left of a level of the same hold that was released and dropped.
+    /// Creates a released lease of the same hold, in place of a lease that was released and
+    /// dropped.
     pub(crate) fn remains(&self) -> Self {
         Self::with_level(Arc::clone(&self.hold), OwnLevel::over())
     }
@@ -162,96 +166,103 @@ impl Lease {
         Self { hold, level, collectable: false, pinned: AtomicBool::new(false) }
     }
 
-    /// The lock path, as given when the lock was created.
+    /// Returns the lock path, as given when the lock was created.
     #[must_use]
     pub fn path(&self) -> &str {
         self.hold.holds.place.path()
     }
 
-    /// The full path of the lock's node, below the client's chroot.
+    /// Returns the full path of the lock's node, relative to the client's chroot.
     #[must_use]
     pub fn node(&self) -> String {
         format!("{}/{}", self.hold.holds.place.directory(), self.hold.grant.node.as_str())
     }
 
-    /// The same, from the root of the ensemble.
+    /// Returns the full path of the lock's node, from the root of the ensemble.
     pub(crate) fn full_node(&self) -> String {
         format!("{}/{}", self.hold.holds.place.full(), self.hold.grant.node.as_str())
     }
 
-    /// What the lock is held for.
+    /// Returns the mode in which the lock is held.
     #[must_use]
     pub fn mode(&self) -> LockMode {
         self.hold.claim.kind.into()
     }
 
-    /// The fencing token: the zxid that created the node. It grows from holder to holder over the life of the
-    /// ensemble, even if the lock directory is deleted and created again. Pass it to the resource that the lock
-    /// guards, and let the resource refuse smaller ones.
+    /// Returns the fencing token: the zxid of the transaction that created the node.
+    ///
+    /// The token grows from holder to holder as long as the ensemble exists, even if the lock
+    /// directory is deleted and created again. Pass the token to the resource that the lock
+    /// protects. The resource must reject smaller tokens.
     #[must_use]
     pub fn fencing_token(&self) -> i64 {
         self.hold.grant.fencing_token
     }
 
-    /// How many holds there were on this lease's node before its own. Holds that follow each other on one node, because of
-    /// the options [`cohort`](crate::LockOptions::cohort) and [`linger`](crate::LockOptions::linger), have the same fencing
-    /// token; the pair of token and hand-offs grows from holder to holder. 0 without these options.
+    /// Returns the number of holds on this lease's node before the current hold.
+    ///
+    /// Several holds can follow each other on one node, because of the options
+    /// [`cohort`](crate::LockOptions::cohort) and [`linger`](crate::LockOptions::linger). They have
+    /// the same fencing token. The pair of token and hand-offs grows from holder to holder. Without
+    /// these options, the number is 0.
     #[must_use]
     pub fn handoffs(&self) -> u32 {
         self.hold.handoffs()
     }
 
-    /// The ZooKeeper session that owns the node.
+    /// Returns the id of the ZooKeeper session that owns the node.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.hold.grant.session_id
     }
 
-    /// The session time-out that the server granted: for so long it may not hear from the client before it frees the
-    /// lock.
+    /// Returns the session timeout that the server granted.
+    ///
+    /// A server that receives nothing from the client for this long frees the lock.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.hold.grant.term.session_timeout()
     }
 
-    /// Whether its owner had to wait for another contender.
+    /// Returns `true` if the owner had to wait for another contender.
     pub(crate) fn contended(&self) -> bool {
         self.hold.claim.contended
     }
 
-    /// Who may re-enter on this hold.
+    /// Returns the owner of this hold. Only this owner can re-enter.
     #[must_use]
     pub fn owner(&self) -> Owner {
         let AcquireRequest { owner, caller, .. } = &self.hold.claim;
         if *owner == caller.id() { caller.clone() } else { (*owner).into() }
     }
 
-    /// The owner that others are told of.
+    /// Returns the owner that health checks, messages and other contenders show.
     pub(crate) fn caller(&self) -> &Owner {
         &self.hold.claim.caller
     }
 
-    /// The claim that was granted.
+    /// Returns the request that was granted.
     pub(crate) fn claim(&self) -> &AcquireRequest {
         &self.hold.claim
     }
 
-    /// The name of its hold.
+    /// Returns the id of this lease's hold.
     pub(crate) fn hold_id(&self) -> HoldId {
         self.hold.id()
     }
 
-    /// Whether it has not been released yet. False in a process that inherited it through fork.
+    /// Returns `true` if this lease has not been released. Returns `false` in a process that
+    /// inherited the lease through fork.
     pub(crate) fn is_open(&self) -> bool {
         self.hold.holds.origin.is_here() && self.level.is_open()
     }
 
-    /// Whether it is a lease of this directory, as this client sees it.
+    /// Returns `true` if this lease belongs to `holds`.
     pub(crate) fn is_of(&self, holds: &Arc<HoldTable>) -> bool {
         Arc::ptr_eq(&self.hold.holds, holds)
     }
 
-    /// The state of the lease. Sends nothing.
+    /// Returns the state of the lease. Sends no request.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         if !self.hold.holds.origin.is_here() {
@@ -266,55 +277,64 @@ impl Lease {
         }
     }
 
-    /// For how long no one else can get the lock, unless it is broken: the rest of the term. It ends half the session
-    /// time-out after the last write that the server acknowledged, and is extended by heartbeats while the server
-    /// answers, but not beyond the lock's `max_hold`, and less the lock's `grace`. Zero for a lease that is lost or released. Sends nothing.
+    /// Returns the time for which no other client can get the lock, unless an operator breaks it.
+    ///
+    /// This is the rest of the term, less the lock's `grace`, and never more than `max_hold`
+    /// permits. The term ends half the session timeout after the last write that the server
+    /// acknowledged. Heartbeats extend it while the server replies. The time is zero if the lease
+    /// is lost or released. Sends no request.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
     }
 
-    /// The term of its session.
+    /// Returns the term of the lease's session.
     pub(crate) fn term(&self) -> &Term {
         &self.hold.grant.term
     }
 
-    /// Succeeds while the lock is held, that is while its term runs. Sends nothing.
+    /// Succeeds while the lock is held, that is, while its term runs. Sends no request.
     ///
     /// # Errors
-    /// [`LockLost`](ErrorKind::LockLost), [`NotHeld`](ErrorKind::NotHeld) after [`release`](Self::release), or
-    /// [`Forked`](ErrorKind::Forked).
+    /// [`LockLost`](ErrorKind::LockLost) if the lock is lost, [`NotHeld`](ErrorKind::NotHeld) after
+    /// [`release`](Self::release), or [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn check(&self) -> Result<()> {
         self.hold.check(self.state())
     }
 
-    /// Waits until a contender asks for the lock, as with [`Client::revoke`](crate::Client::revoke) or Curator's
-    /// `Revoker`. The lease stays held: whether to give it up is the holder's decision. A request that was made before
-    /// this call counts. Never returns for a lease that is released or lost.
+    /// Waits until a contender requests that the holder release the lock.
+    ///
+    /// [`Client::revoke`](crate::Client::revoke) and Curator's `Revoker` send such a request. The
+    /// lease stays held: the holder decides whether to release it. A request that was sent before
+    /// this call counts. The future never completes if the lease is released or lost.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         if !self.hold.fate.is_revoked() {
-            // A long hold watches its node anyway; this one starts now.
+            // The driver watches the node of a long hold in any case. For this hold, the watch
+            // starts now.
             self.hold.report(|hold| Notice::Listening { node: hold.node }).ok();
         }
         let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(false));
         async move {
             fate.wait_for(|fate| fate.is_revoked().then_some(())).await;
-            // Other levels of the hold may be asked after this one was released; of a lost lease nothing is asked.
+            // The request can arrive at the hold after this lease was released, while other levels
+            // are open. Ignore it then, and also after the lease is lost.
             if !fate.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Begins a transaction that is carried out only while the lock is held. Sends nothing. It does not keep the lease
-    /// held.
+    /// Begins a transaction that is applied only while the lock is held. Sends no request.
+    ///
+    /// The transaction does not keep the lease held.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(Arc::downgrade(&self.hold))
     }
 
-    /// Waits until the lease is lost. Never returns for a lease that is released in time.
+    /// Waits until the lease is lost. The future never completes if the lease is released before
+    /// that.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
@@ -327,25 +347,30 @@ impl Lease {
         }
     }
 
-    /// Waits until the lease ends: the reason, if it is lost, and `None` once it is released.
+    /// Waits until the lease is lost or released. Returns the reason of the loss, or `None` after a
+    /// release.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
         let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(true));
         async move {
-            // For a process that inherited it through fork it has ended: nothing of the parent's is reported here.
+            // In a process that inherited the lease through fork, the lease is over. The state of
+            // the parent's hold does not matter here.
             let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
             match fate.wait_for(|fate| ended(fate.state())).await {
-                // The other levels of the hold may be lost after this one was released.
+                // The hold can be lost through its other levels after this lease was released.
                 LeaseState::Lost(reason) if !level.is_over() => Some(reason),
                 _ => None,
             }
         }
     }
 
-    /// Its level for who waits, perhaps for its end alone, which is told only then; `None` in a process that inherited it
-    /// through fork, whose copy of the holds may be borrowed for ever.
+    /// Returns the lease's level, for a future that waits for a change of state.
+    ///
+    /// With `for_its_end`, the end of the level itself wakes the future too. Returns `None` in a
+    /// process that inherited the lease through fork: in its copy, the lock of the holds can be
+    /// locked forever.
     fn shared_level(&self, for_its_end: bool) -> Option<Arc<Level>> {
         let Hold { holds, .. } = &*self.hold;
         holds.origin.is_here().then(|| {
@@ -358,7 +383,7 @@ impl Lease {
         })
     }
 
-    /// Why the lease is lost, if it is. Sends nothing.
+    /// Returns the reason if the lease is lost, otherwise `None`. Sends no request.
     #[must_use]
     pub fn loss_reason(&self) -> Option<LossReason> {
         match self.state() {
@@ -367,35 +392,40 @@ impl Lease {
         }
     }
 
-    /// Releases this level; the last one of a hold frees the lock. The release is on its way when this
-    /// function returns. The future waits until the server has acknowledged it, but no longer than
-    /// [`remaining`](Self::remaining) was when it was called: at most half the session time-out. The release goes on
-    /// in the background then.
+    /// Releases this level. The lock is freed when the last level of the hold is released.
     ///
-    /// Never fails because of the network. A lost lease is released without an error: there is nothing to undo. If the
-    /// server answers that the node was gone, although the lease seemed to be held, somebody has deleted it; if it ends
-    /// the session before it acknowledges the release, although the term runs, somebody has ended that: then
-    /// [`state`](Self::state) is lost afterwards.
+    /// The request is on its way when this function returns. The future waits until the server
+    /// acknowledges the release. It waits no longer than [`remaining`](Self::remaining) at the time
+    /// of the call, which is at most half the session timeout. After that, the release continues in
+    /// the background.
     ///
-    /// Cancel safe: if the future is dropped, the release goes on in the background.
+    /// A release never fails because of the network. A lost lease is released without an error,
+    /// because there is nothing to undo. There are two cases in which [`state`](Self::state) is
+    /// lost after the release, although the lease seemed to be held:
+    /// * The server replies that the node no longer exists: another client has deleted it.
+    /// * The session ends before the server acknowledges the release, although the term runs:
+    ///   another client has closed the session.
+    ///
+    /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
     /// # Errors
-    /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
+    /// [`NotHeld`](ErrorKind::NotHeld) if this level was released before, or
+    /// [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release_with(Timeout::Forever)
     }
 
-    /// Like [`release`](Self::release), but waits for at most `time`, and returns without an error then too.
+    /// Like [`release`](Self::release), but waits for at most `time`. A timeout is not an error.
     ///
-    /// Cancel safe as [`release`](Self::release).
+    /// Cancel safe like [`release`](Self::release).
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// The same as for [`release`](Self::release).
     pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release_with(Timeout::For(time))
     }
 
-    /// Releases this level, and waits for the acknowledgement with this patience.
+    /// Releases this level, and waits for the acknowledgement for at most `timeout`.
     pub(crate) fn release_with(&self, timeout: Timeout) -> Releasing {
         match self.begin_release(timeout) {
             Ok(None) => Releasing::Over,
@@ -404,13 +434,16 @@ impl Lease {
         }
     }
 
-    /// Releases this level. What is returned ends when the server has acknowledged it, and with an error if there is
-    /// nothing to wait for, or no longer.
+    /// Releases this level and returns a receiver for the server's acknowledgement.
+    ///
+    /// The receiver fails if there is nothing to wait for any more. Returns `None` if `timeout` or
+    /// the term leaves no time to wait.
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
-            // As long as it could be held no one else can have the lock, so a caller may want to know when it is free.
-            // Later it would only wait for a server that is away.
+            // While the term runs, no other client can have the lock, so the caller can wait for
+            // the end of the node. After the term, the caller would only wait for a server that
+            // does not reply.
             let most = self.hold.remaining();
             let time = match timeout {
                 Timeout::Forever => most,
@@ -427,16 +460,19 @@ impl Lease {
         Ok(acknowledged)
     }
 
-    /// Like [`release`](Self::release), without waiting for the acknowledgement.
+    /// Like [`release`](Self::release), but does not wait for the acknowledgement.
     ///
     /// # Errors
-    /// [`NotHeld`](ErrorKind::NotHeld) the second time, [`Forked`](ErrorKind::Forked).
+    /// [`NotHeld`](ErrorKind::NotHeld) if this level was released before, or
+    /// [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn release_in_background(&self) -> Result<()> {
         self.release_level(|| None).map(drop)
     }
 
-    /// Returns whether this frees the lock. `waiter`: who waits, if it does. Otherwise nobody does, and the clock is not
-    /// read.
+    /// Releases this level. Returns `true` if this frees the lock.
+    ///
+    /// `waiter` is called only if the node is deleted. It returns the caller that waits for the
+    /// deletion, if there is one.
     fn release_level(&self, waiter: impl FnOnce() -> Option<ReleaseWaiter>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
@@ -454,7 +490,8 @@ impl Lease {
             }
             return Ok(false);
         }
-        // The notices are sent while the holds are borrowed: a join that results from this is behind this release.
+        // The notices are sent while the holds are locked, so the driver receives an acquire that
+        // results from this release after the release itself.
         if let Some(hand_off) = self.hold.hand_on(&mut all) {
             drop(all);
             hand_off.tell();
@@ -476,7 +513,8 @@ impl Lease {
             hold.report(|hold| Notice::Released { node: hold.node, release: Release { waiter, reporter } })
                 .ok();
         } else if !claim.grace.is_zero() {
-            // Lost before the end of its term: its node may have been kept until now.
+            // The lease was lost before the end of its term because of the grace. Its node can
+            // still exist.
             let release = Release { waiter: None, reporter: None };
             self.hold.report(|hold| Notice::Released { node: hold.node, release }).ok();
         }
@@ -487,15 +525,17 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if !self.hold.holds.origin.is_here() {
-            // Inherited through fork. The last reference would wake tasks of the parent's runtime, of which this
-            // process has only a copy, with locks that may be held by threads that it does not have: leaked.
+            // This process inherited the lease through fork. Leak the hold: dropping the last
+            // reference would wake tasks of the parent's runtime. This process has only a copy of
+            // that runtime, and threads that do not exist here can hold its locks.
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }
         if self.level.is_open() && self.collectable {
             self.drop_forgotten();
         } else if self.level.is_open() {
-            // An error says that it was released in between: nothing to do.
+            // An error means that another thread released the lease in between. Nothing is left to
+            // do.
             self.release_level(|| None).ok();
         }
     }

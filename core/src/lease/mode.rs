@@ -1,10 +1,10 @@
-//! The modes of a lock.
+//! The modes in which a lock can be held.
 
 use std::fmt;
 
 use crate::queue::Kind;
 
-/// The mode in which a lock is held, or is to be.
+/// The mode in which a lock is held or requested.
 ///
 /// ```
 /// use zklock::LockMode;
@@ -14,20 +14,20 @@ use crate::queue::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockMode {
-    /// As a mutex.
+    /// A mutex.
     Mutex,
-    /// For reading: together with other readers.
+    /// A read lock, which several readers can hold at the same time.
     Read,
-    /// For writing: alone.
+    /// A write lock, which excludes all other holders.
     Write,
-    /// As one of a semaphore's permits, or as the turn in which these are acquired.
+    /// One permit of a semaphore, or the turn in which permits are acquired.
     Permit,
-    /// As the leader of an election.
+    /// Leadership of an election.
     Leadership,
 }
 
 impl LockMode {
-    /// Its name, the same in all languages.
+    /// Returns the name of the mode. It is the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -5,10 +5,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who may re-enter a lock: two acquires on one client and path by one owner are one hold with two levels.
+/// The owner of a lock, which can re-enter it.
 ///
-/// Create one for each flow of control that takes locks; clones are the same owner. Each has a [number](Self::number),
-/// and may have a [name](Self::named): health checks, error messages and other contenders show both.
+/// Two acquires by the same owner, with the same client and path, result in one hold with two
+/// levels.
+///
+/// Create one owner for each flow of control that acquires locks. A clone is the same owner. Each
+/// owner has a [number](Self::number) and optionally a [name](Self::named). Health checks, error
+/// messages and other contenders show both.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -29,33 +33,35 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// A new owner, different from all others, without a name.
+    /// Creates an owner without a name. It differs from all other owners.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two defaults would be two different values")]
     pub fn new() -> Self {
         OwnerId::new().into()
     }
 
-    /// A new owner, different from all others, with a name for people. Names need not differ. Other contenders are shown
-    /// the first 64 bytes.
+    /// Creates an owner with a name for humans. It differs from all other owners, even if the names
+    /// are equal.
+    ///
+    /// Other contenders see the first 64 bytes of the name.
     #[must_use]
     pub fn named(name: impl Into<Arc<str>>) -> Self {
         OwnerId::new().named(Some(name.into()))
     }
 
-    /// Its number, which no other owner of this process has, or had before it.
+    /// Returns the number of the owner. No other owner in this process has or had the same number.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.id.0
     }
 
-    /// Its name, if it has one.
+    /// Returns the name of the owner, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The owner, without its name.
+    /// Returns the owner's id, without the name.
     #[must_use]
     pub fn id(&self) -> OwnerId {
         self.id
@@ -88,12 +94,12 @@ impl From<OwnerId> for Owner {
     }
 }
 
-/// Which owner it is: the key under which its holds and waits are found.
+/// The identity of an owner, and the key of its holds and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OwnerId(u64);
 
 impl OwnerId {
-    /// Of a new owner.
+    /// Creates the id of a new owner.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two defaults would be two different values")]
     pub fn new() -> Self {
@@ -101,13 +107,13 @@ impl OwnerId {
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The owner, under this name.
+    /// Returns the owner with this id and name.
     #[must_use]
     pub fn named(self, name: Option<Arc<str>>) -> Owner {
         Owner { id: self, name }
     }
 
-    /// Its number.
+    /// Returns the number of the owner.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0

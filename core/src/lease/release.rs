@@ -1,4 +1,4 @@
-//! The end of a hold: what a lease tells the driver when it is released, and what the driver tells the lease.
+//! Messages between a lease and the driver when a hold ends.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,8 +18,11 @@ use crate::metrics::recorder::Recorder;
 use crate::runtime::sync::{AtomicU8, OnceLock};
 use crate::session::term::Term;
 
-/// One level of a hold, as its lease and those that wait for its loss see it, and in the end the driver. It is watched
-/// and it ends while the holds are borrowed, which orders that; the driver has it only after its end.
+/// One level of a hold, shared by the lease, the futures that wait for its loss, and finally the
+/// driver.
+///
+/// Watching and ending a level happen only while the holds are locked, which orders them. The
+/// driver receives the level only after its end.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicU8);
 
@@ -28,11 +31,12 @@ const OPEN: u8 = 0;
 const RELEASED: u8 = 1;
 /// Released after the lock was lost.
 const LOST: u8 = 2;
-/// Released while the lock seemed to be held; somebody had deleted the node.
+/// Released while the lock seemed to be held, but another client had deleted the node.
 const BROKEN: u8 = 3;
-/// Released while the lock seemed to be held; the session ended before the server had acknowledged it.
+/// Released while the lock seemed to be held, but the session ended before the server acknowledged
+/// the release.
 const EXPIRED: u8 = 4;
-/// Open, and somebody waits for its end.
+/// Open, and a future waits for its end.
 const WATCHED: u8 = 5;
 
 impl Level {
@@ -40,14 +44,15 @@ impl Level {
         matches!(self.0.load(Ordering::Acquire), OPEN | WATCHED)
     }
 
-    /// Somebody waits for its end from now on, and finds it over if it is.
+    /// Notes that a future waits for the end of this level. Has no effect if the level is over.
     pub(crate) fn watch(&self) {
         if self.0.load(Ordering::Acquire) == OPEN {
             self.0.store(WATCHED, Ordering::Release);
         }
     }
 
-    /// Ends the level. Returns whether somebody waits for that, and is to be told; `None` if it was over before.
+    /// Ends the level. Returns `true` if a future waits for the end and must be woken, and `None`
+    /// if the level was over before.
     pub(crate) fn end(&self) -> Option<bool> {
         let before = self.0.load(Ordering::Acquire);
         matches!(before, OPEN | WATCHED).then(|| {
@@ -56,22 +61,23 @@ impl Level {
         })
     }
 
-    /// Another one, as this one is now.
+    /// Returns a copy with the current state.
     pub(crate) fn copy(&self) -> Self {
         Self(AtomicU8::new(self.0.load(Ordering::Acquire)))
     }
 
-    /// Whether it was released while the lock was held: what happens to the lock later is no concern of its lease.
+    /// Returns `true` if the level was released while the lock was held. Later events of the lock
+    /// do not concern its lease.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.0.load(Ordering::Acquire), RELEASED | BROKEN | EXPIRED)
     }
 
-    /// The lock was lost before the level ended.
+    /// Notes that the lock was lost before the level ended.
     pub(crate) fn end_lost(&self) {
         self.0.store(LOST, Ordering::Release);
     }
 
-    /// The loss that only the release found out.
+    /// Returns the reason of a loss that was noticed only during the release.
     pub(crate) fn late_loss(&self) -> Option<LossReason> {
         match self.0.load(Ordering::Acquire) {
             BROKEN => Some(LossReason::NodeDeleted),
@@ -81,23 +87,25 @@ impl Level {
     }
 }
 
-/// How the driver is to end a hold whose last level was released.
+/// Instructions for the driver to end a hold whose last level was released.
 pub(crate) struct Release {
-    /// The caller that waits for the end of the node, if one does.
+    /// The caller that waits until the node is deleted, if there is one.
     pub(crate) waiter: Option<ReleaseWaiter>,
-    /// Whom to tell if the node turns out to be gone already. None for a claim that does not count as a hold.
+    /// The reporter for the case that the node no longer exists. `None` for a request that does not
+    /// count as a hold.
     pub(crate) reporter: Option<LateLossReporter>,
 }
 
 /// A caller that waits until a node is deleted.
 pub(crate) struct ReleaseWaiter {
-    /// Told when the node is deleted; dropped when nothing is left to wait for.
+    /// Receives a message when the node is deleted. It is dropped when there is nothing to wait for
+    /// any more.
     pub(crate) done: oneshot::Sender<()>,
-    /// For how long it waits.
+    /// Time at which the caller stops waiting.
     pub(crate) until: Instant,
 }
 
-/// Who is told that a lock was gone when it was released (rule 12).
+/// Reports that a lock was already lost when it was released (rule 12).
 pub(crate) struct LateLossReporter {
     pub(crate) place: LockPath,
     pub(crate) recorder: Arc<Recorder>,
@@ -106,16 +114,19 @@ pub(crate) struct LateLossReporter {
 }
 
 impl LateLossReporter {
-    /// Counts, logs and tells the lease that the lock was gone: that somebody had deleted the node while it was held, or
-    /// that the session ended before the server had acknowledged the release. The latter not if the term is over: until
-    /// then nobody could have the lock, and the release did not have to be acknowledged any more.
+    /// Counts and logs the loss, and records it in the lease.
+    ///
+    /// The reason is either that another client had deleted the node while the lock was held, or
+    /// that the session ended before the server acknowledged the release. The second case is no
+    /// loss if the term is over: no other client could have the lock during the term, and after it
+    /// the release needs no acknowledgement.
     pub(crate) fn report(&self, node: &str, reason: LossReason) {
         let ended = match reason {
             LossReason::NodeDeleted => BROKEN,
             LossReason::SessionExpired if self.term.runs() => EXPIRED,
             _ => return,
         };
-        // Counted before anyone is told.
+        // Count the loss before any waiter learns of it.
         self.recorder.lost(reason);
         self.level.0.store(ended, Ordering::Release);
         let (path, node) = (Escaped(self.place.path()), Escaped(node));
@@ -123,14 +134,18 @@ impl LateLossReporter {
     }
 }
 
-/// A release that has begun; dropped, it goes on in the background. Two words, unlike what the compiler would make of an
-/// async block: the end of an inner level is awaited for no longer than it takes to move that.
+/// A future for a release that has begun. If it is dropped, the release continues in the
+/// background.
+///
+/// The type is only two words large. The compiler would make a larger future from an async block,
+/// and moving it would take longer than the release of an inner level itself.
 #[derive(Debug)]
 pub(crate) enum Releasing {
     /// There is nothing to wait for.
     Over,
     Refused(Box<Error>),
-    /// Until the server has acknowledged it; whoever would say so gives up when there is nothing left to wait for.
+    /// Waits for the server's acknowledgement. The sender is dropped when there is nothing to wait
+    /// for any more.
     Sent(oneshot::Receiver<()>),
 }
 
@@ -152,11 +167,14 @@ impl Future for Releasing {
     }
 }
 
-/// The level of one lease: in the lease itself, until it is shared. Hardly anybody else looks at an inner level, which
-/// lasts for no longer than a function call perhaps, so it allocates nothing.
+/// The level of one lease. It is stored in the lease itself until it is shared.
 ///
-/// It is shared, and it ends, only while the holds are borrowed: so nothing happens to what was in the lease after it
-/// was copied. Whoever only looks needs to borrow nothing: what they find was so when they looked for a shared level.
+/// An inner level often lasts only as long as one function call, and usually only its lease looks
+/// at it. So it allocates nothing.
+///
+/// A level is shared and ended only while the holds are locked. So the copy in the lease does not
+/// change after the level was shared. A reader needs no lock: its answer was correct at the moment
+/// when it looked for a shared level.
 #[derive(Debug, Default)]
 pub(super) struct OwnLevel {
     own: Level,
@@ -164,7 +182,7 @@ pub(super) struct OwnLevel {
 }
 
 impl OwnLevel {
-    /// A level that was released.
+    /// Creates a level that is released.
     pub(super) fn over() -> Self {
         let level = Self::default();
         level.own.end();
@@ -175,7 +193,8 @@ impl OwnLevel {
         self.shared.get().map_or(&self.own, |shared| shared)
     }
 
-    /// For those that wait for its end, and for the driver when the lock is released.
+    /// Moves the level to shared memory: for futures that wait for its end, and for the driver
+    /// after the release.
     pub(super) fn share(&self, _: &HoldIndex) -> &Arc<Level> {
         self.shared.get_or_init(|| Arc::new(self.own.copy()))
     }
@@ -185,27 +204,27 @@ impl OwnLevel {
         self.shared.get().is_some()
     }
 
-    /// As [`Level::is_open`].
+    /// See [`Level::is_open`].
     pub(super) fn is_open(&self) -> bool {
         self.level().is_open()
     }
 
-    /// As [`Level::end`].
+    /// See [`Level::end`].
     pub(super) fn end(&self, _: &HoldIndex) -> Option<bool> {
         self.level().end()
     }
 
-    /// As [`Level::is_over`].
+    /// See [`Level::is_over`].
     pub(super) fn is_over(&self) -> bool {
         self.level().is_over()
     }
 
-    /// As [`Level::end_lost`].
+    /// See [`Level::end_lost`].
     pub(super) fn end_lost(&self, _: &HoldIndex) {
         self.level().end_lost();
     }
 
-    /// As [`Level::late_loss`].
+    /// See [`Level::late_loss`].
     pub(super) fn late_loss(&self) -> Option<LossReason> {
         self.level().late_loss()
     }

@@ -1,4 +1,4 @@
-//! What in a client waits and holds, for whoever looks at it.
+//! Reports about the waits and holds of a client.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::state::LeaseState;
 use crate::error::server_report::Servers;
 use crate::runtime::clock::BootInstant;
 
-/// An attempt to acquire a lock that has neither succeeded nor failed yet.
+/// An acquire that has neither succeeded nor failed yet.
 ///
 /// ```
 /// # fn example(client: &zklock::Client) {
@@ -22,28 +22,33 @@ use crate::runtime::clock::BootInstant;
 pub struct WaitReport {
     /// The lock's path.
     pub path: String,
-    /// What it is to be held for.
+    /// The requested mode.
     pub mode: LockMode,
-    /// The label of the lock or of its client; of an election the candidate's id.
+    /// The label of the lock or of its client. For an election: the candidate's id.
     pub label: Option<String>,
-    /// How long the caller has waited.
+    /// Time that the caller has waited.
     pub age: Duration,
-    /// The full path of its node. `None` as long as it has none, as without a connection.
+    /// The full path of the waiter's node. `None` while it has no node, for example without a
+    /// connection.
     pub node: Option<String>,
-    /// Whether it waits in its client's line for a lock with [`cohort`](crate::LockOptions::cohort): without a node, so
-    /// that other clients do not see it. One node of the client stands in the queue for the whole line; `position` and
-    /// `behind` are those of that node.
+    /// Whether it waits inside its client for a lock with [`cohort`](crate::LockOptions::cohort).
+    ///
+    /// Such a waiter has no node, so other clients do not see it. One node of the client is in the
+    /// queue for all of these waiters. `position` and `behind` refer to that node.
     pub in_cohort: bool,
-    /// How many contenders stand before it in the queue, as far as is known. `None` as long as it has no node.
+    /// Number of contenders ahead in the queue, as far as known. `None` while the waiter has no
+    /// node.
     pub position: Option<usize>,
-    /// The full path of the node that it waits for: the nearest before it that it cannot hold together with. `None` if
-    /// none is known; and for a permit, which waits for any of those that hold one.
+    /// The full path of the node that the waiter waits for.
+    ///
+    /// This is the nearest node ahead that cannot hold together with the waiter. `None` if no such
+    /// node is known, and for a permit, because it waits for any of the permit holders.
     pub behind: Option<String>,
-    /// The owner that asked for it: see [`Owner::named`].
+    /// The owner that requested the lock: see [`Owner::named`].
     pub owner: Owner,
 }
 
-/// A hold.
+/// A hold of a lock.
 ///
 /// ```
 /// # fn example(client: &zklock::Client) {
@@ -57,45 +62,49 @@ pub struct WaitReport {
 pub struct HoldReport {
     /// The lock's path.
     pub path: String,
-    /// What it is held for.
+    /// The mode in which the lock is held.
     pub mode: LockMode,
-    /// The label of the lock or of its client; of an election the candidate's id.
+    /// The label of the lock or of its client. For an election: the candidate's id.
     pub label: Option<String>,
-    /// How long it has lasted.
+    /// Time since the hold began.
     pub age: Duration,
-    /// The full path of its node.
+    /// The full path of the lock's node.
     pub node: String,
-    /// Its fencing token.
+    /// The fencing token.
     pub fencing_token: i64,
-    /// Its leases that have not been released: one for each acquire by its owner.
+    /// Number of leases that are not released: one for each acquire by the owner.
     pub levels: usize,
-    /// Whether something keeps one of them until it is released or lost, though the program may have dropped it: in
-    /// Python and Node an election, in Node a `signal` that was read. Always false for a lease of Rust.
+    /// Whether the library keeps a lease until it is released or lost, even if the program drops
+    /// it.
+    ///
+    /// In Python and Node, an election does this. In Node, a `signal` that was read does it too.
+    /// Always `false` for a lease in Rust.
     pub pinned: bool,
-    /// The state of its leases.
+    /// The state of the leases.
     pub state: LeaseState,
-    /// For how long no one else can get the lock, unless it is broken.
+    /// Time for which no other client can get the lock, unless an operator breaks it.
     pub remaining: Duration,
-    /// The owner that asked for it: see [`Owner::named`].
+    /// The owner that requested the lock: see [`Owner::named`].
     pub owner: Owner,
 }
 
-/// What a driver shows of its queues while it waits for something to happen.
+/// A snapshot of a driver, taken between two events of its loop.
 pub(crate) struct DriverSnapshot {
-    /// The server of its connection.
+    /// The server that the client is connected to.
     pub(crate) server: Option<String>,
-    /// Waits and holds; `None` if the driver did not let go of its queues in time.
+    /// Waits and holds. `None` if the driver was busy with its queues for too long.
     pub(crate) queues: Option<(Vec<WaitReport>, Vec<HoldReport>)>,
 }
 
-/// A driver that can be looked at from any thread.
+/// A driver that any thread can inspect.
 pub(crate) trait Inspector: Send + Sync {
-    /// Returns after a tenth of a second at the latest.
+    /// Returns a snapshot within 0.1 s.
     fn inspect(&self) -> DriverSnapshot;
 
-    /// When a server last answered anything; `None` if none has, or the transport does not say.
+    /// Returns the time of the last reply of a server. `None` if there was no reply, or if the
+    /// transport does not report it.
     fn last_answer(&self) -> Option<BootInstant>;
 
-    /// The result of the last attempt at each of these servers.
+    /// Returns the result of the last attempt to connect to each of these servers.
     fn servers(&self, hosts: &str) -> Servers;
 }

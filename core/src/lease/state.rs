@@ -1,4 +1,4 @@
-//! The states of a lease.
+//! The states of a lease, and the shared state of a hold.
 
 use std::fmt;
 use std::pin::pin;
@@ -26,11 +26,12 @@ use crate::runtime::sync::{AtomicBool, AtomicU8, Mutex, Notify};
 pub enum LeaseState {
     /// The lock is held.
     Held,
-    /// The lock is held, but the server is unreachable. Held again if the server answers in time, otherwise lost.
+    /// The lock is held, but the server is unreachable. The state returns to `Held` if the server
+    /// replies in time. Otherwise the lock is lost.
     Suspended,
-    /// The lock is lost, for good.
+    /// The lock is lost. This state is final.
     Lost(LossReason),
-    /// This lease was released. Other leases of the same hold may still be held.
+    /// This lease was released. Other leases of the same hold can still be held.
     Released,
 }
 
@@ -41,7 +42,7 @@ impl fmt::Display for LeaseState {
 }
 
 impl LeaseState {
-    /// Every state, by number.
+    /// All states, at the index of their number.
     const ALL: [Self; 9] = [
         Self::Held,
         Self::Suspended,
@@ -54,7 +55,7 @@ impl LeaseState {
         Self::Lost(LossReason::Forked),
     ];
 
-    /// For an atomic.
+    /// Returns the state's number, for an atomic variable.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Held => 0,
@@ -64,12 +65,12 @@ impl LeaseState {
         }
     }
 
-    /// The state with this [`number`](Self::number).
+    /// Returns the state with this [`number`](Self::number).
     pub(crate) fn numbered(number: u8) -> Self {
         Self::ALL[usize::from(number)]
     }
 
-    /// The state's name, the same in all languages.
+    /// Returns the name of the state. It is the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -80,7 +81,7 @@ impl LeaseState {
         }
     }
 
-    /// Whether the lock is held, connected to the server or not.
+    /// Returns `true` if the lock is held, whether or not the client is connected.
     pub(crate) fn holds(self) -> bool {
         matches!(self, Self::Held | Self::Suspended)
     }
@@ -88,23 +89,24 @@ impl LeaseState {
 
 #[derive(Debug, Default)]
 pub(crate) struct HoldState {
-    /// By number; the first is `Held`.
+    /// The number of the state. The default 0 is `Held`.
     state: AtomicU8,
-    /// Whether another contender has asked for the lock.
+    /// Whether another contender has requested the lock.
     revoked: AtomicBool,
-    /// Borrowed while the state changes, so that one change follows from the last.
+    /// Locked during a change of state, so that each change sees the result of the previous one.
     changing: Mutex<()>,
     changed: Notify,
 }
 
 impl HoldState {
-    /// The state that was set last.
+    /// Returns the current state.
     pub(crate) fn state(&self) -> LeaseState {
         LeaseState::numbered(self.state.load(Ordering::Acquire))
     }
 
-    /// Changes the state, and tells those that wait. Returns whether it changed. What `to` does is done before anyone
-    /// sees the new state.
+    /// Changes the state and wakes the waiters. Returns `true` if the state changed.
+    ///
+    /// The side effects of `to` are complete before any thread sees the new state.
     pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = to(self.state()) else { return false };
@@ -114,7 +116,7 @@ impl HoldState {
         true
     }
 
-    /// Another contender has asked for the lock.
+    /// Notes that another contender has requested the lock, and wakes the waiters.
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::Release);
         self.look_again();
@@ -124,16 +126,16 @@ impl HoldState {
         self.revoked.load(Ordering::Acquire)
     }
 
-    /// Wakes the waiters.
+    /// Wakes the waiters, so that they check the state again.
     pub(crate) fn look_again(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Waits until what is looked for is there.
+    /// Waits until `look` returns a value.
     pub(crate) async fn wait_for<T>(&self, look: impl Fn(&Self) -> Option<T>) -> T {
         let mut changed = pin!(self.changed.notified());
         loop {
-            // After this future was made: it ends with any later change.
+            // Look only after `changed` was created, because it completes with any later change.
             if let Some(found) = look(self) {
                 return found;
             }

@@ -1,4 +1,4 @@
-//! What leases tell the driver, and what they say of themselves.
+//! Tests for the notices that leases send to the driver, and for the state that leases report.
 
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
@@ -11,7 +11,7 @@ use crate::runtime::clock::BootInstant;
 use crate::runtime::fork::ForkGuard;
 use crate::session::term::Term;
 
-/// Stands in for the driver: notes what it is told.
+/// A fake driver that records the notices.
 #[derive(Default)]
 struct Driver {
     releases: Mutex<Vec<Release>>,
@@ -89,7 +89,7 @@ impl Directory {
         Self { driver, holds: Arc::new(holds), owner: Owner::new() }
     }
 
-    /// A grant in a term of half this time-out, of which nothing has passed.
+    /// Creates a grant with a fresh term of half this session timeout.
     fn grant(&self, kind: Kind, timeout: Duration) -> Lease {
         self.grant_for(AcquireRequest::new(self.owner.clone(), kind, None), timeout)
     }
@@ -179,7 +179,7 @@ async fn a_release_waits_until_the_end_of_the_term_at_most() {
     let lease = directory.grant(Kind::Exclusive, MINUTE);
     assert!(lease.begin_release(Timeout::Try).unwrap().is_none());
     assert!(directory.driver.releases.lock().unwrap().pop().unwrap().waiter.is_none());
-    // Without a term there is nothing to wait for.
+    // Without a term, there is nothing to wait for.
     let directory = Directory::new();
     let lease = directory.grant(Kind::Exclusive, Duration::ZERO);
     assert!(lease.begin_release(Timeout::Forever).unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Writes to ZooKeeper that succeed only while a lock is held.
+//! Transactions: writes to ZooKeeper that succeed only while a lock is held.
 
 use std::fmt;
 use std::sync::Weak;
@@ -10,7 +10,8 @@ use crate::config::size_limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{Hold, Notice};
 
-/// No node has this version. The server would take -1 for any, which is what a caller without a version leaves out.
+/// Returns the error for a negative version. The server would accept -1 as "any version", but
+/// callers omit the version for that.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     let problem = format!(
         "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
@@ -19,10 +20,13 @@ pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     Error::bad_argument("version", problem)
 }
 
-/// Writes to ZooKeeper that are carried out together, and only if the lock's node exists at that moment. So they need
-/// no fencing token: a holder that was paused, and whose lock went to another client, changes nothing.
+/// A transaction that the server applies only if the lock's node exists at that moment.
 ///
-/// Paths are absolute, below the client's chroot. Nodes are created persistent, with the client's access control list.
+/// All writes are applied together. They need no fencing token: if a holder was paused and another
+/// client got the lock, the transaction changes nothing.
+///
+/// Paths are absolute, relative to the client's chroot. New nodes are persistent and have the
+/// client's access control list.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -44,27 +48,28 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Without operations yet. It does not keep the hold.
+    /// Creates a transaction without operations. It does not keep the hold alive.
     pub(crate) fn new(hold: Weak<Hold>) -> Self {
         Self { hold, operations: Vec::new() }
     }
 
-    /// Creates a node.
+    /// Adds an operation that creates a node.
     pub fn create(self, path: &str, data: &[u8]) -> Self {
         self.with(WriteOperation::Create { path: path.to_owned(), data: data.to_owned() })
     }
 
-    /// Writes a node's data if its version matches; `None` matches any, and versions begin at 0.
+    /// Adds an operation that writes a node's data if its version matches. `None` matches any
+    /// version. Versions begin at 0.
     pub fn set_data(self, path: &str, data: &[u8], version: Option<i32>) -> Self {
         self.with(WriteOperation::SetData { path: path.to_owned(), data: data.to_owned(), version })
     }
 
-    /// Deletes a node if its version matches; `None` matches any.
+    /// Adds an operation that deletes a node if its version matches. `None` matches any version.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
         self.with(WriteOperation::Delete { path: path.to_owned(), version })
     }
 
-    /// Fails the whole transaction unless a node's version matches.
+    /// Adds an operation that fails the whole transaction unless a node's version matches.
     pub fn check(self, path: &str, version: i32) -> Self {
         self.with(WriteOperation::Check { path: path.to_owned(), version })
     }
@@ -74,16 +79,21 @@ impl Transaction {
         self
     }
 
-    /// Carries out all operations, or none. Waits for the server's answer for up to the client's connect time-out.
+    /// Applies all operations, or none. Waits for the server's reply for at most the client's
+    /// connect timeout.
     ///
-    /// Not cancel safe: a transaction whose future is dropped may or may not have been applied.
+    /// Not cancel safe: if the future is dropped, the transaction might or might not be applied.
     ///
     /// # Errors
-    /// [`LockLost`](crate::ErrorKind::LockLost) if the lock is no longer held: nothing was written.
-    /// [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot be carried out, as
-    /// the message says: nothing was written. [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no answer
-    /// came: the transaction may or may not have been applied. [`BadArgument`](crate::ErrorKind::BadArgument) for a
-    /// malformed path or a negative version, and if all together is more than a server takes, which is a mebibyte; and those of [`Lease::check`](crate::Lease::check).
+    /// * [`LockLost`](crate::ErrorKind::LockLost) if the lock is no longer held. Nothing was
+    ///   written.
+    /// * [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot
+    ///   be applied. The message names it. Nothing was written.
+    /// * [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no reply arrived. The
+    ///   transaction might or might not have been applied.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path or a negative version,
+    ///   and if the transaction exceeds the server's maximum request size of about 1 MiB.
+    /// * The errors of [`Lease::check`](crate::Lease::check).
     pub async fn commit(self) -> Result<()> {
         for operation in &self.operations {
             check_path("path", operation.path())?;
@@ -94,13 +104,14 @@ impl Transaction {
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
         hold.begin_transaction();
-        // After it began: now the node is not handed to another holder.
+        // Check only after the transaction has begun: from then on, the node is not handed to
+        // another holder.
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => {
-                // Otherwise it may still be carried out.
+                // After a connection failure, the server might still apply the transaction.
                 if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
                     hold.end_transaction();
                 }
@@ -111,7 +122,7 @@ impl Transaction {
     }
 }
 
-/// One write of a transaction.
+/// One operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WriteOperation {
     Create { path: String, data: Vec<u8> },
@@ -121,7 +132,7 @@ pub(crate) enum WriteOperation {
 }
 
 impl WriteOperation {
-    /// The node that it writes.
+    /// Returns the path of the operation's node.
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::Create { path, .. }
@@ -131,7 +142,7 @@ impl WriteOperation {
         }
     }
 
-    /// The version that it asks for.
+    /// Returns the version that the operation requires.
     pub(crate) fn version(&self) -> Option<i32> {
         match self {
             Self::Create { .. } => None,
@@ -140,7 +151,7 @@ impl WriteOperation {
         }
     }
 
-    /// The data that it writes.
+    /// Returns the data that the operation writes.
     pub(crate) fn data(&self) -> &[u8] {
         match self {
             Self::Create { data, .. } | Self::SetData { data, .. } => data,
@@ -153,7 +164,7 @@ impl fmt::Display for WriteOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Create { .. } => "create",
-            // No name of a method: those differ from language to language.
+            // Not a method's name, because those differ between languages.
             Self::SetData { .. } => "set the data of",
             Self::Delete { .. } => "delete",
             Self::Check { .. } => "check",

@@ -1,4 +1,4 @@
-//! A lock of any kind.
+//! The type [`AnyLock`]: a lock of any kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,10 @@ use crate::lock::semaphore::Semaphore;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
-/// A lock of any kind that gives one lease: a mutex, a half of a read/write lock, or a permit of a semaphore. Clones
-/// are the same lock.
+/// A lock of any kind whose acquire returns one lease: a mutex, one half of a read/write lock, or a
+/// semaphore.
+///
+/// For a semaphore, the lease is one permit. Clones are the same lock.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -41,9 +43,9 @@ use crate::queue::contender::Contender;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AnyLock {
-    /// A mutex, or a half of a read/write lock.
+    /// A mutex, or one half of a read/write lock.
     Lock(Arc<Lock>),
-    /// A permit of a semaphore.
+    /// One permit of a semaphore.
     Semaphore(Arc<Semaphore>),
 }
 
@@ -108,7 +110,7 @@ impl From<Arc<Semaphore>> for AnyLock {
 }
 
 impl AnyLock {
-    /// The lock path, as given.
+    /// Returns the lock path, as given.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -117,7 +119,8 @@ impl AnyLock {
         }
     }
 
-    /// Whether two are the same lock object: one is a clone of the other, or both were created from one.
+    /// Returns `true` if both are the same lock object: one is a clone of the other, or both were
+    /// created from the same object.
     #[must_use]
     pub fn same_lock(&self, other: &Self) -> bool {
         match (self, other) {
@@ -127,17 +130,19 @@ impl AnyLock {
         }
     }
 
-    /// Acquires the lock for `owner`, or a permit, which has no owner.
+    /// Acquires the lock for `owner`. A permit of a semaphore has no owner.
     ///
-    /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
+    /// Cancel safe: dropping the future leaves the queue. If the lock is granted at the same
+    /// moment, it is released.
     ///
     /// # Errors
-    /// As [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
+    /// The same as for [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
     pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         self.acquire_for((owner.id(), owner), timeout.into()).await
     }
 
-    /// The same, for an owner and the caller that others are told of.
+    /// Like [`acquire_as`](Self::acquire_as), with a separate caller, which messages and other
+    /// contenders show.
     pub(crate) async fn acquire_for(
         &self,
         (owner, caller): (OwnerId, &Owner),
@@ -149,10 +154,13 @@ impl AnyLock {
         }
     }
 
-    /// Whether `owner` holds the lock; a permit has no owner. Sends nothing.
+    /// Returns `true` if `owner` holds the lock. Always `false` for a semaphore, because permits
+    /// have no owner.
+    ///
+    /// Sends no request.
     ///
     /// # Errors
-    /// [`Forked`](crate::ErrorKind::Forked).
+    /// [`Forked`](crate::ErrorKind::Forked) in a forked child process.
     pub fn owned_by(&self, owner: &Owner) -> Result<bool> {
         match self {
             Self::Lock(lock) => lock.owned_by(owner),
@@ -160,7 +168,8 @@ impl AnyLock {
         }
     }
 
-    /// Whether a lease is of this lock, or of the other half of its read/write lock. A permit does not allow re-entry.
+    /// Returns `true` if the lease belongs to this lock or to the other half of its read/write
+    /// lock. Always `false` for a semaphore, because a permit does not permit re-entry.
     pub(crate) fn owns_lease(&self, lease: &Lease) -> Result<bool> {
         match self {
             Self::Lock(lock) => Ok(lease.is_of(&lock.resolve()?.holds)),
@@ -168,12 +177,12 @@ impl AnyLock {
         }
     }
 
-    /// The contenders (see [`Lock::contenders`] and [`Semaphore::contenders`]).
+    /// Returns the contenders (see [`Lock::contenders`] and [`Semaphore::contenders`]).
     ///
-    /// Cancel safe: nothing is left behind.
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// As [`Lock::contenders`].
+    /// The same as for [`Lock::contenders`].
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
         match self {
             Self::Lock(lock) => lock.contenders().await,
@@ -181,12 +190,12 @@ impl AnyLock {
         }
     }
 
-    /// Whether it is taken (see [`Lock::locked`] and [`Semaphore::locked`]).
+    /// Returns `true` if the lock is taken (see [`Lock::locked`] and [`Semaphore::locked`]).
     ///
-    /// Cancel safe: nothing is left behind.
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// As [`Lock::locked`] and [`Semaphore::locked`].
+    /// The same as for [`Lock::locked`] and [`Semaphore::locked`].
     pub async fn locked(&self) -> Result<bool> {
         match self {
             Self::Lock(lock) => lock.locked().await,
@@ -194,17 +203,17 @@ impl AnyLock {
         }
     }
 
-    /// Its place in the order that is the same in all programs.
+    /// Returns the key of this lock in the common order of locks.
     pub(crate) fn order(&self) -> LockOrder {
         self.directory().order()
     }
 
-    /// The path, from the root of the ensemble.
+    /// Returns the path from the root of the ensemble.
     pub(crate) fn absolute_path(&self) -> &str {
         self.directory().absolute_path()
     }
 
-    /// The hosts, as given to its client.
+    /// Returns the hosts, as given to the lock's client.
     pub(crate) fn hosts(&self) -> &Hosts {
         self.source().hosts()
     }
@@ -213,8 +222,9 @@ impl AnyLock {
         self.directory().source()
     }
 
-    /// Whether its client sees the node of a lease that another client was granted: then both are connected to one
-    /// ensemble. A node's name is unique.
+    /// Returns `true` if this lock's client can read the node of a lease that another client holds.
+    ///
+    /// If so, both clients are connected to the same ensemble, because a node's name is unique.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
@@ -225,17 +235,17 @@ impl AnyLock {
         deadline.ask_until_answered(self.path(), || client.was_connected(), ask).await
     }
 
-    /// Its client in this process.
+    /// Returns the lock's client in this process.
     pub(crate) fn client(&self) -> Result<Client> {
         Ok(self.directory().resolve()?.client.clone())
     }
 
-    /// For how long its client waits for a server.
+    /// Returns the time for which the lock's client waits for a server.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.directory().source().options().connect_timeout
     }
 
-    /// The error of an attempt that began then and had several steps, this lock being one of them.
+    /// Completes the error of an acquire that had several steps and began at `since`.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         match self.directory().resolve() {
             Ok(resolved) => resolved.client.explain(error, since, timeout),
@@ -243,12 +253,12 @@ impl AnyLock {
         }
     }
 
-    /// Whether two were created on the same client.
+    /// Returns `true` if both were created on the same client.
     pub(crate) fn same_client(&self, other: &Self) -> bool {
         self.directory().source().is_same(other.directory().source())
     }
 
-    /// The lock directory of the nodes that hold it.
+    /// Returns the lock whose directory contains the nodes of the holders.
     fn directory(&self) -> &Lock {
         match self {
             Self::Lock(lock) => lock,
@@ -256,7 +266,7 @@ impl AnyLock {
         }
     }
 
-    /// The kind of lock that it is a part of: all on one path must be of one kind.
+    /// Returns the name of the kind of lock. All locks with the same path must be of the same kind.
     pub(crate) fn family(&self) -> &'static str {
         match self {
             Self::Lock(lock) if lock.kind() == Kind::Exclusive => "mutex",
@@ -265,7 +275,7 @@ impl AnyLock {
         }
     }
 
-    /// Whether an owner that holds it may acquire it again.
+    /// Returns `true` if an owner that holds the lock can acquire it again.
     pub(crate) fn reentrant(&self) -> bool {
         match self {
             Self::Lock(lock) => lock.reentrant(),

@@ -1,4 +1,5 @@
-//! Leader election: an exclusive lock whose holder is called the leader, in the layout of Curator's `LeaderLatch`.
+//! Leader election: an exclusive lock whose holder is the leader, compatible with Curator's
+//! `LeaderLatch`.
 
 pub(crate) mod run;
 
@@ -23,18 +24,20 @@ use crate::lock::{Acquiring, Lock};
 use crate::queue::Kind;
 use crate::queue::contender::{Contender, ContenderInfo};
 
-/// After this long without news an observer looks again, whatever the watch says (rule 10).
+/// Time without events after which an observer reads the leader again, in case a watch was missed
+/// (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(60);
 
-/// A candidate for the leadership at a path, or one who only wants to know who leads.
+/// A candidate for the leadership at a path, or an observer of the leader.
 ///
-/// Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that this library
-/// promises of one: order, fencing tokens, and a leader who knows in time that it leads no longer. Services on Curator's
-/// `LeaderLatch` take part in the same election.
+/// Candidates become the leader in the order in which the server queued them. An election is an
+/// exclusive lock, with all guarantees of this library: order, fencing tokens, and a leader that
+/// learns in time that it is no longer the leader. Services that use Curator's `LeaderLatch` can
+/// take part in the same election.
 ///
-/// An election object is one candidate, whoever campaigns through it: campaigns that overlap share a node and a
-/// leadership, which ends when the last [`Leadership`] is resigned. Clones are the same candidate. Creating one sends
-/// nothing.
+/// An election object is one candidate, no matter which caller campaigns through it. Overlapping
+/// campaigns share a node and a leadership. The leadership ends when the last [`Leadership`] is
+/// resigned. Clones are the same candidate. Creating an election object sends no request.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -57,8 +60,10 @@ pub struct Election {
 }
 
 impl Election {
-    /// An election at `path`, an absolute path below the client's chroot, where missing directories are created when
-    /// needed. The candidate's id is `host:pid`, or nothing if the client does not identify itself.
+    /// Creates an election at `path`, an absolute path relative to the client's chroot.
+    ///
+    /// Missing directories are created when they are needed. The candidate's id is `host:pid`, or
+    /// empty if the client does not identify itself.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
@@ -66,11 +71,14 @@ impl Election {
         Self::make(client.into(), path.as_ref(), None)
     }
 
-    /// An election in which the candidate has an id, which everyone can read: Curator's `getLeader().getId()` is this
-    /// one. Ids need not differ, and may be empty; at most 1024 bytes.
+    /// Creates an election in which the candidate has this id.
+    ///
+    /// Every client with read permission can read the id. Curator's `getLeader().getId()` returns
+    /// it. Ids need not be unique. An id can be empty and has at most 1024 bytes.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or an id that is too long.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or an id that is too
+    /// long.
     pub fn with_id(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -87,11 +95,13 @@ impl Election {
         Ok(Self { lock, owner: Owner::new(), id })
     }
 
-    /// The same candidate on the client that it has now. An election on hosts gets another client when its own is closed,
-    /// and would lead on after the program has closed all clients.
+    /// Returns the same candidate on its current client.
+    ///
+    /// An election that was created from hosts gets a new client when its client is closed. So it
+    /// would continue to lead after the program has closed all clients.
     ///
     /// # Errors
-    /// As [`campaign`](Self::campaign) without a request.
+    /// The errors of [`campaign`](Self::campaign) that need no request.
     pub(crate) fn on_one_client(&self) -> Result<Self> {
         Ok(Self {
             lock: Arc::new(self.lock.on_one_client()?),
@@ -100,55 +110,65 @@ impl Election {
         })
     }
 
-    /// The path of the election, as given.
+    /// Returns the path of the election, as given.
     #[must_use]
     pub fn path(&self) -> &str {
         self.lock.path()
     }
 
-    /// The candidate's id.
+    /// Returns the candidate's id.
     #[must_use]
     pub fn id(&self) -> String {
-        // That of the process in which it is asked: a candidate may be made before a fork.
+        // Compute the default id in the current process: the candidate can be created before a
+        // fork.
         self.id
             .as_deref()
             .map_or_else(|| ContenderInfo::candidate_id(self.lock.source().options()), str::to_owned)
     }
 
-    /// Becomes a candidate, and waits until it leads, as long as it takes: loss of the connection or of the session only
-    /// lengthens the wait. A leadership that it has already is shared at once.
+    /// Becomes a candidate and waits until it leads. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future withdraws the candidate; a leadership that races it is resigned.
+    /// If the connection or the session is lost, the call continues to wait. If this candidate
+    /// already leads, the call returns immediately and shares the leadership.
+    ///
+    /// Cancel safe: dropping the future withdraws the candidate. If it becomes the leader at the
+    /// same moment, it resigns.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`BadArgument`](crate::ErrorKind::BadArgument) where a contender on kazoo stands: its
-    /// election does not see candidates, and would lead at the same time.
+    /// The errors of [`Lock::acquire`], and [`BadArgument`](crate::ErrorKind::BadArgument) if a
+    /// contender of kazoo is in the queue. Kazoo's election does not see our candidates, so both
+    /// could lead at the same time.
     pub async fn campaign(&self) -> Result<Leadership> {
         self.campaign_with(Timeout::Forever).await
     }
 
-    /// Like [`campaign`](Self::campaign), within `time`, which covers connecting, queueing and waiting together.
+    /// Like [`campaign`](Self::campaign), but takes at most `time`. This includes connecting,
+    /// queueing and waiting.
     ///
-    /// Cancel safe as [`campaign`](Self::campaign).
+    /// Cancel safe like [`campaign`](Self::campaign).
     ///
     /// # Errors
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), and those of [`campaign`](Self::campaign).
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) after `time`, and the errors of
+    /// [`campaign`](Self::campaign).
     pub async fn campaign_within(&self, time: Duration) -> Result<Leadership> {
         self.campaign_with(Timeout::For(time)).await
     }
 
-    /// Campaigns. With [`Timeout::Try`] it leads if there is no other candidate; one that has to wait is a
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout).
+    /// Like [`campaign`](Self::campaign), with a timeout.
     ///
-    /// Cancel safe as [`campaign`](Self::campaign).
+    /// With [`Timeout::Try`], the candidate leads if there is no other candidate. Otherwise the
+    /// call fails with [`LockTimeout`](crate::ErrorKind::LockTimeout).
+    ///
+    /// Cancel safe like [`campaign`](Self::campaign).
     ///
     /// # Errors
-    /// As [`campaign_within`](Self::campaign_within).
+    /// The same as for [`campaign_within`](Self::campaign_within).
     pub async fn campaign_with(&self, timeout: Timeout) -> Result<Leadership> {
         self.lock.acquire_as(&self.owner, timeout).await.map(Leadership)
     }
 
-    /// The same, for a caller that others are told of: whoever campaigns, the candidate is one owner.
+    /// Like [`campaign_with`](Self::campaign_with), with a caller that messages show. All callers
+    /// share one owner, the candidate.
     pub(crate) async fn campaign_for(&self, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
         match self.lock.request(self.owner.id(), caller, timeout)? {
             Acquiring::Granted(lease) => Ok(Leadership(lease)),
@@ -156,44 +176,55 @@ impl Election {
         }
     }
 
-    /// Whether this candidate leads: from the grant until it resigns, or until the term of its leadership is over, which
-    /// is before another one can lead. Sends nothing. False in a process that inherited a leadership through fork.
+    /// Returns `true` if this candidate leads. Sends no request.
+    ///
+    /// It leads from the grant until it resigns or the term of its leadership ends. The term ends
+    /// before another candidate can lead. Returns `false` in a process that inherited a leadership
+    /// through fork.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.lock.owned_by(&self.owner).unwrap_or(false)
     }
 
-    /// Who leads, or is about to; `None` if there is no candidate. Three round trips. The answer may be out of date when
-    /// it arrives: what only the leader may do needs [`is_leader`](Self::is_leader) and the fencing token.
+    /// Returns the leader, or the candidate that is about to lead. Returns `None` if there is no
+    /// candidate.
     ///
-    /// Cancel safe: nothing is left behind.
+    /// This takes three round trips. The answer can be out of date when it arrives. Actions that
+    /// only the leader can take need [`is_leader`](Self::is_leader) and the fencing token.
+    ///
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// As [`Lock::contenders`].
+    /// The same as for [`Lock::contenders`].
     pub async fn leader(&self) -> Result<Option<Candidate>> {
         let First { contender, .. } =
             self.lock.ask(|place, reply| Query::First { place, watch: false, reply }).await?;
         first(&self.lock, contender)
     }
 
-    /// The candidates, in the order in which they lead. As many round trips as [`Lock::contenders`].
+    /// Returns the candidates in the order in which they lead. Takes as many round trips as
+    /// [`Lock::contenders`].
     ///
-    /// Cancel safe: nothing is left behind.
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// As [`Lock::contenders`].
+    /// The same as for [`Lock::contenders`].
     pub async fn candidates(&self) -> Result<Vec<Candidate>> {
         Ok(self.lock.contenders().await?.into_iter().map(Candidate::from).collect())
     }
 
-    /// Who leads, now and after each change. Sends nothing until the first is asked for, and needs no candidate.
+    /// Returns an observer that reports the current leader and each change.
+    ///
+    /// It sends no request before the first call of [`Leaders::next`]. The caller need not be a
+    /// candidate.
     #[must_use]
     pub fn observe(&self) -> Leaders {
         Leaders { next: Box::pin(Observer::new(Arc::clone(&self.lock)).next()) }
     }
 }
 
-/// Proof of leading: a [`Lease`] of the election's lock. Dropping it resigns in the background.
+/// The proof of leadership: a [`Lease`] of the election's lock. Dropping it resigns in the
+/// background.
 ///
 /// ```no_run
 /// # async fn example(election: &zklock::Election) -> zklock::Result<()> {
@@ -208,13 +239,15 @@ impl Election {
 pub struct Leadership(Lease);
 
 impl Leadership {
-    /// Lets the next candidate lead. The last one of several that a candidate shares does; see [`Lease::release`], whose
-    /// other name this is.
+    /// Resigns, so that the next candidate can lead.
     ///
-    /// Cancel safe: if the future is dropped, resigning goes on in the background.
+    /// If several campaigns share the leadership, it ends when the last of them resigns. This is
+    /// [`Lease::release`] under another name.
+    ///
+    /// Cancel safe: if the future is dropped, resigning continues in the background.
     ///
     /// # Errors
-    /// As [`Lease::release`].
+    /// The same as for [`Lease::release`].
     pub fn resign(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.0.release()
     }
@@ -248,20 +281,23 @@ impl From<Leadership> for Lease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Its place, from 0. The first leads.
+    /// Position in the queue, from 0. The first candidate leads.
     pub position: usize,
-    /// Its id, whatever its client; empty if it has none, or if its data is longer than 4 KiB or may not be read. What is
-    /// not UTF-8 in it is replaced.
+    /// The candidate's id, for any client library.
+    ///
+    /// It is empty if the candidate has no id, or if the node's data is longer than 4 KiB or cannot
+    /// be read. Invalid UTF-8 is replaced.
     pub id: String,
-    /// The full path of its node, below the client's chroot, as in [`Lease::node`](crate::Lease::node).
+    /// The full path of the node, relative to the client's chroot, as in
+    /// [`Lease::node`](crate::Lease::node).
     pub node: String,
-    /// The ZooKeeper session that owns the node.
+    /// The id of the ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The fencing token of its leadership, now or when it leads.
+    /// The fencing token of the candidate's leadership, now or when it leads.
     pub fencing_token: i64,
 }
 
-/// The first contender as a candidate.
+/// Converts the first contender to a candidate.
 fn first(lock: &Lock, contender: Option<Contender>) -> Result<Option<Candidate>> {
     let contenders: Vec<_> = lock.with_paths(contender)?;
     Ok(contenders.into_iter().next().map(Candidate::from))
@@ -275,11 +311,13 @@ impl From<Contender> for Candidate {
     }
 }
 
-/// Who leads an election, now and after each change, from [`Election::observe`].
+/// An observer that reports the leader of an election now and after each change, from
+/// [`Election::observe`].
 ///
-/// It watches one node: the leader's, or the directory where there is no candidate. So a change costs one listing and
-/// two reads, however many candidates wait. Of changes that follow one another faster than they are asked for, only the
-/// last is reported. Loss of the connection or the session only delays news. Dropping it drops the watch.
+/// It watches one node: the leader's node, or the directory if there is no candidate. So a change
+/// costs one listing and two reads, no matter how many candidates wait. If the leader changes
+/// several times between two calls, only the last leader is reported. If the connection or the
+/// session is lost, reports are delayed. Dropping the observer removes the watch.
 ///
 /// ```no_run
 /// # async fn example(election: &zklock::Election) -> zklock::Result<()> {
@@ -296,7 +334,7 @@ pub struct Leaders {
     next: Look,
 }
 
-/// One wait for news, which gives the observer back.
+/// A future that waits for the next report and returns the observer with it.
 type Look = Pin<Box<dyn Future<Output = (Observer, Result<Option<Candidate>>)> + Send>>;
 
 impl std::fmt::Debug for Leaders {
@@ -306,13 +344,16 @@ impl std::fmt::Debug for Leaders {
 }
 
 impl Leaders {
-    /// The next leader; `None` once there is no candidate. The first is returned as soon as it is known.
+    /// Waits for the next leader. Returns `None` when there is no candidate.
     ///
-    /// Cancel safe: dropping the future misses nothing.
+    /// The first call returns as soon as the current leader is known.
+    ///
+    /// Cancel safe: dropping the future loses no report.
     ///
     /// # Errors
-    /// [`ClientClosed`](crate::ErrorKind::ClientClosed), [`AuthFailed`](crate::ErrorKind::AuthFailed) or
-    /// [`Forked`](crate::ErrorKind::Forked). Asked again, it looks again.
+    /// [`ClientClosed`](crate::ErrorKind::ClientClosed),
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) or [`Forked`](crate::ErrorKind::Forked). The
+    /// next call after an error reads the leader again.
     pub async fn next(&mut self) -> Result<Option<Candidate>> {
         poll_fn(|context| self.poll_next(context)).await
     }
@@ -325,14 +366,14 @@ impl Leaders {
     }
 }
 
-/// What an observer knows.
+/// The state of an observer.
 struct Observer {
     lock: Arc<Lock>,
-    /// Who was reported last.
+    /// The leader that was reported last.
     leader: Option<Candidate>,
-    /// Whether anything was.
+    /// Whether anything was reported yet.
     reported: bool,
-    /// Fires when that may have changed.
+    /// A watch that fires when the leader might have changed.
     changed: Option<NodeWatch>,
 }
 
@@ -371,7 +412,7 @@ impl Observer {
         Deadline::after(Timeout::Forever).ask_until_answered(self.lock.path(), || true, ask).await
     }
 
-    /// Waits until there may be news.
+    /// Waits until the leader might have changed.
     async fn wait(&mut self) -> Result<()> {
         NodeWatch::changed_within(self.changed.take(), LONG_SILENCE).await
     }

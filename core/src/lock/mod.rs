@@ -1,4 +1,4 @@
-//! What mutexes and the halves of read/write locks have in common.
+//! The type [`Lock`]: the common part of mutexes and of the two halves of read/write locks.
 
 pub(crate) mod any;
 pub(crate) mod election;
@@ -37,10 +37,12 @@ use crate::queue::contender::{Contender, ContenderInfo};
 use crate::queue::{Access, Intent, JoinId, Kind};
 use crate::runtime::fork::PerProcess;
 
-/// Something that can be acquired: a [`Mutex`](crate::Mutex), or a half of a [`ReadWriteLock`](crate::ReadWriteLock).
+/// A lock that can be acquired: a [`Mutex`](crate::Mutex), or one half of a
+/// [`ReadWriteLock`](crate::ReadWriteLock).
 ///
-/// Clones are the same lock. Waiters are served in the order in which the server queued them. An [`Owner`] that holds the lock may
-/// acquire it again, through this or any other lock object of the same client and path.
+/// Clones are the same lock. Waiters receive the lock in the order in which the server queued them.
+/// An [`Owner`] that holds the lock can acquire it again, through this or any other lock object
+/// with the same client and path.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -59,16 +61,17 @@ use crate::runtime::fork::PerProcess;
 #[derive(Clone, Debug)]
 pub struct Lock(Arc<Inner>);
 
-/// What the handles of a lock share.
+/// The state that all handles of a lock share.
 #[derive(Debug)]
 struct Inner {
     source: ClientSource,
     place: LockPath,
     kind: Kind,
     settings: LockSettings,
-    /// The process's first client, and its holds: for good, except of a shared client.
+    /// The first client in this process, and its holds. It is permanent, unless the client is a
+    /// shared one.
     first: PerProcess<Arc<Resolved>>,
-    /// The last of those that followed a shared client which was closed.
+    /// The latest replacement, if a shared client was closed.
     last: PerProcess<Mutex<Option<Arc<Resolved>>>>,
 }
 
@@ -84,7 +87,8 @@ impl Lock {
         Self::with_part(source, path, "", kind, settings)
     }
 
-    /// A part of a lock at `path`, with its nodes in a directory there (`/name`, or nothing).
+    /// Creates a part of a lock at `path`. Its nodes are in the subdirectory `part`, which is
+    /// `/name` or empty.
     pub(crate) fn with_part(
         source: ClientSource,
         path: &str,
@@ -98,7 +102,8 @@ impl Lock {
         Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
     }
 
-    /// The same lock on the client that it has now, which it keeps when that is closed.
+    /// Returns the same lock on its current client. The returned lock keeps that client even after
+    /// it is closed.
     pub(crate) fn on_one_client(&self) -> Result<Self> {
         let Inner { place, kind, settings, .. } = &*self.0;
         let source = ClientSource::Client(self.resolve()?.client.clone());
@@ -107,14 +112,16 @@ impl Lock {
         Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
     }
 
-    /// The lock path, as given.
+    /// Returns the lock path, as given.
     #[must_use]
     pub fn path(&self) -> &str {
         self.0.place.path()
     }
 
-    /// The client on which the lock is: for one on [shared](ClientSource::Shared) options the process's one client with
-    /// them, which is created now unless there is one. Sends nothing.
+    /// Returns the client of the lock. Sends no request.
+    ///
+    /// For a lock on [shared](ClientSource::Shared) options, this is the one client of the process
+    /// with these options. It is created now if it does not exist yet.
     ///
     /// ```no_run
     /// # fn main() -> zklock::Result<()> {
@@ -127,85 +134,103 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked).
+    /// [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn client(&self) -> Result<Client> {
         Ok(self.resolve()?.client.clone())
     }
 
-    /// Acquires the lock as a new owner, waiting as long as it takes.
+    /// Acquires the lock as a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
+    /// Cancel safe: dropping the future leaves the queue. If the lock is granted at the same
+    /// moment, it is released.
     ///
     /// # Errors
-    /// [`ClientClosed`](ErrorKind::ClientClosed), [`ConnectionFailed`](ErrorKind::ConnectionFailed) if no server
-    /// was ever reached, [`AuthFailed`](ErrorKind::AuthFailed), [`SequenceExhausted`](ErrorKind::SequenceExhausted),
-    /// [`Forked`](ErrorKind::Forked); [`LockTimeout`](ErrorKind::LockTimeout) if as many wait as
-    /// [`max_waiters`](crate::LockOptions::max_waiters) permits.
+    /// * [`ClientClosed`](ErrorKind::ClientClosed) if the client is closed.
+    /// * [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the client has never reached a
+    ///   server.
+    /// * [`AuthFailed`](ErrorKind::AuthFailed) if the servers reject the credentials or
+    ///   permissions.
+    /// * [`SequenceExhausted`](ErrorKind::SequenceExhausted) if the directory has no sequence
+    ///   numbers left.
+    /// * [`Forked`](ErrorKind::Forked) in a forked child process.
+    /// * [`LockTimeout`](ErrorKind::LockTimeout) if the number of waiters has reached
+    ///   [`max_waiters`](crate::LockOptions::max_waiters).
     pub async fn acquire(&self) -> Result<Lease> {
         self.acquire_as(&Owner::new(), Timeout::Forever).await
     }
 
-    /// Like [`acquire`](Self::acquire), within `time`, which covers connecting, queueing and waiting together.
+    /// Like [`acquire`](Self::acquire), but takes at most `time`. This includes connecting,
+    /// queueing and waiting.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`acquire`](Self::acquire).
+    /// [`LockTimeout`](ErrorKind::LockTimeout) after `time`, and the errors of
+    /// [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Lease> {
         self.acquire_as(&Owner::new(), time).await
     }
 
-    /// Like [`acquire_within`](Self::acquire_within), until this moment.
+    /// Like [`acquire_within`](Self::acquire_within), but with a deadline instead of a duration.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within).
+    /// The same as for [`acquire_within`](Self::acquire_within).
     pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Lease> {
         self.acquire_as(&Owner::new(), moment).await
     }
 
-    /// Acquires the lock if it is free, without queueing. A lock that is seen to be taken costs one read.
+    /// Acquires the lock if it is free, without queueing. Returns `None` if it is taken.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// If the first read shows that the lock is taken, no other request is sent.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within the connect time-out, and those of
-    /// [`acquire`](Self::acquire).
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if no server replies within the connect
+    /// timeout, and the errors of [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::Try).await)
     }
 
-    /// Like [`try_acquire`](Self::try_acquire), but a server has to answer within `time`, whatever the client's connect
-    /// time-out is. It does not wait for a lock that is taken.
+    /// Like [`try_acquire`](Self::try_acquire), but with `time` in place of the client's connect
+    /// timeout.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// A server must reply within `time`. The call does not wait for a lock that is taken.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if nothing answers within `time`, and those of
-    /// [`acquire`](Self::acquire).
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if no server replies within `time`, and
+    /// the errors of [`acquire`](Self::acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::TryWithin(time)).await)
     }
 
-    /// Acquires the lock for `owner`, which re-enters at once if it holds the lock. With [`Timeout::Try`] a lock that
-    /// is taken is a [`LockTimeout`](ErrorKind::LockTimeout).
+    /// Acquires the lock for `owner`. If the owner already holds the lock, it re-enters
+    /// immediately.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// With [`Timeout::Try`], the call fails with [`LockTimeout`](ErrorKind::LockTimeout) if the
+    /// lock is taken.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within).
+    /// The same as for [`acquire_within`](Self::acquire_within).
     pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         self.acquire_for((owner.id(), owner), timeout.into()).await
     }
 
-    /// The same, for an owner and the caller that others are told of.
+    /// Like [`acquire_as`](Self::acquire_as), with a separate caller, which messages and other
+    /// contenders show.
     pub(crate) async fn acquire_for(
         &self,
         (owner, caller): (OwnerId, &Owner),
         timeout: Timeout,
     ) -> Result<Lease> {
-        // Only the wait takes room in this future, which is moved to where it is awaited.
+        // Keep the future small, because it is moved to the place where it is awaited: only the
+        // wait is stored in it.
         let pending = match self.request(owner, caller, timeout)? {
             Acquiring::Granted(lease) => return Ok(lease),
             Acquiring::Pending(pending) => pending,
@@ -213,13 +238,15 @@ impl Lock {
         pending.await
     }
 
-    /// Asks for the lock: what an owner that holds it gets at once, or the wait. The caller is the owner, or the one that
-    /// others are told of.
+    /// Requests the lock. Returns a lease if the owner re-enters or takes a kept node, otherwise
+    /// the pending acquire.
+    ///
+    /// Messages and other contenders show `caller`, which can differ from the owner.
     pub(crate) fn request(&self, owner: OwnerId, caller: &Owner, timeout: Timeout) -> Result<Acquiring> {
         Ok(match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
             EnterOutcome::Reentered(lease) => Acquiring::Granted(lease),
             EnterOutcome::Queues(intent) => {
-                // A re-entry does not pay for reading the clock.
+                // Read the clock only here, so that a re-entry does not have to.
                 let wait = WaitTimer::begin();
                 if let Some(lease) = self.take_again(owner, caller, &intent, wait)? {
                     return Ok(Acquiring::Granted(lease));
@@ -229,7 +256,8 @@ impl Lock {
         })
     }
 
-    /// Asks for the lock as a contender of this kind, whose owner holds nothing, for a caller that has waited like that.
+    /// Requests the lock as a contender of this kind, for a new owner. `wait` states how long the
+    /// caller has waited.
     pub(crate) fn request_as(
         &self,
         caller: &Owner,
@@ -240,26 +268,28 @@ impl Lock {
         self.queue_up((OwnerId::new(), caller), kind, timeout.intent(), timeout, wait)
     }
 
-    /// One level more for `owner` if it holds the lock.
+    /// Adds a level if `owner` holds the lock. Otherwise returns `None`.
     pub(crate) fn reenter(&self, owner: OwnerId) -> Result<Option<Lease>> {
-        // The intent matters only to an owner that queues.
+        // The intent has no effect here: it matters only for an owner that queues.
         Ok(match self.enter(owner, self.0.kind, Timeout::Forever.intent())? {
             EnterOutcome::Reentered(lease) => Some(lease),
             EnterOutcome::Queues(_) => None,
         })
     }
 
-    /// Decides whether the owner re-enters. Its hold now counts, and not its hold when the driver receives the request: a
-    /// writer that asks to read and then releases keeps the lock.
+    /// Decides whether the owner re-enters.
+    ///
+    /// The hold at the time of this call counts, not the hold when the driver receives the request.
+    /// So a writer that requests the read lock and then releases the write lock keeps the lock.
     fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
-        // Without this option every acquire is by another owner, and waits.
+        // Without this option, every acquire has a different owner, so it must queue.
         if !self.0.settings.reentrant {
             return Ok(EnterOutcome::Queues(intent));
         }
         self.resolved(|resolved| resolved.holds.enter(owner, kind, intent))
     }
 
-    /// A hold on a node that was kept, if there is one.
+    /// Begins a hold on a kept node, if there is one.
     fn take_again(
         &self,
         owner: OwnerId,
@@ -276,7 +306,7 @@ impl Lock {
         self.resolved(|resolved| Ok(resolved.holds.take_again(&claim, settings.naming, Access::Everybody)))
     }
 
-    /// The same lock, whose nodes are not kept.
+    /// Returns the same lock without `linger`, so that its nodes are not kept.
     pub(crate) fn without_linger(&self) -> Self {
         let Inner { source, place, kind, settings, .. } = &*self.0;
         if settings.linger.is_zero() {
@@ -317,24 +347,24 @@ impl Lock {
         Ok(PendingAcquire { outcome, leave })
     }
 
-    /// The data of a new node.
+    /// Returns the data for a new node.
     fn node_data(&self, options: &ClientOptions, owner: &Owner) -> Vec<u8> {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
         let holders = self.0.settings.node_holders(self.0.kind, owner);
         match (self.0.kind, label) {
-            // A candidate's is its id and nothing else: Curator shows it as such.
+            // A candidate's data is only its id, because Curator displays the data as the id.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),
             (Kind::Lead, None) => ContenderInfo::candidate_id(options).into(),
             _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits, holders),
         }
     }
 
-    /// The name that its contenders give themselves.
+    /// Returns the label of the lock's contenders.
     pub(crate) fn label<'a>(&'a self, options: &'a ClientOptions) -> Option<&'a str> {
         self.0.settings.label.as_deref().or(options.label.as_deref())
     }
 
-    /// The place of this lock in the order that is the same in all programs.
+    /// Returns the key of this lock in the common order of locks.
     pub(crate) fn order(&self) -> LockOrder {
         LockOrder {
             path: self.0.place.absolute_path().to_owned(),
@@ -343,12 +373,12 @@ impl Lock {
         }
     }
 
-    /// The path, from the root of the ensemble.
+    /// Returns the path from the root of the ensemble.
     pub(crate) fn absolute_path(&self) -> &str {
         self.0.place.absolute_path()
     }
 
-    /// Whether two are handles of one lock.
+    /// Returns `true` if both are handles of the same lock object.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -357,7 +387,7 @@ impl Lock {
         self.0.kind
     }
 
-    /// How many contenders may wait at most, if that is limited.
+    /// Returns the maximum number of waiters, if limited.
     pub(crate) fn max_waiters(&self) -> Option<u32> {
         self.0.settings.max_waiters
     }
@@ -375,28 +405,30 @@ impl Lock {
         self.0.settings.reentrant
     }
 
-    /// Whether `owner` holds the lock. Sends nothing.
+    /// Returns `true` if `owner` holds the lock. Sends no request.
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked).
+    /// [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn owned_by(&self, owner: &Owner) -> Result<bool> {
         Ok(self.resolve()?.holds.owned_by(owner.id(), self.0.kind))
     }
 
-    /// The contenders for the lock, in queue order: the first hundred thousand. Three round trips for up to a thousand, and
-    /// two for each further thousand.
+    /// Returns the contenders for the lock in queue order, at most the first 100,000.
     ///
-    /// Cancel safe: nothing is left behind.
+    /// This takes three round trips for up to 1,000 contenders, and two for each further 1,000.
+    ///
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer within the connect time-out,
-    /// [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed), [`Forked`](ErrorKind::Forked).
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if no reply arrives within the connect
+    /// timeout, [`AuthFailed`](ErrorKind::AuthFailed), [`ClientClosed`](ErrorKind::ClientClosed),
+    /// or [`Forked`](ErrorKind::Forked).
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
         let contenders = self.ask(|place, reply| Query::Contenders { place, reply }).await?;
         self.with_paths(contenders)
     }
 
-    /// The contenders with their nodes' full paths.
+    /// Replaces the contenders' node names with full paths.
     pub(crate) fn with_paths<C: FromIterator<Contender>>(
         &self,
         contenders: impl IntoIterator<Item = Contender>,
@@ -406,35 +438,38 @@ impl Lock {
         Ok(contenders.into_iter().map(|contender| contender.within(directory)).collect())
     }
 
-    /// Whether any contender holds the lock or waits for it. One round trip; the answer may be out of date when it
-    /// arrives.
+    /// Returns `true` if any contender holds the lock or waits for it.
     ///
-    /// Cancel safe: nothing is left behind.
+    /// This takes one round trip. The answer can be out of date when it arrives.
+    ///
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// As [`contenders`](Self::contenders).
+    /// The same as for [`contenders`](Self::contenders).
     pub async fn locked(&self) -> Result<bool> {
         Ok(self.count().await? > 0)
     }
 
-    /// The number of contenders. One round trip.
+    /// Returns the number of contenders. Takes one round trip.
     pub(crate) async fn count(&self) -> Result<usize> {
         self.ask(|place, reply| Query::Count { place, reply }).await
     }
 
-    /// Asks the server something about the lock's directory, again if the connection is lost before it answers.
+    /// Sends a query about the lock's directory. Repeats it if the connection is lost before the
+    /// reply arrives.
     pub(crate) async fn ask<T>(&self, inquiry: impl Fn(LockPath, Reply<T>) -> Query) -> Result<T> {
         let resolved = self.resolve()?;
         let ask = |reply| inquiry(self.0.place.clone(), reply);
         resolved.client.ask_again(self.path(), ask).await
     }
 
-    /// The client, and its holds in the lock's directory.
+    /// Returns the client, and its holds in the lock's directory.
     pub(crate) fn resolve(&self) -> Result<Arc<Resolved>> {
         self.resolved(|resolved| Ok(Arc::clone(resolved)))
     }
 
-    /// The same for `body`: a re-entry has no need of its own handle on it.
+    /// Calls `body` with the client and its holds. A re-entry uses this, because it does not need
+    /// its own `Arc`.
     fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
         let first = self.0.first.get_or_try_init(|| self.look_up())?;
         if !matches!(self.0.source, ClientSource::Shared(_)) || first.client.mailbox().usable() {
@@ -462,7 +497,7 @@ impl Lock {
     }
 }
 
-/// Turns the refusal of a try into `None`.
+/// Converts the `LockTimeout` of a failed try to `None`.
 pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(lease) => Ok(Some(lease)),
@@ -471,13 +506,13 @@ pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// An acquire that was asked for: granted at once to an owner that holds the lock, or pending.
+/// The result of a request: the lease if it was granted immediately, or the pending acquire.
 pub(crate) enum Acquiring {
     Granted(Lease),
     Pending(PendingAcquire),
 }
 
-/// An acquire that the driver has not answered yet. Dropping it leaves the queue.
+/// An acquire that waits for the driver's reply. Dropping it leaves the queue.
 pub(crate) struct PendingAcquire {
     outcome: oneshot::Receiver<Result<Lease>>,
     leave: LeaveOnDrop,

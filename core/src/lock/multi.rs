@@ -1,4 +1,4 @@
-//! Several locks taken as one: all or nothing.
+//! A lock that consists of several locks and acquires all of them or none.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,15 +16,19 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// After this long a waiter for a lock that may have two names looks again whether it waits for itself.
+/// Interval at which a waiter checks again whether it waits for itself, if the lock might have two
+/// names.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// They are taken in an order that is the same in all zklock programs: by path from the ensemble's root, byte by byte,
-/// and on one path by the names of the servers. So two programs cannot wait for each other, unless both take one path on
-/// two ensembles which they do not call by the same names. Curator's `InterProcessMultiLock` keeps its caller's order:
-/// such peers must sort by path. A lock that is named twice is taken once; the write half of a read/write lock is taken
+/// All zklock programs acquire the locks in the same order: by path from the ensemble's root, byte
+/// by byte, and for equal paths by the names of the servers. So two programs cannot wait for each
+/// other. There is one exception: both use the same path on two ensembles, but with different names
+/// for these ensembles. Curator's `InterProcessMultiLock` keeps the order of its caller, so such
+/// programs must sort by path.
+///
+/// A lock that is listed twice is acquired once. The write half of a read/write lock is acquired
 /// before its read half.
 ///
 /// ```no_run
@@ -41,17 +45,21 @@ const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// ```
 #[derive(Debug)]
 pub struct MultiLock {
-    /// In the order in which they are taken.
+    /// The locks, in the order in which they are acquired.
     locks: Vec<AnyLock>,
 }
 
 impl MultiLock {
-    /// Locks that are to be acquired together.
+    /// Creates a lock that acquires all these locks together.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for an empty list, for one path through two clients of one
-    /// ensemble (they would wait for each other; if no server's name shows that it is one, the acquire is refused), for
-    /// one path as locks of two kinds, or for a lock without re-entry that is named twice.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) in these cases:
+    /// * The list is empty.
+    /// * The list contains one path through two clients of the same ensemble: they would wait for
+    ///   each other. If the server names do not show that it is the same ensemble, the acquire
+    ///   fails instead.
+    /// * The list contains one path as locks of two kinds.
+    /// * The list contains a lock twice that is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
         if locks.is_empty() {
@@ -69,95 +77,107 @@ impl MultiLock {
         Ok(Self { locks })
     }
 
-    /// The locks, in the order in which they are taken.
+    /// Returns the locks in the order in which they are acquired.
     #[must_use]
     pub fn locks(&self) -> &[AnyLock] {
         &self.locks
     }
 
-    /// Acquires all as a new owner, waiting as long as it takes.
+    /// Acquires all locks as a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves all queues and releases what was acquired.
+    /// Cancel safe: dropping the future leaves all queues and releases all locks that were
+    /// acquired.
     ///
     /// # Errors
-    /// As [`Lock::acquire`](crate::Lock::acquire).
+    /// The same as for [`Lock::acquire`](crate::Lock::acquire).
     pub async fn acquire(&self) -> Result<Leases> {
         self.acquire_as(&Owner::new(), Timeout::Forever).await
     }
 
-    /// Like [`acquire`](Self::acquire), within `time`, which covers all of them.
+    /// Like [`acquire`](Self::acquire), but takes at most `time` for all locks together.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that was waited for, and those of
-    /// [`acquire`](Self::acquire).
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that the call waited
+    /// for, and the errors of [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Leases> {
         self.acquire_as(&Owner::new(), time).await
     }
 
-    /// Like [`acquire_within`](Self::acquire_within), until this moment.
+    /// Like [`acquire_within`](Self::acquire_within), but with a deadline instead of a duration.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within).
+    /// The same as for [`acquire_within`](Self::acquire_within).
     pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Leases> {
         self.acquire_as(&Owner::new(), moment).await
     }
 
-    /// Acquires all if all are free, without queueing for any. Some may be held for a moment before one turns out
-    /// to be taken; one that is lost in that moment counts as taken. The connect time-out limits all of it together; of
-    /// several clients the longest one counts.
+    /// Acquires all locks if all are free, without queueing. Returns `None` if a lock is taken.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Some locks can be held for a moment before another one is found to be taken. A lock that is
+    /// lost in that moment counts as taken. The connect timeout limits the whole call. With several
+    /// clients, the longest connect timeout applies.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// The same as for [`Lock::try_acquire`](crate::Lock::try_acquire).
     pub async fn try_acquire(&self) -> Result<Option<Leases>> {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::Try).await)
     }
 
-    /// Like [`try_acquire`](Self::try_acquire), but the servers have to answer within `time` in all.
+    /// Like [`try_acquire`](Self::try_acquire), but the servers must reply within `time` in total.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Leases>> {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::TryWithin(time)).await)
     }
 
-    /// Acquires all for `owner`, within one deadline; the leases are in the order in which they were taken. A lock that
-    /// is lost while another is waited for is acquired again, after all the others have been released: at once the first
-    /// time, then after pauses that grow to a second or so. Locks that may be held only for a shorter time than it takes
-    /// to acquire the others are not acquired together.
+    /// Acquires all locks for `owner` within one deadline. Returns the leases in the order of the
+    /// acquires.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// If a lock is lost while the call waits for another one, all locks are released and acquired
+    /// again. The first retry is immediate. Then pauses follow, which grow to about a second. If
+    /// `max_hold` of one lock is shorter than the time that the other acquires need, the locks
+    /// cannot be acquired together.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all could be acquired in time, or not at once with
-    /// [`Timeout::Try`]; [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of them but not one
-    /// that comes before it: taking that now would break the order; or if one path through two clients turns out to be
-    /// one lock, because their hosts are different names of one ensemble; and those of
-    /// [`Lock::acquire_as`](crate::Lock::acquire_as).
+    /// * [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all locks could be acquired in time,
+    ///   or with [`Timeout::Try`] if not all are free.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of the locks but not
+    ///   one that precedes it. Acquiring the missing lock now would violate the order.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if one path through two clients is one
+    ///   lock, because the clients' hosts are different names of the same ensemble.
+    /// * The errors of [`Lock::acquire_as`](crate::Lock::acquire_as).
     pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Leases> {
         self.acquire_as_each(&vec![owner.clone(); self.locks.len()], timeout).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), with an owner for each of the [`locks`](Self::locks): for programs that
-    /// hold some of them as one owner and some as another.
+    /// Like [`acquire_as`](Self::acquire_as), with a separate owner for each of the
+    /// [`locks`](Self::locks).
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Use it in programs that hold some of the locks as one owner and some as another.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_as`](Self::acquire_as), and [`BadArgument`](crate::ErrorKind::BadArgument) if the number of owners
-    /// differs from that of locks.
+    /// The errors of [`acquire_as`](Self::acquire_as), and
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if the number of owners differs from the
+    /// number of locks.
     pub async fn acquire_as_each(&self, owners: &[Owner], timeout: impl Into<Timeout>) -> Result<Leases> {
         self.acquire_for(owners, None, timeout.into()).await
     }
 
-    /// The same. `caller`: the owner that others are told of, unless that is the owner of each.
+    /// Like [`acquire_as_each`](Self::acquire_as_each). If `caller` is given, messages and other
+    /// contenders show it in place of each owner.
     pub(crate) async fn acquire_for(
         &self,
         owners: &[Owner],
@@ -182,12 +202,14 @@ impl MultiLock {
             if let Some(leases) = leases.filter(Leases::is_held) {
                 return Ok(leases);
             }
-            // Not all can be had at once. Some that may be held only for a moment can never be.
+            // A lock was lost, so not all can be held at the same time. With a very short
+            // `max_hold`, that never succeeds, so a try does not repeat it.
             if deadline.is_try() {
                 let message = "one of several locks was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
-            // A limit of a member that is shorter than the wait for another ends every attempt.
+            // Pause, because a `max_hold` that is shorter than the wait for another lock ends every
+            // round.
             match &mut backoff {
                 Some(backoff) => pause(backoff.pause(), deadline).await?,
                 first => *first = Some(Backoff::default()),
@@ -195,7 +217,8 @@ impl MultiLock {
         }
     }
 
-    /// Acquires all, or `None` if one was lost on the way. `explain`: the error of the whole attempt, from that of one lock.
+    /// Acquires all locks. Returns `None` if one was lost before all were acquired. `explain`
+    /// converts the error of one lock to the error of the whole acquire.
     async fn acquire_once(
         &self,
         owners: &[(OwnerId, &Owner)],
@@ -215,7 +238,8 @@ impl MultiLock {
         Ok(Some(taken))
     }
 
-    /// Acquires one, unless it is one of those that are taken already, by another name: it would wait for itself.
+    /// Acquires one lock. Fails if it is the same lock as one that is already taken, under another
+    /// name: it would wait for itself.
     async fn acquire_member(
         &self,
         place: usize,
@@ -240,7 +264,7 @@ impl MultiLock {
             }
             Ok(())
         };
-        // A try must not say that the lock is taken, so this comes first.
+        // Check before the acquire. Otherwise a try would report that the lock is taken.
         checked().await?;
         let mut acquired = pin!(lock.acquire_for(owner, deadline.left()));
         loop {
@@ -249,7 +273,8 @@ impl MultiLock {
                 lease = &mut acquired => return lease,
                 slept = runtime::sleep(LONG_SILENCE) => slept?,
             }
-            // A deposed leader, which answers its own clients for a while, may have missed the other's node.
+            // Check again. A deposed leader replies to its own clients for a while, so the first
+            // check might have missed the other lock's node.
             checked().await?;
         }
     }
@@ -274,7 +299,7 @@ impl MultiLock {
     }
 }
 
-/// Waits for `time`, but no longer than the deadline.
+/// Waits for `time`, but no longer than until the deadline.
 async fn pause(time: Duration, deadline: Deadline) -> Result<()> {
     tokio::select! {
         slept = runtime::sleep(time) => slept,
@@ -282,12 +307,12 @@ async fn pause(time: Duration, deadline: Deadline) -> Result<()> {
     }
 }
 
-/// Fails if two locks at one path cannot be members of one lock.
+/// Returns an error if two locks with the same path cannot be members of one lock.
 fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
     let problem = if !one.same_client(other) {
         let (servers, others) = (one.hosts().ensemble(), other.hosts().ensemble());
-        // A server belongs to one ensemble. Without one in common these may be two, or two names of one: only the
-        // servers can tell, when both are acquired.
+        // A server belongs to one ensemble. Without a common server, these can be two ensembles or
+        // two names of one. Only the servers can answer that, after both locks are acquired.
         return if servers.iter().any(|server| others.contains(server)) {
             Err(one_lock(one, other))
         } else {
@@ -303,7 +328,7 @@ fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
     Err(Error::bad_argument("locks", format_args!("{:?} {problem}", one.path())))
 }
 
-/// The error for one lock that is named through two clients.
+/// Returns the error for one lock that is listed through two clients.
 fn one_lock(one: &AnyLock, other: &AnyLock) -> Error {
     let problem = format!(
         "{:?} at {} and {:?} at {} are one lock, and two clients would wait for each other; name it through one client",
@@ -325,7 +350,7 @@ mod tests {
     use crate::lock::mutex::Mutex;
     use crate::lock::rwlock::ReadWriteLock;
 
-    /// A client that never connects.
+    /// Creates a client that never connects.
     fn client(hosts: &str) -> Client {
         Client::new(ClientOptions::new(Some(hosts)).unwrap())
     }
@@ -346,7 +371,8 @@ mod tests {
             let order = paths(vec![mutex(second, "/b"), mutex(first, "/a")]);
             assert!(order[0].ends_with("/a") && order[1].ends_with("/b"), "{order:?}");
         }
-        // Seen from the root: what is below a chroot has its place among the others. Byte by byte: '-' before '/'.
+        // Paths below a chroot are compared from the ensemble's root, byte by byte: '-' precedes
+        // '/'.
         let below = client("localhost:1/a");
         let order = paths(vec![mutex(&below, "/x"), mutex(&number, "/a/y"), mutex(&number, "/a-b")]);
         assert_eq!(order, ["127.0.0.1:1/a-b", "localhost:1/a/x", "127.0.0.1:1/a/y"]);

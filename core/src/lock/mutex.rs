@@ -1,4 +1,4 @@
-//! The fair, reentrant, exclusive lock.
+//! The mutex: a fair, reentrant, exclusive lock.
 
 use std::ops::Deref;
 
@@ -8,9 +8,10 @@ use crate::lock::Lock;
 use crate::lock::options::LockOptions;
 use crate::queue::Kind;
 
-/// A fair, reentrant, exclusive lock, taken in the layout of Curator's `InterProcessMutex`.
+/// A fair, reentrant, exclusive lock, compatible with Curator's `InterProcessMutex`.
 ///
-/// Two lock objects on one client and path are one lock. Creating one sends nothing. Clones are the same lock.
+/// Two lock objects with the same client and path are one lock. Creating a lock object sends no
+/// request. Clones are the same lock.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {
@@ -25,7 +26,9 @@ use crate::queue::Kind;
 pub struct Mutex(Lock);
 
 impl Mutex {
-    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are created when needed.
+    /// Creates a lock at `path`, an absolute path relative to the client's chroot.
+    ///
+    /// Missing directories are created when they are needed.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
@@ -33,10 +36,11 @@ impl Mutex {
         Self::with_options(client, path, LockOptions::default())
     }
 
-    /// A lock at `path` with options.
+    /// Creates a lock at `path` with options.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or a label that is too long.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or a label that is too
+    /// long.
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,

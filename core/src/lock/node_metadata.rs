@@ -1,4 +1,4 @@
-//! What the nodes of our own contenders say.
+//! The data in the nodes of our own contenders.
 
 use std::io::Write;
 
@@ -10,37 +10,40 @@ use crate::queue::contender::{ContenderInfo, host_name};
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// The description of a process that all its nodes share. A forked child asks anew.
+/// Description of this process, which is the same in all its nodes. A forked child creates its own.
 static HERE: PerProcess<Process> = PerProcess::new();
 
 struct Process {
-    /// The host's name, in quotation marks.
+    /// The host name, as a JSON string.
     host: String,
     pid: u32,
-    /// Microseconds since 1970, when it first contended: processes in several containers may share host name and pid.
+    /// Time when the process first contended, in microseconds since 1970. It identifies the
+    /// process, because processes in several containers can have the same host name and pid.
     number: u128,
 }
 
-/// The holders for whom a node is created.
+/// The holders that a node is created for.
 #[derive(Clone, Copy)]
 pub(crate) enum NodeHolders<'a> {
     One(&'a Owner),
-    /// One after the other: the data names none of them, for it is not written again with each hold.
+    /// Several consecutive holders. The data names no owner, because it is not written again for
+    /// each hold.
     Several {
-        /// How many may follow each other before the queue gets its turn; zero without that option.
+        /// Maximum number of consecutive holds on the node, or zero without the option `cohort`.
         cohort: u16,
-        /// For how many milliseconds the node may be kept; zero without that option.
+        /// Time in milliseconds for which the node can be kept, or zero without the option
+        /// `linger`.
         linger: u32,
     },
 }
 
-/// How many bytes of an owner's name are told.
+/// Maximum number of bytes of an owner's name in the data.
 const NAME_LENGTH: usize = 64;
 
-/// How long the data of a node is as a rule, at most.
+/// Initial capacity for the data of a node. Most data fits.
 const LENGTH: usize = 256;
 
-/// As much of an owner's name as is told.
+/// Returns the part of an owner's name that is written to the data.
 fn beginning(name: &str) -> &str {
     let end = (0..=NAME_LENGTH.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
     &name[..end.unwrap_or_default()]
@@ -51,13 +54,14 @@ fn quoted(text: &str) -> String {
 }
 
 impl ContenderInfo {
-    /// The id of a candidate that did not choose one: as Curator's programs do by hand, where to find it.
+    /// Returns the default id of a candidate: `host:pid`, as programs with Curator commonly use.
     pub(crate) fn candidate_id(options: &ClientOptions) -> String {
         if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
     }
 
-    /// The data of a node of ours that is being created: operators see it, and other zklock contenders read it. The
-    /// number of permits is always stated, because all contenders must agree on it.
+    /// Returns the data for a new node of ours. Operators and other zklock contenders read it.
+    ///
+    /// The number of permits is always included, because all contenders must agree on it.
     pub(crate) fn node_data(
         options: &ClientOptions,
         label: Option<&str>,
@@ -77,7 +81,8 @@ impl ContenderInfo {
         });
         let mut data = Vec::with_capacity(LENGTH);
         let since = clock::since_1970().as_millis();
-        // There is one for each acquire: written piece by piece, in memory that suffices as a rule.
+        // Every acquire creates such data, so it is written piece by piece into one buffer that is
+        // usually large enough.
         let written = (|| {
             write!(data, r#"{{"host":{host},"label":"#)?;
             match label.or(options.label.as_deref()) {
@@ -160,7 +165,7 @@ mod tests {
         let about =
             parse(&ContenderInfo::node_data(&options, None, None, NodeHolders::One(&Owner::new()))).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
-        // What would end the text or the line ends neither.
+        // Characters that could end the string or the line are escaped.
         let about = parse(&ContenderInfo::node_data(
             &options,
             Some("a \"b\"\\\n\u{1f512}"),
@@ -222,7 +227,8 @@ mod tests {
         assert_eq!((told(&unnamed).number, told(&unnamed).name), (unnamed.number(), None));
         assert_eq!((told(&named).number, told(&named).name.as_deref()), (named.number(), named.name()));
         assert_eq!(told(&named).process, told(&unnamed).process);
-        // Two bytes each, behind one: the name ends before the half of one.
+        // One byte, then characters of two bytes each. The limit falls inside a character, so the
+        // name ends before it.
         let long = Owner::named(format!("x{}", "é".repeat(50)));
         assert_eq!(told(&long).name, Some(format!("x{}", "é".repeat(31))));
     }

@@ -1,4 +1,4 @@
-//! How a lock behaves: what callers may choose, whatever its kind.
+//! Options of a lock, for all kinds of locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,10 @@ use crate::lock::node_metadata::NodeHolders;
 use crate::metrics::recorder::WaitTimer;
 use crate::queue::{Intent, Kind, Naming};
 
-/// How a lock behaves. One type for all kinds of locks; a lock refuses what it cannot do with
-/// [`BadArgument`](crate::ErrorKind::BadArgument) when it is created, instead of ignoring it.
+/// Options of a lock. The same type is used for all kinds of locks.
+///
+/// If a kind of lock does not support an option, creating the lock fails with
+/// [`BadArgument`](crate::ErrorKind::BadArgument).
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -37,66 +39,78 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    /// Whether an owner that holds the lock may acquire it again. For mutexes; a read/write lock is always reentrant,
-    /// and a semaphore never. Default: yes.
+    /// Sets whether an owner that holds the lock can acquire it again. Default: `true`.
+    ///
+    /// This option is for mutexes. A read/write lock is always reentrant, and a semaphore never is.
     #[must_use]
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.reentrant = Some(reentrant);
         self
     }
 
-    /// A name for this contender, shown to operators in the data of its nodes: up to 1024 bytes of UTF-8. Default: that
-    /// of the client.
+    /// Sets a name for this contender. It is stored in the data of its nodes, for operators.
+    ///
+    /// At most 1024 bytes of UTF-8. Default: the label of the client.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into().into());
         self
     }
 
-    /// How the nodes are named, which decides which other clients understand them. For mutexes and read/write locks.
-    /// Default: as Curator names them.
+    /// Sets how nodes are named. The names decide which other client libraries can share the lock.
+    ///
+    /// This option is for mutexes and read/write locks. Default: Curator's names.
     #[must_use]
     pub fn naming(mut self, naming: Naming) -> Self {
         self.naming = naming;
         self
     }
 
-    /// For how long the lock may be held, from the grant on, however often its owner acquires it again. Then the lease
-    /// is lost, for the reason [`HeldTooLong`](crate::LossReason::HeldTooLong), and its node is deleted, so that the next
-    /// contender gets the lock. For a semaphore it is the limit of each permit. Default: no limit.
+    /// Sets the maximum duration of a hold. Default: no limit.
     ///
-    /// Without it a program that hangs keeps its locks for ever: the heartbeat has a thread of its own. Choose it longer
-    /// than any honest hold, and stop on the loss as on any other: nothing else ends what the program does under the
-    /// lock.
+    /// The time counts from the grant, even if the owner acquires the lock again. When it is over,
+    /// the lease is lost with the reason [`HeldTooLong`](crate::LossReason::HeldTooLong). Its node
+    /// is deleted, so the next contender gets the lock. For a semaphore, the limit applies to each
+    /// permit.
+    ///
+    /// Without a limit, a program that hangs keeps its locks forever, because a separate thread
+    /// sends the heartbeats. Choose a limit longer than any legitimate hold. The program must stop
+    /// its work when the lease is lost, as for any other loss. The library cannot stop that work.
     #[must_use]
     pub fn max_hold(mut self, time: Duration) -> Self {
         self.max_hold = Some(time);
         self
     }
 
-    /// How long before the end of its term a lease is reported lost. The lock's node is kept until the lease is released
-    /// or that term ends, so the program has this long to stop before another contender can be granted the lock. Default:
-    /// none.
+    /// Sets the time before the end of its term at which a lease is reported lost. Default: zero.
     ///
-    /// At most a sixth of the session time-out that the server granted; an acquire fails with
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if it is more. A grant waits until a sixth of the time-out and the
-    /// grace are left of the term. A lock that is broken, a session that ends early and `max_hold` leave no grace.
+    /// The lock's node is kept until the lease is released or the term ends. So the program has
+    /// this much time to stop before another contender can get the lock.
+    ///
+    /// The grace can be at most a sixth of the session timeout that the server granted. Otherwise
+    /// an acquire fails with [`BadArgument`](crate::ErrorKind::BadArgument). A lock is granted only
+    /// when more than a sixth of the timeout plus the grace is left of the term. There is no grace
+    /// if the lock is broken, if the session ends early, or if `max_hold` ends the hold.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
     }
 
-    /// How many contenders may wait for the lock at most when another one joins them: for a service that refuses a request
-    /// rather than queue it. An attempt that would have to wait behind this many waiters is refused at once, with a
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) for the reason [`Full`](crate::TimeoutReason::Full). It has created
-    /// nothing by then. With 0, an attempt never waits behind anybody. Holders are no waiters, and one that acquires the
-    /// lock again is never refused. Default: no limit.
+    /// Sets the maximum number of waiters at the time when another contender arrives. Default: no
+    /// limit.
     ///
-    /// An attempt that may wait reads the queue first, which costs a round trip more (a semaphore reads two directories, in
-    /// one flight). Contenders that arrive at the same moment read the same queue, so the limit holds but for those. It
-    /// is a limit of this lock object: others on the path have their own, or none. A try does not wait in any case, and
-    /// fails because the lock is [`Taken`](crate::TimeoutReason::Taken).
+    /// Use it in a service that rejects a request rather than queue it. An acquire that would have
+    /// to wait behind this many waiters fails immediately with
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) and the reason
+    /// [`Full`](crate::TimeoutReason::Full), before it creates a node. With 0, an acquire never
+    /// waits. Holders do not count as waiters. A re-entry never fails for this reason.
+    ///
+    /// An acquire first reads the queue, which costs one more round trip. A semaphore reads two
+    /// directories in the same round trip. Contenders that arrive at the same moment read the same
+    /// queue, so together they can exceed the limit. The limit applies to this lock object; other
+    /// lock objects with the same path have their own limit or none. A try never waits. If the lock
+    /// is taken, it fails with the reason [`Taken`](crate::TimeoutReason::Taken).
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -117,19 +131,26 @@ impl LockOptions {
         self
     }
 
-    /// How many holds may follow each other on one node within this client, before the ensemble's queue gets its turn. For
-    /// mutexes and write locks for which many threads or tasks of one client contend. Default: one, which keeps the strict
-    /// order of the queue; 0 means the same.
+    /// Sets the maximum number of consecutive holds on one node within this client. Default: 1; 0
+    /// means the same.
     ///
-    /// The thread that releases the lock hands it to the client's next waiter without a request. Waiters that will be
-    /// served so create no nodes, so other clients do not see them; one node stands in the queue for all of them. A
-    /// contender of another client waits for up to this many holds for each node before its own. Holds that follow each
-    /// other have the same fencing token: a resource compares the pair of token and [`handoffs`](crate::Lease::handoffs).
-    /// Not together with [`max_waiters`](Self::max_waiters), which counts nodes.
+    /// Use it for mutexes and write locks for which many threads or tasks of one client contend.
+    /// With the default, the order of the queue is strict. With more, other clients wait until this
+    /// client has used up its holds.
     ///
-    /// The lock is not handed on while the client is disconnected, with no more than a sixth of the session time-out left
-    /// of the term, once somebody has asked its holder to give it up, or on a node that is older than
-    /// [`max_hold`](Self::max_hold), which counts from each grant.
+    /// The thread that releases the lock hands it to the client's next waiter without a request.
+    /// Waiters that receive the lock in this way create no nodes, so other clients do not see them.
+    /// One node is in the queue for all of them. A contender of another client waits for up to this
+    /// many holds for each node ahead of its own. Consecutive holds have the same fencing token, so
+    /// a resource must compare the pair of token and [`handoffs`](crate::Lease::handoffs). This
+    /// option cannot be combined with [`max_waiters`](Self::max_waiters), which counts nodes.
+    ///
+    /// The lock is not handed on in these cases:
+    /// * The client is disconnected.
+    /// * No more than a sixth of the session timeout is left of the term.
+    /// * Another client has requested the lock from the holder.
+    /// * The node is older than [`max_hold`](Self::max_hold). The limit itself counts from each
+    ///   grant.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -147,19 +168,24 @@ impl LockOptions {
         self
     }
 
-    /// For how long the lock's node is kept after the lock was released, while nobody else waits for it. For locks that the
-    /// same client takes again and again: a mutex, a write lock, or the read lock of a configuration that seldom changes.
-    /// Default: not at all.
+    /// Sets how long the lock's node is kept after a release, while no other contender waits.
+    /// Default: zero.
     ///
-    /// Taking the lock again sends no request and needs no answer. The client watches the lock's directory, and gives the
-    /// node up as soon as a contender joins that would have to wait for it: that contender waits one round trip longer than
-    /// for a lock that is free. The time counts from the first release after a grant, however often the lock is taken
-    /// again; then the node is deleted. The end of the client and of the process give it up at once.
+    /// Use it for locks that the same client acquires repeatedly: a mutex, a write lock, or the
+    /// read lock of a configuration that seldom changes.
     ///
-    /// A try of another client finds the lock taken while its node is kept. Holds that follow each other on one node have
-    /// the same fencing token: a resource compares the pair of token and [`handoffs`](crate::Lease::handoffs). If nodes are
-    /// given up more than eight times within `time`, each before it was taken again eight times, none is kept for that
-    /// long. Not for semaphores, elections and [`once`](crate::Mutex::once).
+    /// Acquiring the lock again sends no request and waits for no reply. The client watches the
+    /// lock's directory. As soon as a contender arrives that would have to wait for the node, the
+    /// client gives the node up. That contender waits one round trip longer than for a free lock.
+    /// The time counts from the first release after a grant, even if the lock is acquired again in
+    /// between. After that time, the node is deleted. It is also given up immediately when the
+    /// client is closed or the process exits.
+    ///
+    /// While the node is kept, a try by another client finds the lock taken. Consecutive holds on
+    /// one node have the same fencing token, so a resource must compare the pair of token and
+    /// [`handoffs`](crate::Lease::handoffs). Keeping pauses for the length of `time` if nodes are
+    /// given up more than eight times within `time`, each before it was acquired again eight times.
+    /// This option is not for semaphores, elections and [`once`](crate::Mutex::once).
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -181,7 +207,7 @@ impl LockOptions {
         self
     }
 
-    /// The settings of a mutex.
+    /// Returns the settings of a mutex.
     pub(crate) fn of_mutex(self) -> LockSettings {
         let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort, linger } = self;
         let reentrant = reentrant.unwrap_or(true);
@@ -199,7 +225,7 @@ impl LockOptions {
         }
     }
 
-    /// The settings of both halves of a read/write lock.
+    /// Returns the settings of both halves of a read/write lock.
     pub(crate) fn of_read_write_lock(self) -> Result<LockSettings> {
         if self.reentrant == Some(false) {
             return Err(Error::bad_argument(
@@ -210,7 +236,7 @@ impl LockOptions {
         Ok(self.of_mutex())
     }
 
-    /// The settings of a semaphore whose nodes state this number of permits.
+    /// Returns the settings of a semaphore whose nodes contain this number of permits.
     pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<LockSettings> {
         if self.reentrant == Some(true) {
             let problem = "a permit has no owner that could acquire it again; leave it out";
@@ -229,37 +255,37 @@ impl LockOptions {
             let problem = "the node of a permit is not kept; leave it out";
             return Err(Error::bad_argument("linger", problem));
         }
-        // Each request is by an owner of its own, so that nobody re-enters.
+        // Each request has a new owner, so `reentrant` has no effect.
         Ok(LockSettings { stated_permits, ..self.of_mutex() })
     }
 }
 
-/// How a lock behaves, whatever its kind.
+/// Settings of a lock, for all kinds of locks.
 #[derive(Clone, Debug)]
 pub(crate) struct LockSettings {
     pub(crate) reentrant: bool,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) naming: Naming,
-    /// For how long it may be held, if that is limited.
+    /// Maximum duration of a hold, if limited.
     pub(crate) max_hold: Option<Duration>,
-    /// How long before the end of its term a lease is lost.
+    /// Time before the end of its term at which a lease counts as lost.
     pub(crate) grace: Duration,
-    /// How many contenders may wait at most when another one joins them, if that is limited.
+    /// Maximum number of waiters when another contender arrives, if limited.
     pub(crate) max_waiters: Option<u32>,
-    /// How many holds there may be on one node.
+    /// Maximum number of consecutive holds on one node.
     pub(crate) cohort: u32,
-    /// For how long its node is kept after the first release.
+    /// Time for which a node is kept after the first release.
     pub(crate) linger: Duration,
-    /// For a semaphore: the number of permits that its nodes state.
+    /// For a semaphore: the number of permits that its nodes contain.
     pub(crate) stated_permits: Option<u32>,
 }
 
 impl LockSettings {
-    /// The same within their bounds.
+    /// Checks the settings and limits `max_hold`.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a label that is too long, a hold of no time, or a cohort with a
-    /// limit of waiters.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if the label is too long, if `max_hold` is
+    /// zero, or if `cohort` is combined with `max_waiters`.
     pub(crate) fn validated(self) -> Result<Self> {
         size_limits::check("label", self.label.as_deref().map_or(0, str::len), size_limits::LABEL)?;
         if self.max_hold.is_some_and(|time| time.is_zero()) {
@@ -273,7 +299,7 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
-    /// The holders for whom a node of a lock of this kind is created, for this owner first.
+    /// Returns the holders that a node is created for: only `owner`, or several consecutive ones.
     pub(crate) fn node_holders<'a>(&self, kind: Kind, owner: &'a Owner) -> NodeHolders<'a> {
         match (self.holds_in_a_row(kind), Grace::of(self.linger).millis()) {
             (0, 0) => NodeHolders::One(owner),
@@ -281,13 +307,14 @@ impl LockSettings {
         }
     }
 
-    /// How many holds of a lock of this kind may follow each other on one node; zero if it is not handed on.
+    /// Returns the maximum number of consecutive holds on one node, or zero if the lock is not
+    /// handed on.
     fn holds_in_a_row(&self, kind: Kind) -> u16 {
         let handed_on = self.cohort > 1 && matches!(kind, Kind::Exclusive | Kind::Write);
         if handed_on { u16::try_from(self.cohort).unwrap_or(u16::MAX) } else { 0 }
     }
 
-    /// How an attempt that may take this long joins the queue.
+    /// Returns the intent with which an acquire with this timeout joins the queue.
     pub(crate) fn intent(&self, timeout: Timeout) -> Intent {
         match (timeout.intent(), self.max_waiters) {
             (Intent::Wait, Some(waiters)) => Intent::WaitIfFewer(waiters),
@@ -295,7 +322,7 @@ impl LockSettings {
         }
     }
 
-    /// The request of a caller that has waited like this.
+    /// Returns the request of a caller that has waited for `wait`.
     pub(crate) fn request(&self, caller: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
         let (max_hold, grace) = (self.max_hold, Grace::of(self.grace));
         let cohort = self.holds_in_a_row(kind);

@@ -6,15 +6,18 @@ use crate::lock::Lock;
 use crate::lock::options::LockOptions;
 use crate::queue::Kind;
 
-/// A fair read/write lock, taken in the layout of Curator's `InterProcessReadWriteLock`.
+/// A fair read/write lock, compatible with Curator's `InterProcessReadWriteLock`.
 ///
-/// A run of readers at the head of the queue holds together; a writer holds alone; a reader that comes after a
-/// waiting writer waits behind it. Each half is reentrant. An owner of the write lock may take the read lock too, and
-/// keeps it when it releases the write lock, with no one in between; it keeps the writer's fencing token. An owner of
-/// only the read lock is refused the write lock with [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused): it
-/// would wait for itself.
+/// Consecutive readers at the head of the queue hold the lock together. A writer holds it alone. A
+/// reader that arrives after a waiting writer waits behind it.
 ///
-/// Fencing tokens of readers that hold together are not comparable.
+/// Each half is reentrant. An owner of the write lock can also acquire the read lock. It keeps the
+/// read lock when it releases the write lock, and no other contender gets the lock in between. The
+/// read lock has the writer's fencing token. If an owner that holds only the read lock requests the
+/// write lock, the request fails with [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), because
+/// the owner would wait for itself.
+///
+/// Fencing tokens of readers that hold the lock together are not comparable.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -30,14 +33,16 @@ use crate::queue::Kind;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReadWriteLock {
-    /// Held together with other readers.
+    /// The read lock. Several readers can hold it at the same time.
     pub read_lock: Lock,
-    /// Held alone.
+    /// The write lock. It excludes all other holders.
     pub write_lock: Lock,
 }
 
 impl ReadWriteLock {
-    /// A lock at `path`, an absolute path below the client's chroot. Missing directories are created when needed.
+    /// Creates a lock at `path`, an absolute path relative to the client's chroot.
+    ///
+    /// Missing directories are created when they are needed.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
@@ -45,11 +50,11 @@ impl ReadWriteLock {
         Self::with_options(client, path, LockOptions::default())
     }
 
-    /// A lock at `path` with options.
+    /// Creates a lock at `path` with options.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, a label that is too long, or
-    /// `reentrant(false)`.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, a label that is too
+    /// long, or `reentrant(false)`.
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,

@@ -1,4 +1,4 @@
-//! A scope that holds a lock: it ends with its body, or with the lock.
+//! Scopes that hold a lock: a scope ends when its body returns or when the lock is lost.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::lock::Lock;
 use crate::lock::multi::MultiLock;
 use crate::lock::semaphore::Semaphore;
 
-/// What a scope can hold.
+/// A value that a scope can hold.
 pub(crate) trait Holdable {
-    /// Waits until it is lost.
+    /// Waits until the lock is lost.
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static;
 
-    /// Succeeds while it is held.
+    /// Succeeds while the lock is held.
     fn check(&self) -> Result<()>;
 
-    /// Releases it, and waits for the acknowledgement.
+    /// Releases the lock and waits for the acknowledgement.
     fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static;
 
-    /// Releases it, unless that is done.
+    /// Releases the lock unless it is already released.
     fn release_in_background(&self);
 }
 
@@ -70,8 +70,9 @@ impl Holdable for Leases {
     }
 }
 
-/// Releases it at the end of the scope, even if the scope is dropped or its body panics: the body may have given
-/// another handle to something that lives on.
+/// Releases the lock at the end of the scope, even if the scope is dropped or its body panics.
+///
+/// An explicit release is necessary because the body can pass its `Arc` to a task that still runs.
 struct Scope<H: Holdable>(Arc<H>);
 
 impl<H: Holdable> Drop for Scope<H> {
@@ -80,8 +81,11 @@ impl<H: Holdable> Drop for Scope<H> {
     }
 }
 
-/// Runs `body` while this is held. If it is lost before the body ends, the body is dropped where it waits, and the loss
-/// is the outcome; so it is if the body ends and it turns out that the lock was not held throughout.
+/// Runs `body` while the lock is held.
+///
+/// If the lock is lost before the body returns, the body is dropped at its next await point, and
+/// the result is the error. The result is also an error if the body returns but the lock was not
+/// held throughout.
 pub(crate) async fn run<H: Holdable, F: Future>(
     held: H,
     body: impl FnOnce(Arc<H>) -> F,
@@ -93,12 +97,12 @@ pub(crate) async fn run<H: Holdable, F: Future>(
         () = lost => None,
         output = body(Arc::clone(&scope.0)) => Some(output),
     };
-    // What the body released by itself is not lost.
+    // If the body itself released the lock, that is not a loss.
     let failure = scope.0.check().err().filter(|error| error.kind() != ErrorKind::NotHeld);
     if let (Some(output), None) = (outcome, &failure) {
-        // Its only error says that the body released it.
+        // The only possible error is that the body has released the lock.
         scope.0.release().await.ok();
-        // That the lock was gone, only the release may find out (rule 12).
+        // Only the release can show that the lock was already lost (rule 12).
         return match scope.0.check() {
             Err(error) if error.kind() == ErrorKind::LockLost => Err(error),
             _ => Ok(output),
@@ -109,12 +113,14 @@ pub(crate) async fn run<H: Holdable, F: Future>(
 }
 
 impl Lock {
-    /// Acquires the lock as a new owner, runs `body` while it is held, and releases it: the outcome is what the body
-    /// returns. If the lock is lost meanwhile, the body is dropped where it awaits something, and the outcome is
-    /// [`LockLost`](ErrorKind::LockLost).
+    /// Acquires the lock as a new owner, runs `body`, and releases the lock. Returns the value of
+    /// the body.
     ///
-    /// The lock is released however the scope ends: with the body, with a loss, with a panic, or because this future is
-    /// dropped. A body that wants to end the scope early may release the lease.
+    /// If the lock is lost in the meantime, the body is dropped at its next await point, and the
+    /// call fails with [`LockLost`](ErrorKind::LockLost).
+    ///
+    /// The lock is always released: after the body returns, after a loss, after a panic, and if
+    /// this future is dropped. To end the scope early, the body can release the lease.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -129,18 +135,20 @@ impl Lock {
     /// Cancel safe: dropping the future drops the body and releases the lock.
     ///
     /// # Errors
-    /// [`LockLost`](ErrorKind::LockLost), also if the body has ended and the lock turns out to have been lost; those of
-    /// [`acquire`](Self::acquire). What the body returns is passed through, errors included.
+    /// [`LockLost`](ErrorKind::LockLost), even if the body has returned but the lock was lost
+    /// before. Also the errors of [`acquire`](Self::acquire). The value of the body is returned
+    /// unchanged, even if it is an error.
     pub async fn hold<F: Future>(&self, body: impl FnOnce(Arc<Lease>) -> F) -> Result<F::Output> {
         run(self.acquire().await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), but waits no longer than `time` for the lock.
+    /// Like [`hold`](Self::hold), but waits for the lock for at most `time`.
     ///
-    /// Cancel safe as [`hold`](Self::hold).
+    /// Cancel safe like [`hold`](Self::hold).
     ///
     /// # Errors
-    /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`hold`](Self::hold).
+    /// [`LockTimeout`](ErrorKind::LockTimeout) after `time`, and the errors of
+    /// [`hold`](Self::hold).
     pub async fn hold_within<F: Future>(
         &self,
         time: Duration,
@@ -149,12 +157,12 @@ impl Lock {
         run(self.acquire_within(time).await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), for `owner`, which may hold the lock already.
+    /// Like [`hold`](Self::hold), for `owner`, which can already hold the lock.
     ///
-    /// Cancel safe as [`hold`](Self::hold).
+    /// Cancel safe like [`hold`](Self::hold).
     ///
     /// # Errors
-    /// As [`hold_within`](Self::hold_within).
+    /// The same as for [`hold_within`](Self::hold_within).
     pub async fn hold_as<F: Future>(
         &self,
         owner: &Owner,
@@ -171,17 +179,18 @@ impl Semaphore {
     /// Cancel safe: dropping the future drops the body and releases the permit.
     ///
     /// # Errors
-    /// [`LockLost`](ErrorKind::LockLost), and those of [`acquire`](Self::acquire).
+    /// [`LockLost`](ErrorKind::LockLost), and the errors of [`acquire`](Self::acquire).
     pub async fn hold<F: Future>(&self, body: impl FnOnce(Arc<Lease>) -> F) -> Result<F::Output> {
         run(self.acquire().await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), but waits no longer than `time` for the permit.
+    /// Like [`hold`](Self::hold), but waits for the permit for at most `time`.
     ///
-    /// Cancel safe as [`hold`](Self::hold).
+    /// Cancel safe like [`hold`](Self::hold).
     ///
     /// # Errors
-    /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`hold`](Self::hold).
+    /// [`LockTimeout`](ErrorKind::LockTimeout) after `time`, and the errors of
+    /// [`hold`](Self::hold).
     pub async fn hold_within<F: Future>(
         &self,
         time: Duration,
@@ -192,22 +201,24 @@ impl Semaphore {
 }
 
 impl MultiLock {
-    /// Runs `body` while all locks are held (see [`Lock::hold`]); the loss of one of them ends it.
+    /// Runs `body` while all locks are held (see [`Lock::hold`]). The loss of one lock ends the
+    /// body.
     ///
     /// Cancel safe: dropping the future drops the body and releases the locks.
     ///
     /// # Errors
-    /// [`LockLost`](ErrorKind::LockLost), and those of [`acquire`](Self::acquire).
+    /// [`LockLost`](ErrorKind::LockLost), and the errors of [`acquire`](Self::acquire).
     pub async fn hold<F: Future>(&self, body: impl FnOnce(Arc<Leases>) -> F) -> Result<F::Output> {
         run(self.acquire().await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), but waits no longer than `time` for the locks.
+    /// Like [`hold`](Self::hold), but waits for the locks for at most `time`.
     ///
-    /// Cancel safe as [`hold`](Self::hold).
+    /// Cancel safe like [`hold`](Self::hold).
     ///
     /// # Errors
-    /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`hold`](Self::hold).
+    /// [`LockTimeout`](ErrorKind::LockTimeout) after `time`, and the errors of
+    /// [`hold`](Self::hold).
     pub async fn hold_within<F: Future>(
         &self,
         time: Duration,

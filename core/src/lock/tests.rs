@@ -1,4 +1,4 @@
-//! What a lock decides before any server is asked.
+//! Tests for decisions of a lock that need no server.
 
 use crate::lock::options::LockOptions;
 use crate::lock::*;

@@ -1,4 +1,5 @@
-//! The certificates of a client's connections, as they are now: a file may be replaced while the client runs.
+//! The TLS certificates for a client's connections. The files can be replaced while the client
+//! runs.
 
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use zklock_transport::Settings;
 
 use crate::config::tls::Tls;
 
-/// How often files are read while the client looks for a server.
+/// Interval between reads of the files while the client looks for a server.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The certificates that the next connection uses. Clones share them.
+/// The certificates for the next connection. All clones share them.
 #[derive(Clone)]
 pub(crate) struct Certificates {
     tls: Tls,
@@ -19,20 +20,23 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Those with which the options were made, to begin with: from now on connections with these settings are
-    /// encrypted.
+    /// Uses the certificates that the options contain. From now on, connections with these settings
+    /// are encrypted.
     pub(crate) fn new(tls: &Tls, settings: &Settings) -> Self {
         settings.encrypt(tls.encryption().clone());
         Self { tls: tls.clone(), settings: settings.clone() }
     }
 
-    /// Whether they come from files.
+    /// Returns `true` if the certificates come from files.
     pub(crate) fn can_change(&self) -> bool {
         self.tls.is_from_files()
     }
 
-    /// Reads the files anew, on a thread of its own: a file may be far away, and the runtime's thread has heartbeats to
-    /// send. As long as they hold nothing usable, what they held before goes on to be used.
+    /// Reads the files again.
+    ///
+    /// The read runs on a separate thread: the files can be on slow remote storage, and the
+    /// runtime's thread must send heartbeats. If the files contain nothing usable, the previous
+    /// certificates stay in use.
     pub(crate) async fn renew(&self) {
         if !self.can_change() {
             return;
@@ -45,7 +49,7 @@ impl Certificates {
         }
     }
 
-    /// Goes on doing that, while the client crate looks for a server.
+    /// Reads the files again at intervals, while the client crate looks for a server.
     pub(crate) async fn keep_renewing(self) {
         loop {
             self.renew().await;

@@ -1,4 +1,4 @@
-//! One ZooKeeper session: how it is created, what is reported about it, how it ends.
+//! One ZooKeeper session: how it is created, observed and closed.
 
 pub(crate) mod certificates;
 #[cfg(zklock_stand_ins)]
@@ -23,45 +23,50 @@ use crate::error::server_report::{ServerReport, Servers};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::supervise::{Tasks, caught, supervised};
 
-/// A session, and what the client crate runs to serve it, which ends with this.
+/// A session, and the client crate's tasks that serve it. The tasks stop when this value is
+/// dropped.
 pub(crate) struct Session {
     pub(crate) client: zk::Client,
     pub(crate) tasks: Stops,
-    /// What the server of its connection has heard.
+    /// Times at which the server of the connection received requests from the client.
     pub(crate) heard: LastContact,
 }
 
-/// How long closing a session waits for the server's acknowledgement.
+/// Time limit for the server's acknowledgement when a session is closed.
 pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// For how long an answer to the question whose the connections are is waited for: ours comes at once.
+/// Time limit for the check that the client crate uses our transport. Our transport answers
+/// immediately.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Why there is no session, and another attempt would not cure it.
+/// The reason why a session cannot be created, when a retry would not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectRefusal {
-    /// The servers do not accept the credentials.
+    /// The servers reject the credentials.
     Credentials,
-    /// The connections were to be encrypted, and they are not ours to encrypt.
+    /// Connections must be encrypted, but the client crate does not use our transport.
     StockTransport,
 }
 
-/// A search for a session.
+/// An attempt to create a session, with retries.
 pub(crate) struct Search<'a> {
     pub(crate) options: &'a ClientOptions,
     pub(crate) settings: &'a Settings,
     pub(crate) certificates: Option<&'a Certificates>,
-    /// The log's record of servers that cannot be used.
+    /// The record of outages that were already logged.
     pub(crate) outages: Outages,
 }
 
 impl Search<'_> {
-    /// Creates a session, on connections that follow the settings of the current task. Tries until it succeeds, so its
-    /// caller decides when to stop; fails only with what another attempt would not cure.
+    /// Creates a session whose connections follow the settings of the current task.
     ///
-    /// `previous` is a session that was given up on this side only. As long as the server keeps it, its nodes are
-    /// in the queues and we would wait behind our own ghost: it is closed first (rule 11). The new one does not begin
-    /// before `pause` is over.
+    /// Retries until it succeeds, so the caller decides when to stop. It fails only if a retry
+    /// would not help.
+    ///
+    /// `previous` is a session that only this client has given up. As long as the server keeps that
+    /// session, its nodes are in the queues, and our new contenders would wait behind our own old
+    /// ones. So the old session is closed first (rule 11). The new session begins no earlier than
+    /// after `pause`.
     pub(crate) async fn establish(
         self,
         mut previous: Option<zk::SessionInfo>,
@@ -82,9 +87,10 @@ impl Search<'_> {
                     close_abandoned_session(options, settings, ghost).await?;
                     previous = None;
                 }
-                // Others need not wait behind the ghost for so long.
+                // Pause only after the old session is closed, so that other clients do not wait
+                // behind it during the pause.
                 sleep(std::mem::take(&mut pause)).await;
-                // The pauses between rounds are ours.
+                // One round over all servers. This loop makes the pauses between rounds.
                 connect(options, settings, connector(options)).await
             };
             match caught(Box::pin(attempt)).await {
@@ -106,7 +112,8 @@ impl Search<'_> {
     }
 }
 
-/// Says once in a process that the connections are not ours. Only a session tells.
+/// Logs once per process that the client crate does not use our transport. This is known only after
+/// a session exists.
 fn report_transport() {
     static REPORTED: Once = Once::new();
     if !zklock_transport::used() {
@@ -120,7 +127,7 @@ fn report_transport() {
     }
 }
 
-/// Closes a session of which only id and password are left. Succeeds if the server no longer has it.
+/// Closes a session by its id and password. Succeeds if the server no longer has the session.
 async fn close_abandoned_session(
     options: &ClientOptions,
     settings: &Settings,
@@ -129,7 +136,8 @@ async fn close_abandoned_session(
     match connect(options, settings, ghost).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
-            // If not, it may or may not still exist: the next round will know.
+            // Without an acknowledgement, the session might still exist. The next round checks
+            // again.
             if acknowledged { Ok(()) } else { Err(zk::Error::Timeout) }
         }
         Err(zk::Error::SessionExpired) => Ok(()),
@@ -137,9 +145,10 @@ async fn close_abandoned_session(
     }
 }
 
-/// Ends what the client crate runs for a session, also if nobody waits for that any more. The crate would connect again,
-/// to close the session, and would wait for the answer for ever if the server answers nothing but pings, which keep the
-/// session.
+/// Stops the client crate's tasks for a session when dropped, even if no caller waits for them.
+///
+/// Without this, the crate would connect again to close the session. It would wait for the reply
+/// forever if the server answers only pings, and those pings keep the session alive.
 pub(crate) struct Stops(Tasks);
 
 impl Deref for Stops {
@@ -156,8 +165,10 @@ impl Drop for Stops {
     }
 }
 
-/// Ends a session, and with it all its nodes. Returns whether the server has acknowledged it within `limit`. Nothing
-/// is sent on its connection afterwards in any case, nor once this is dropped.
+/// Closes a session, which deletes all its nodes. Returns `true` if the server acknowledges it
+/// within `limit`.
+///
+/// After this function returns or is dropped, nothing more is sent on the connection.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     let Session { client, tasks, .. } = session;
     let mut state = client.state_watcher();
@@ -165,7 +176,7 @@ pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     if ended.is_terminated() {
         return ended != zk::SessionState::Closed;
     }
-    // The crate closes the session when its last handle goes.
+    // The crate closes the session when the last handle of its client is dropped.
     drop(client);
     let mut watched = Tasks::clone(&tasks);
     let closed = async {
@@ -173,7 +184,7 @@ pub(crate) async fn close(session: Session, limit: Duration) -> bool {
             tokio::select! {
                 biased;
                 state = state.changed() => if state.is_terminated() { return true },
-                // Without it no state will ever change.
+                // If the task has stopped, the state never changes.
                 () = watched.ended() => return false,
             }
         }
@@ -194,13 +205,16 @@ async fn connect(
     Ok(Session { client: client?, tasks, heard: settings.heard() })
 }
 
-/// Whether the client crate takes its connections from our transport, which alone would encrypt them: asks it for one,
-/// and looks whether the request arrives. The address is the broadcast address, to which no system connects, so that
-/// nothing is sent on another transport either.
+/// Returns `true` if the client crate gets its connections from our transport. Only our transport
+/// encrypts them.
+///
+/// It requests a connection from the client crate and checks whether our transport receives the
+/// request. The address is the broadcast address. No system connects to it, so another transport
+/// sends nothing either.
 async fn is_on_our_transport() -> bool {
     let probe = Settings::probe();
     let attempt = zk::Client::connector().with_fail_eagerly().connect("255.255.255.255:1");
-    // It fails in any case: our transport makes no connection for a question.
+    // The attempt always fails: our transport makes no connection for a probe.
     timeout(PROBE_LIMIT, probe.scope(attempt)).await.ok();
     probe.followed()
 }

@@ -1,8 +1,10 @@
-//! A check at compile time that the ZooKeeper client and zklock have one and the same transport.
+//! A compile-time check that the ZooKeeper client and zklock use the same copy of the transport
+//! crate.
 //!
-//! The stand-ins come from the repository, and bring a transport of that source. If zklock itself comes from a registry,
-//! its transport does too, unless a third line of `[patch.crates-io]` names the repository's. With two copies each
-//! connection would go without encryption, pace and guard, as if no stand-in was there.
+//! The stand-in crates come from the repository and depend on the transport of that repository. If
+//! zklock itself comes from a registry, it uses the transport from the registry, unless a third
+//! line of `[patch.crates-io]` replaces that one too. With two copies, no connection would have
+//! encryption, pacing or protection, as if the stand-ins were missing.
 
 #[diagnostic::on_unimplemented(
     message = "zklock: `[patch.crates-io]` replaces `async-io` and `async-net`, but not `zklock-transport`",

@@ -1,5 +1,7 @@
-//! Tells the log of servers that cannot be used: when the first outage begins, when something else happens, and again after
-//! a while. During an outage there are several rounds of attempts a second.
+//! Logging of outages, that is, times in which no server can be used.
+//!
+//! Several rounds of attempts happen each second during an outage. So a warning is logged only when
+//! the outage begins, when the cause changes, and again after a while.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,15 +11,16 @@ use zklock_transport::Settings;
 
 use crate::error::server_report::{ServerReport, Servers};
 
-/// The least time from one warning to the next while the same happens, and after something else happened.
+/// Minimum time between two warnings: `SAME` for the same cause, `DIFFERENT` if the cause changed.
 const SAME: Duration = Duration::from_secs(60);
 const DIFFERENT: Duration = Duration::from_secs(5);
 
-/// The log's record of servers that cannot be used. Clones share it: an outage goes on after the session has ended.
+/// The record of logged outages. All clones share it, because an outage continues after the session
+/// has ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outages(Arc<Mutex<Option<Warning>>>);
 
-/// The last warning of the outage that goes on.
+/// The last warning of the current outage.
 #[derive(Debug)]
 struct Warning {
     servers: String,
@@ -25,7 +28,9 @@ struct Warning {
 }
 
 impl Outages {
-    /// Warns that no server can be used, unless the log knows. `servers` says what happened at each.
+    /// Logs a warning that no server can be used, unless it was logged recently.
+    ///
+    /// `servers` describes what happened at each server. Returns `true` if the warning was logged.
     pub(crate) fn warn_once(&self, servers: &str) -> bool {
         let (now, mut last) = (Instant::now(), self.last());
         let is_due = last.as_ref().is_none_or(|last| {
@@ -39,13 +44,16 @@ impl Outages {
         is_due
     }
 
-    /// The outage is over: the next one is told of again.
+    /// Ends the outage. The next outage is logged again.
     pub(crate) fn end(&self) {
         *self.last() = None;
     }
 
-    /// Warns whenever every server (`host:port`, separated by commas) has turned the client away since now, and why.
-    /// Ends when it is dropped.
+    /// Logs a warning each time all servers have turned the client away since this call, with the
+    /// causes.
+    ///
+    /// `servers` is a list of `host:port`, separated by commas. The future runs until it is
+    /// dropped.
     pub(crate) fn watch(self, settings: Settings, servers: String) -> impl Future<Output = ()> + Send {
         let since = Instant::now();
         async move {
@@ -59,7 +67,7 @@ impl Outages {
         }
     }
 
-    /// The last record of the current outage.
+    /// Returns the text of the last warning of the current outage.
     #[cfg(test)]
     pub(crate) fn warned(&self) -> Option<String> {
         self.last().as_ref().map(|warning| warning.servers.clone())
@@ -74,8 +82,8 @@ impl Outages {
 mod tests {
     use super::*;
 
-    /// How often the log is told of rounds that fail once a second, in so many seconds; `problem` says what happens in
-    /// each.
+    /// Returns the number of warnings in `seconds` seconds, with one failed round each second.
+    /// `problem` returns the cause of each failure.
     async fn told(seconds: u64, problem: impl Fn(u64) -> String) -> usize {
         let (outages, mut told) = (Outages::default(), 0);
         for second in 0..seconds {

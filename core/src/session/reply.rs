@@ -1,34 +1,37 @@
-//! What the server's answers mean: to the queue that asked, and for the session that they came in.
+//! Interpretation of the server's replies: for the queue that sent the request, and for the
+//! session.
 //!
-//! Pure, as the queue is: the driver uses it on a connection, and the model of the tests on its own server.
+//! These functions are pure, like the queue. The driver applies them to a connection, and the model
+//! in the tests applies them to its simulated server.
 
 use zklock_transport::TooLarge;
 use zookeeper_client::{self as zk, MultiWriteError};
 
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 
-/// What an answer says about the session that asked.
+/// The evidence that a reply gives about the session of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SessionEvidence {
-    /// It existed when the request was carried out.
+    /// The session existed when the request was executed.
     Alive,
-    /// It is over, or this is another one.
+    /// The session has ended, or the connection belongs to another session.
     Over,
-    /// Nothing.
+    /// The reply proves nothing about the session.
     Unknown,
 }
 
-/// What is read in a node's Stat.
+/// The fields of a node's Stat that identify its creator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeOwner {
     /// The session that owns the node.
     pub owner: i64,
-    /// The transaction that created it.
+    /// The transaction that created the node.
     pub czxid: i64,
 }
 
 impl NodeOwner {
-    /// Whether the node is this session's, and has a token: transactions are numbered from one.
+    /// Returns `true` if the session owns the node and the node has a token. Transaction numbers
+    /// begin at one.
     fn belongs_to(self, session: i64) -> bool {
         self.owner == session && self.czxid > 0
     }
@@ -40,11 +43,13 @@ impl From<zk::Stat> for NodeOwner {
     }
 }
 
-/// An answer for a queue, and what it says about the session.
+/// An event for a queue, and the evidence about the session.
 pub type Judged = (Event, SessionEvidence);
 
-/// The answer to a create of a node with this name. If the server created it for another session, ours is gone, and the
-/// client crate has adopted another (rule 11).
+/// Interprets the reply to a create of a node.
+///
+/// If the server created the node for another session, ours has ended, and the client crate has
+/// silently adopted another session (rule 11).
 #[must_use]
 pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner), zk::Error>) -> Judged {
     let (outcome, verdict) = match answer {
@@ -57,7 +62,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Whether the Stat of a node says more about its create than this answer does. The loss of a writer must not wait for it.
+/// Returns `true` if the node's Stat says more about the create than this reply does. If it returns
+/// `false`, the loss of a writer is reported without waiting for the Stat.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
@@ -66,8 +72,10 @@ pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     committed.as_ref().err().is_none_or(exists)
 }
 
-/// The answer to a create in a writer's place, in one transaction with a check that the writer's node exists; and what
-/// was found there after it.
+/// Interprets the reply to a create of a reader's node in a writer's place.
+///
+/// The create and a check that the writer's node exists are one transaction. `found` is the result
+/// of the read after it.
 #[must_use]
 pub fn created_beside<T>(
     ticket: Ticket,
@@ -86,7 +94,7 @@ pub fn created_beside<T>(
         (Err(OperationFailed { source: zk::Error::NodeExists, .. }), found) => {
             return found_in_place(ticket, session, name, found.or(Ok(None)));
         }
-        // What became of it is not known: a listing tells.
+        // The state of the new node is unknown. A listing will show it.
         (Ok(_), _) => (Outcome::Lost, SessionEvidence::Unknown),
         (Err(OperationFailed { index: 0, source: zk::Error::NoAuth }), _) => {
             return (Event::CheckForbidden(ticket), SessionEvidence::Unknown);
@@ -98,7 +106,8 @@ pub fn created_beside<T>(
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// A node that was to be created exists. Perhaps it is ours, from an attempt whose reply was lost.
+/// Interprets the failure of a create because the node exists. The node can be ours, from an
+/// attempt whose reply was lost.
 #[must_use]
 pub fn found_in_place(
     ticket: Ticket,
@@ -108,14 +117,16 @@ pub fn found_in_place(
 ) -> Judged {
     let outcome = match found {
         Ok(Some(found)) if found.belongs_to(session) => Outcome::Done((name, found.czxid)),
-        // Another's, or gone again: a listing tells, and there is no hurry.
+        // The node belongs to another session, or it no longer exists. A listing will show it, and
+        // nothing is urgent.
         Ok(_) => Outcome::Lost,
         Err(error) => failed(&error),
     };
     (Event::Created(ticket, outcome), SessionEvidence::Unknown)
 }
 
-/// The answer to a listing, and to the sync before it, if there was one: without that the listing says nothing.
+/// Interprets the reply to a listing. If a sync was sent before it and failed, the listing proves
+/// nothing.
 #[must_use]
 pub fn listed(
     ticket: Ticket,
@@ -129,8 +140,10 @@ pub fn listed(
     Event::Listed(ticket, outcome)
 }
 
-/// The answer to a probe: for each node that was asked for, whether it exists. Only that one does not is certain: where
-/// reading is forbidden, the answer is an error.
+/// Interprets the reply to a probe, which checks for several nodes whether they exist.
+///
+/// The event contains only the nodes that certainly do not exist. If reading a node is forbidden,
+/// its reply is an error.
 #[must_use]
 pub fn probed(
     ticket: Ticket,
@@ -150,7 +163,8 @@ pub fn probed(
     Event::Probed(ticket, outcome)
 }
 
-/// The Stat of a node that carries our uuid. One that the server created for another session shows that ours is gone.
+/// Interprets the Stat of a node that carries our UUID. If the server created the node for another
+/// session, ours has ended.
 #[must_use]
 pub fn verified(ticket: Ticket, session: i64, found: Result<Option<NodeOwner>, zk::Error>) -> Judged {
     let (outcome, verdict) = match found {
@@ -164,47 +178,57 @@ pub fn verified(ticket: Ticket, session: i64, found: Result<Option<NodeOwner>, z
     (Event::Verified(ticket, outcome), verdict)
 }
 
-/// The answer to the setting of a watch.
+/// Interprets the reply to setting a watch.
 #[must_use]
 pub fn watched(ticket: Ticket, answer: Result<(), zk::Error>) -> Event {
     Event::Watched(ticket, answer.map_or_else(|error| failed(&error), Outcome::Done))
 }
 
-/// The answer to a delete. `proven`: it is known whose session the connection is. Anyone may delete a node, so the answer
-/// itself does not tell.
+/// Interprets the reply to a delete.
+///
+/// `proven` is true if it is known which session the connection belongs to. Any client can delete a
+/// node, so the reply itself does not prove that.
 #[must_use]
 pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> Judged {
     let verdict = if answer.is_ok() && proven { SessionEvidence::Alive } else { SessionEvidence::Unknown };
     (Event::Deleted(ticket, answer.map_or_else(|error| write_failed(&error), Outcome::Done)), verdict)
 }
 
-/// What a heartbeat has found.
+/// The result of a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Beat {
-    /// Whether it proves the session.
+    /// The evidence about the session.
     pub verdict: SessionEvidence,
-    /// Which of the nodes was the first that did not exist. The nodes behind it were not checked.
+    /// Index of the first node that does not exist. The nodes after it were not checked.
     pub missing: Option<usize>,
-    /// Which of the nodes was the first that exists, but may not be read. The nodes behind it were not checked.
+    /// Index of the first node that exists but cannot be read. The nodes after it were not checked.
     pub unreadable: Option<usize>,
 }
 
-/// The answer to a heartbeat, which checks nodes of ours.
+/// Interprets the reply to a heartbeat, which checks that our nodes exist.
 ///
-/// A node that exists proves its session: the leader removes a session's nodes in the transaction that ends it. The first
-/// node was found if the transaction succeeded, or failed at a later one; so was the one at which it failed with NoAuth,
-/// because the leader looks for a node before it looks at its rights. That a node is missing proves nothing: with
-/// `localSessionsEnabled` the leader passes sessions that it does not know. Nor does NoAuth to the whole request, which a
-/// server may answer by itself (`enableEagerACLCheck`).
+/// A node that exists proves its session, because the leader removes a session's nodes in the
+/// transaction that ends the session. These replies show that a node exists:
+/// * The transaction succeeded, or it failed at a later node. Then the first node exists.
+/// * The transaction failed at a node with NoAuth. Then that node exists, because the leader looks
+///   for a node before it checks permissions.
 ///
-/// `owned`: whether the first node belongs to the session that answers, if that was asked
-/// because it is not known whose session that is. A server that did not keep ours gives us another, and the client crate
-/// accepts that silently (rule 11): then a node of ours exists, but is not the session's.
+/// These replies prove nothing:
+/// * A node is missing. With `localSessionsEnabled`, the leader accepts sessions that it does not
+///   know.
+/// * The whole request fails with NoAuth. With `enableEagerACLCheck`, a server sends this reply
+///   without the leader.
+///
+/// `owned` states whether the first node belongs to the session that answers. It is read only if it
+/// is not known which session the connection belongs to. A server that did not keep our session
+/// gives us another one, and the client crate accepts it silently (rule 11). Then our node exists,
+/// but the connection's session does not own it.
 #[must_use]
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
     let (missing, mut unreadable) = (missing_at(committed), None);
-    // The check of a node that exists proves the session that owns it, which is the one that created it.
+    // The check of a node that exists proves the session that owns it. That is the session that
+    // created it.
     let found = match committed {
         Ok(_) => true,
         Err(OperationFailed { index, source: zk::Error::NoNode }) => *index > 0,
@@ -218,7 +242,7 @@ pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bo
     let nothing = |verdict| Beat { verdict, missing: None, unreadable: None };
     match owned {
         _ if is_over(committed) => nothing(SessionEvidence::Over),
-        // The other nodes tell whether the session exists: the next heartbeat asks for them.
+        // The other nodes can show whether the session exists. The next heartbeat checks them.
         _ if !found => beat(SessionEvidence::Unknown),
         None | Some(Ok(true)) => beat(SessionEvidence::Alive),
         Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => nothing(SessionEvidence::Unknown),
@@ -226,7 +250,8 @@ pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bo
     }
 }
 
-/// The operation at which a transaction failed because its node does not exist.
+/// Returns the index of the operation at which a transaction failed because its node does not
+/// exist.
 #[must_use]
 pub fn missing_at<T>(answer: &Result<T, MultiWriteError>) -> Option<usize> {
     match answer {
@@ -235,11 +260,12 @@ pub fn missing_at<T>(answer: &Result<T, MultiWriteError>) -> Option<usize> {
     }
 }
 
-/// Whether the answer to a transaction says that its session is over.
+/// Returns `true` if the reply to a transaction shows that its session has ended.
 ///
-/// A transaction that fails is answered and committed like any other, with the error of its first operation that
-/// failed. The leader looks at the session in each operation, before anything else: of one that has ended it commits the
-/// failure SESSIONEXPIRED, of one that has moved SESSIONMOVED.
+/// A failed transaction is committed and answered like any other. The reply contains the error of
+/// the first operation that failed. In each operation, the leader checks the session first. If the
+/// session has ended, it commits the failure SESSIONEXPIRED. If the session has moved to another
+/// server, it commits SESSIONMOVED.
 #[must_use]
 pub fn is_over<T>(answer: &Result<T, MultiWriteError>) -> bool {
     use MultiWriteError::{OperationFailed, RequestFailed};
@@ -247,8 +273,8 @@ pub fn is_over<T>(answer: &Result<T, MultiWriteError>) -> bool {
     *source == zk::Error::SessionExpired
 }
 
-/// What an error means for a request that changes something. An answer that could not be read does not tell whether it
-/// was carried out.
+/// Converts the error of a write to an outcome. If the reply could not be read, it is unknown
+/// whether the write was applied, so the outcome is `Lost`.
 fn write_failed<T>(error: &zk::Error) -> Outcome<T> {
     match error {
         zk::Error::UnmarshalError { .. } => Outcome::Lost,
@@ -257,8 +283,10 @@ fn write_failed<T>(error: &zk::Error) -> Outcome<T> {
     }
 }
 
-/// What an error means for a request. If it may nevertheless have been carried out, it counts as lost. So does one that
-/// the server throttled: it is to be sent again.
+/// Converts the error of a request to an outcome.
+///
+/// If the request might have been executed in spite of the error, the outcome is `Lost`. It is also
+/// `Lost` for a request that the server throttled, so that it is sent again.
 #[must_use]
 pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
     use zk::Error as E;
@@ -282,10 +310,11 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
     }
 }
 
-/// What a queue is told of an answer to a request that was made on the connection `asked`.
+/// Adapts an event to the connection on which its request was sent (`asked`).
 ///
-/// A listing that was requested on a different connection from the `current` one is torn from the create that was sent
-/// with it, and says nothing (rule 3). Other replies are facts whichever connection brings them.
+/// A listing from another connection than the `current` one is separated from the create that was
+/// sent with it, so it proves nothing (rule 3). Other replies are facts, no matter on which
+/// connection they arrive.
 #[must_use]
 pub fn discard_stale(event: Event, asked: u64, current: u64) -> Event {
     match event {
@@ -362,7 +391,7 @@ mod tests {
         assert_eq!(verdict(Some(Ok(true))), SessionEvidence::Alive);
         assert_eq!(verdict(Some(Ok(false))), SessionEvidence::Over);
         assert_eq!(verdict(Some(Err(zk::Error::ConnectionLoss))), SessionEvidence::Unknown);
-        // The node that would have told is gone.
+        // The node that would have shown the session does not exist.
         let first = Beat { verdict: SessionEvidence::Unknown, missing: Some(0), unreadable: None };
         assert_eq!(beaten(&failed_at(0, zk::Error::NoNode), Some(Ok(false))), first);
         assert_eq!(beaten(&failed_at(1, zk::Error::NoNode), Some(Ok(false))).verdict, SessionEvidence::Over);

@@ -1,4 +1,5 @@
-//! Until when a session is certain to exist without hearing from the server again.
+//! The term of a session: the time for which the session certainly exists without another server
+//! reply.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,35 +9,44 @@ use zklock_transport::LastContact;
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::AtomicU64;
 
-/// The term of one session. It ends half a session time-out after the last proof of the session, which is a committed
-/// write: counted from the moment before the write was sent, and only once it is acknowledged.
+/// The term of one session.
 ///
-/// Why a write, and why half: a server that is cut from its leader keeps answering reads, pings and syncs for a session
-/// that the leader has ended, and the leader learns with a delay of half a tick or more that a session is alive.
-/// What is committed was seen by the leader at some time after it was sent.
+/// The term ends half a session timeout after the last proof of the session. A proof is a committed
+/// write. It counts from the moment before the write was sent, and only once the write is
+/// acknowledged.
 ///
-/// And why not always from that moment: the leader does not take a write that another server forwards for a sign of
-/// life. It counts a session's time from what that server tells it every half tick of the clients that it has heard.
-/// After a long pause of the client the first write may be carried out although the leader has heard nothing since before
-/// the pause, and ends the session a moment later. So a write counts from no later than [`reach`](Self::reach) after
-/// what the leader is certain to have been told of.
+/// Why a write: a server that is cut off from its leader still answers reads, pings and syncs, even
+/// for a session that the leader has ended. A committed write was seen by the leader at some time
+/// after it was sent.
+///
+/// Why half: the leader learns that a session is alive with a delay of half a tick or more.
+///
+/// Why a write does not always count from its sending: if another server forwards a write, the
+/// leader does not treat it as a sign of life of the client. Every half tick, that server reports
+/// to the leader the clients that it has heard from. The leader counts a session's time from these
+/// reports. After a long pause of the client, the first write can be committed although the leader
+/// has heard nothing since before the pause. The leader then ends the session a moment later. So a
+/// write counts from no later than [`reach`](Self::reach) after the last request that the leader
+/// was certainly informed about.
 #[derive(Debug, Default)]
 pub(crate) struct Term {
     length: Duration,
-    /// When the session's server heard of the client.
+    /// Times at which the session's server heard from the client.
     heard: LastContact,
-    /// From when the last proof counts; zero before the first.
+    /// Time from which the last proof counts. Zero before the first proof.
     proof: AtomicU64,
-    /// When the last proof was sent, from whenever it counts.
+    /// Time when the last proof was sent, even if it counts from an earlier time.
     answered: AtomicU64,
-    /// The session's connection.
+    /// Number of the session's current connection.
     connection: AtomicU64,
-    /// The connection that brought the last proof; none has the number `u64::MAX`.
+    /// Number of the connection on which the last proof arrived, or `u64::MAX` before the first
+    /// proof.
     proven: AtomicU64,
 }
 
 impl Term {
-    /// The term of a session with this time-out and on this connection, which does not run yet.
+    /// Creates the term of a session with this timeout, on this connection. It does not run until
+    /// the first proof.
     pub(crate) fn new(session_timeout: Duration, connection: u64) -> Self {
         Self {
             length: session_timeout / 2,
@@ -48,20 +58,21 @@ impl Term {
         }
     }
 
-    /// The same; what its server hears of the client is noted there.
+    /// Sets the record of times at which the server heard from the client.
     pub(crate) fn with(self, heard: LastContact) -> Self {
         Self { heard, ..self }
     }
 
-    /// The session goes on on another connection.
+    /// Notes that the session continues on another connection.
     pub(crate) fn moved(&self, connection: u64) {
         self.connection.store(connection, Ordering::Release);
     }
 
-    /// A write that was sent at a given moment, for this connection, is acknowledged.
+    /// Records that a write is acknowledged. It was sent at `sent` for `connection`.
     ///
-    /// If it is not the session's connection any more, that proves nothing: the client crate sends what it had not sent
-    /// yet on the next connection, and whose session that is no one has looked at when this was asked.
+    /// If the session has moved to another connection, the write proves nothing. The client crate
+    /// sends pending requests on the new connection, and at that time it was not yet checked which
+    /// session that connection belongs to.
     pub(crate) fn prove(&self, sent: BootInstant, connection: u64) {
         if self.connection.load(Ordering::Acquire) == connection {
             self.proof.fetch_max(self.counts_from(sent).0, Ordering::Release);
@@ -70,29 +81,36 @@ impl Term {
         }
     }
 
-    /// From when a proof counts that was sent then.
+    /// Returns the time from which a proof counts that was sent at `sent`.
     fn counts_from(&self, sent: BootInstant) -> BootInstant {
         match self.heard.by(sent.before(self.report()).0) {
             Some(heard) => sent.min(BootInstant(heard).after(self.reach())),
-            // The transport is somebody else's.
+            // The program uses another transport, which keeps no such record.
             None => sent,
         }
     }
 
-    /// What a server has heard so long before it forwards a write, the leader was told of before that write: with four
-    /// ticks to the session's time-out, half a tick and half as much again for a report that comes late.
+    /// Time after which the leader has certainly received the server's report of a request.
+    ///
+    /// If a server heard from the client this long before it forwards a write, the leader knew of
+    /// it before the write. With a session timeout of four ticks, this is half a tick, plus half as
+    /// much again for a late report.
     fn report(&self) -> Duration {
         self.length * 2 * 3 / 16
     }
 
-    /// For how long after what the leader was told of a write counts from its own sending. The term then ends a sixteenth
-    /// of the session's time-out before the session can. With requests and pings as the client crate sends them, what
-    /// counts is no older than `report` and a fifth of the time-out: so there is room for round trips of a twentieth.
+    /// Maximum time from the last request that the leader was certainly informed about to the time
+    /// from which a write counts.
+    ///
+    /// With this limit, the term ends a sixteenth of the session timeout before the session can
+    /// end. The client crate normally sends requests and pings so often that this last request is
+    /// no older than `report` plus a fifth of the timeout. That leaves a twentieth of the timeout
+    /// for round trips.
     fn reach(&self) -> Duration {
         self.length * 2 * 7 / 16
     }
 
-    /// How long ago the last proof was sent; `None` before the first.
+    /// Returns the time since the last proof was sent, or `None` before the first proof.
     pub(crate) fn proof_age(&self) -> Option<Duration> {
         match self.answered.load(Ordering::Acquire) {
             0 => None,
@@ -100,7 +118,7 @@ impl Term {
         }
     }
 
-    /// How much of the term is left.
+    /// Returns the rest of the term.
     pub(crate) fn remaining(&self) -> Duration {
         self.left_at(BootInstant::now())
     }
@@ -116,7 +134,8 @@ impl Term {
         self.runs_at(BootInstant::now())
     }
 
-    /// Whether anything is left, without working out how much: every re-entry asks.
+    /// Returns `true` if the term still runs. Every re-entry calls this, so it does not compute the
+    /// remaining time.
     fn runs_at(&self, now: BootInstant) -> bool {
         match self.proof.load(Ordering::Acquire) {
             0 => false,
@@ -124,33 +143,34 @@ impl Term {
         }
     }
 
-    /// How often to prove the session while it matters: two proofs may be missed before the term ends.
+    /// Returns the interval between proofs while the client needs the term. Two proofs can be
+    /// missed before the term ends.
     pub(crate) fn interval(&self) -> Duration {
         self.length / 3
     }
 
-    /// The session time-out, as the server granted it.
+    /// Returns the session timeout that the server granted.
     pub(crate) fn session_timeout(&self) -> Duration {
         self.length * 2
     }
 
-    /// Until when the next proof is due.
+    /// Returns the time until the next proof is due.
     pub(crate) fn due_in(&self) -> Duration {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
-    /// For how long proofs may be asked for in vain. The client crate gives a session up after as long without a
-    /// connection.
+    /// Returns the time after which the client gives the session up if no proof arrives. The client
+    /// crate gives a session up after the same time without a connection.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
     }
 
-    /// Whether the last proof came on this connection.
+    /// Returns `true` if the last proof arrived on this connection.
     pub(crate) fn is_proven_on(&self, connection: u64) -> bool {
         self.proven.load(Ordering::Acquire) == connection
     }
 
-    /// Whether proofs come as they should on this connection: at most one of them is late.
+    /// Returns `true` if proofs arrive on time on this connection: at most one of them is late.
     pub(crate) fn is_fresh(&self, connection: u64) -> bool {
         self.is_fresh_at(BootInstant::now(), connection)
     }
@@ -160,40 +180,42 @@ impl Term {
     }
 }
 
-/// A term by another clock, in nanoseconds: for the tests' model of the world, which has its own.
+/// A term with its own clock, in nanoseconds. The model in the tests uses it, because the model
+/// simulates time.
 #[derive(Debug)]
 pub struct ModelTerm(Term);
 
 impl ModelTerm {
-    /// The term of a session with this time-out and on this connection, which does not run yet.
+    /// Creates the term of a session with this timeout, on this connection. It does not run until
+    /// the first proof.
     #[must_use]
     pub fn new(session_timeout: Duration, connection: u64) -> Self {
         Self(Term::new(session_timeout, connection))
     }
 
-    /// The session goes on on another connection.
+    /// Notes that the session continues on another connection.
     pub fn moved(&self, connection: u64) {
         self.0.moved(connection);
     }
 
-    /// A write that was sent at a given moment, for this connection, is acknowledged.
+    /// Records that a write is acknowledged. It was sent at `sent` for `connection`.
     pub fn prove(&self, sent: u64, connection: u64) {
         self.0.prove(BootInstant(sent), connection);
     }
 
-    /// Whether anything is left.
+    /// Returns `true` if the term runs at `now`.
     #[must_use]
     pub fn runs_at(&self, now: u64) -> bool {
         self.0.runs_at(BootInstant(now))
     }
 
-    /// Whether proofs come as they should on this connection.
+    /// Returns `true` if proofs arrive on time on this connection.
     #[must_use]
     pub fn is_fresh_at(&self, now: u64, connection: u64) -> bool {
         self.0.is_fresh_at(BootInstant(now), connection)
     }
 
-    /// Whether the last proof came on this connection.
+    /// Returns `true` if the last proof arrived on this connection.
     #[must_use]
     pub fn is_proven_on(&self, connection: u64) -> bool {
         self.0.is_proven_on(connection)
@@ -236,13 +258,16 @@ mod tests {
         assert_eq!(term.left_at(BootInstant(2_000_000_000)), Duration::from_secs(3));
     }
 
-    /// Sixteenths of the time-out.
+    /// Returns this many sixteenths of the session timeout.
     fn sixteenths(count: u32) -> Duration {
         TIMEOUT / 16 * count
     }
 
-    /// From when a write counts that is sent at `sent`, if requests were sent and answered before at these moments, and
-    /// the handshake so long before the first of them that it does not matter. All are sixteenths of the time-out.
+    /// Returns the time from which a write counts that is sent at `sent`.
+    ///
+    /// `requests` are earlier requests, each with the times when it was sent and answered. The
+    /// handshake is so much earlier that it has no effect. All times are in sixteenths of the
+    /// session timeout.
     fn counts(requests: &[(u32, u32)], sent: u32) -> BootInstant {
         let moment = |count| BootInstant(0).after(sixteenths(count));
         let heard = LastContact::default();
@@ -262,7 +287,8 @@ mod tests {
 
     #[test]
     fn a_write_counts_from_its_sending_while_requests_come_in_time() {
-        // What the client crate does without any requests: it pings after a fifth of the time-out at most.
+        // The client crate without any requests: it pings after at most a fifth of the session
+        // timeout.
         assert_eq!(counts(&[(90, 91), (93, 94), (96, 97)], 99), at(99));
         assert_eq!(counts(&[(93, 94), (96, 97)], 100), at(100));
     }
@@ -295,8 +321,8 @@ mod tests {
 
     #[test]
     fn no_term_is_longer_than_the_session_is_certain() {
-        // Whatever was asked when: the server has heard of it when it was answered, and tells the leader within half
-        // a tick and half as much again.
+        // For all request times: a server has heard of a request when it answers it. It informs the
+        // leader within half a tick, plus half as much again.
         for (first, second, sent) in
             (0..20).flat_map(|a| (0..40).flat_map(move |b| (0..60).map(move |c| (a, b, c))))
         {

@@ -1,11 +1,13 @@
-//! Room for watches on a session.
+//! A limit on the watches of a session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes of paths may be watched. After a reconnection the client crate sets all watches again, above 128 KiB
-/// in several requests under one number, and takes the second answer for a protocol error: the connection is
-/// lost again, and in the end the session.
+/// Maximum total length in bytes of all watched paths.
+///
+/// After a reconnection, the client crate sets all watches again. Above 128 KiB, it uses several
+/// requests with the same request number and treats the second reply as a protocol error. The
+/// connection is then lost again, and finally the session.
 const LIMIT: usize = 120 * 1024;
 
 fn limit() -> usize {
@@ -16,11 +18,11 @@ fn limit() -> usize {
     LIMIT
 }
 
-/// The room on one session; clones count together.
+/// The budget of one session. All clones share one count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchBudget(Arc<AtomicUsize>);
 
-/// Room for one watch, until it is dropped.
+/// The reservation for one watch. It is returned to the budget when dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     room: WatchBudget,
@@ -28,19 +30,19 @@ pub(crate) struct Reserved {
 }
 
 impl WatchBudget {
-    /// Reserves room for a watch on a path of this length, if there is any.
+    /// Reserves budget for a watch on a path of this length. Returns `None` if not enough is left.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
         let add = |used| (used + bytes <= limit()).then_some(used + bytes);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
         Some(Reserved { room: self.clone(), bytes })
     }
 
-    /// Whether more than half of the room is used: the rest is for those that wait.
+    /// Returns `true` if more than half of the budget is used. The rest is reserved for waiters.
     pub(crate) fn is_half_used(&self) -> bool {
         self.0.load(Ordering::Relaxed) > limit() / 2
     }
 
-    /// Whether there is room for a watch on a path of this length.
+    /// Returns `true` if enough budget is left for a watch on a path of this length.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.0.load(Ordering::Relaxed) + bytes <= limit()
     }

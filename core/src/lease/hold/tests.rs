@@ -1,8 +1,8 @@
-//! What a hold says of itself, by the clock and after a loss.
+//! Tests for the state of a hold, by the clock and after a loss.
 
 use crate::lease::hold::*;
 
-/// Remembers why a hold expired.
+/// A driver that records the reasons for which holds expired.
 #[derive(Default)]
 struct Driver(Mutex<Vec<LossReason>>);
 
@@ -23,7 +23,7 @@ impl Report for Driver {
     }
 }
 
-/// A hold in a term of half a minute.
+/// Creates a hold with a term of 30 seconds.
 fn hold(max_hold: Option<Duration>) -> (Arc<Driver>, Hold) {
     let driver = Arc::new(Driver::default());
     let place = LockPath::new("", "/lock", "").unwrap();
@@ -55,7 +55,7 @@ fn a_loss_is_final_and_keeps_its_reason() {
     holds.suspend(&node, true);
     assert_eq!(hold.fate.state(), LeaseState::Suspended);
     assert_eq!(hold.state(), lost);
-    // The driver learns of it later than the holder.
+    // The driver notices the loss later than the holder.
     for suspended in [true, false] {
         holds.suspend(&node, suspended);
         assert_eq!(hold.fate.state(), lost);

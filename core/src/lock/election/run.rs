@@ -1,4 +1,4 @@
-//! Leading again and again, for as long as a program runs.
+//! A loop that campaigns and leads repeatedly, as long as the program runs.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,31 +17,33 @@ use crate::runtime::backoff::RestartBackoff;
 
 /// Decides how long a candidate pauses before it campaigns again, and when it stops.
 ///
-/// A body that returns at once, or a server that turns every client away, must not make a busy loop: leaderships that end
-/// young are followed by longer and longer pauses, in which others can lead.
+/// Without pauses, a body that returns immediately, or a server that turns every client away, would
+/// cause a busy loop. After short leaderships the pauses grow, and other candidates can lead during
+/// them.
 #[derive(Debug, Default)]
 pub struct Rounds {
     backoff: RestartBackoff,
-    /// When the leadership of this round began, if there was one.
+    /// Time when the leadership of this round began, if there was one.
     began: Option<Instant>,
 }
 
 impl Rounds {
-    /// A leadership began.
+    /// Notes that a leadership began.
     pub fn begin(&mut self) {
         self.began = Some(Instant::now());
     }
 
-    /// The leadership is over. Returns the pause before the next campaign.
+    /// Notes that the leadership is over. Returns the pause before the next campaign.
     pub fn end(&mut self) -> Duration {
         let lasted = self.began.take().map(|began| began.elapsed()).unwrap_or_default();
         self.backoff.after(lasted)
     }
 
-    /// A campaign failed. Returns the pause before the next one; `None` if the client is closed, and there will be none.
+    /// Handles a failed campaign. Returns the pause before the next campaign, or `None` if the
+    /// client is closed.
     ///
     /// # Errors
-    /// The failure, if it would only be repeated.
+    /// The failure itself, if another campaign would fail in the same way.
     pub fn fail(&mut self, path: &str, error: Error) -> Result<Option<Duration>> {
         match error.kind() {
             ErrorKind::ClientClosed => Ok(None),
@@ -54,25 +56,26 @@ impl Rounds {
         }
     }
 
-    /// The election as the same candidate, on the client that it has now.
+    /// Returns the same candidate on the election's current client.
     ///
     /// # Errors
-    /// As [`Election::campaign`] without a request.
+    /// The errors of [`Election::campaign`] that need no request.
     pub fn election(election: &Election) -> Result<Election> {
         election.on_one_client()
     }
 
-    /// Whether there is no next campaign, because the client is closed. `election` is on one client.
+    /// Returns `true` if no campaign follows, because the client is closed. `election` must be on
+    /// one client.
     #[must_use]
     pub fn are_over(election: &Election) -> bool {
         election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)
     }
 
-    /// Waits for `time` before the next campaign, and no longer than until the client is closed.
+    /// Waits for `time` before the next campaign, or until the client is closed.
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked); [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the operating system refuses a
-    /// thread.
+    /// [`Forked`](ErrorKind::Forked), or [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the
+    /// operating system cannot start a thread.
     pub async fn pause(election: &Election, time: Duration) -> Result<()> {
         let client = election.lock.resolve()?.client.clone();
         let mut states = client.states();
@@ -86,13 +89,16 @@ impl Rounds {
 }
 
 impl Election {
-    /// Campaigns, runs `body` while this candidate leads, and campaigns again: for a program that is to lead whenever it
-    /// can. The body gets the lease of the leadership. When it returns, the leadership is resigned; if the leadership is
-    /// lost, the body is dropped where it awaits something; one that returns nevertheless, because it does not await, has
-    /// no say any more, and an error of its own is not returned. Leaderships that end within five seconds are followed by
-    /// pauses of up to six seconds.
+    /// Campaigns, runs `body` while this candidate leads, and campaigns again, in a loop.
     ///
-    /// Returns when the client is closed or drained, also the one that locks on the same hosts share. To stop it otherwise, drop the future, or let the body fail.
+    /// The body receives the lease of the leadership. When it returns, the candidate resigns. If
+    /// the leadership is lost, the body is dropped at its next await point. If the body returns in
+    /// spite of the loss because it does not await, its result is ignored, even if it is an error.
+    /// After leaderships shorter than five seconds, the loop pauses for up to six seconds.
+    ///
+    /// Returns when the client is closed or drained. This includes the client that locks on the
+    /// same hosts share. To stop the loop in another way, drop the future, or return an error from
+    /// the body.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -105,8 +111,9 @@ impl Election {
     /// Cancel safe: dropping the future drops the body, withdraws the candidate and resigns.
     ///
     /// # Errors
-    /// The body's, and those of [`campaign`](Self::campaign) that campaigning again would not change: not
-    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed), after which it does.
+    /// The errors of the body, and those of [`campaign`](Self::campaign), except
+    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed): after that error, the candidate campaigns
+    /// again.
     pub async fn run<F, E>(&self, mut body: impl FnMut(Arc<Lease>) -> F) -> Result<(), E>
     where
         F: Future<Output = Result<(), E>>,
@@ -118,7 +125,7 @@ impl Election {
             let pause = match election.campaign().await {
                 Ok(leadership) => {
                     rounds.begin();
-                    // A loss ends the round, and no more than that.
+                    // A loss ends only this round.
                     if let Ok(outcome) = scoped::run(Lease::from(leadership), &mut body).await {
                         outcome?;
                     }

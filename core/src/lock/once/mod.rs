@@ -1,4 +1,4 @@
-//! A body that runs once per slot, among all processes.
+//! A body that runs once per slot among all processes.
 
 pub(crate) mod record;
 pub(crate) mod slot;
@@ -15,7 +15,7 @@ use crate::lease::Lease;
 use crate::lease::owner::Owner;
 use crate::lock::mutex::Mutex;
 
-/// When a slot is recorded, for [`Mutex::once_as`].
+/// The time at which a slot is recorded, for [`Mutex::once_as`].
 ///
 /// ```
 /// assert_eq!(zklock::Record::default(), zklock::Record::AfterBody);
@@ -23,25 +23,30 @@ use crate::lock::mutex::Mutex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {
-    /// After the body has succeeded: a body that crashes may run again.
+    /// After the body succeeds. If a body crashes, it can run again.
     #[default]
     AfterBody,
-    /// Before the body begins, so that it runs at most once: a body that crashes or fails does not run again.
+    /// Before the body begins, so it runs at most once. If a body crashes or fails, it does not run
+    /// again.
     Start,
 }
 
 impl Mutex {
-    /// Runs `body` under the lock, unless this slot is recorded; then records the slot, and releases the lock. The outcome
-    /// is what the body returns, and `None` if the slot was recorded already.
+    /// Runs `body` under the lock unless this slot is already recorded. Then records the slot and
+    /// releases the lock.
     ///
-    /// A slot is recorded once; a body that crashes before the record may run again. Keys are slots, not idempotency keys
-    /// (A, B, A runs A twice); [`once_per`](Self::once_per) refuses to go back.
+    /// Returns the value of the body, or `None` if the slot was already recorded.
     ///
-    /// The lock has one record, of its last slot: a node beside the lock directory, with `.once` appended to its path. It
-    /// is written in one transaction with a check of the lock's node, so that nobody records a slot who has lost the lock.
-    /// A body that fails records nothing. If the lock is lost meanwhile, the body is dropped where it awaits something,
-    /// nothing is recorded, and the outcome is [`LockLost`](crate::ErrorKind::LockLost). The body must not release the
-    /// lease.
+    /// A slot is recorded only once, but a body that crashes before the record can run again. Keys
+    /// are slots, not idempotency keys: the sequence A, B, A runs A twice.
+    /// [`once_per`](Self::once_per) rejects earlier slots.
+    ///
+    /// The lock has one record, which contains its last slot. It is a node next to the lock
+    /// directory, with `.once` appended to the lock's path. One transaction writes the record and
+    /// checks the lock's node, so a holder that has lost the lock cannot record a slot. If the body
+    /// fails, nothing is recorded. If the lock is lost while the body runs, the body is dropped at
+    /// its next await point. Then nothing is recorded, and the call fails with
+    /// [`LockLost`](crate::ErrorKind::LockLost). The body must not release the lease.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -56,17 +61,21 @@ impl Mutex {
     /// # async fn write_report(_: i64) -> zklock::Result<u32> { Ok(1) }
     /// ```
     ///
-    /// Dropping the future drops the body, leaves the queue or releases the lock, and leaves no node of the queue. Cancel
-    /// safe but for one moment: if the future is dropped after the body, while the slot is being recorded, the slot may or
-    /// may not be recorded.
+    /// Dropping the future drops the body and leaves the queue or releases the lock. No node
+    /// remains in the queue. The call is cancel safe with one exception: if the future is dropped
+    /// after the body, while the slot is being recorded, the slot might or might not be recorded.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) naming `key`, if it is empty, longer than 256 bytes, or contains a
-    /// control character; naming `path`, if the lock is in the directory of another lock, or if the record was not written
-    /// by this library: the body has not run then.
-    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) if the record may not be read, before the body runs; or if it may not be
-    /// written, after it. [`LockLost`](crate::ErrorKind::LockLost) if the lock is lost before the slot is recorded. Those of
-    /// [`acquire`](crate::Lock::acquire), and those of the body.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `key` if the key is
+    ///   empty, longer than 256 bytes, or contains a control character.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `path` if the lock is in
+    ///   the directory of another lock, or if the record was not written by this library. The body
+    ///   has not run.
+    /// * [`AuthFailed`](crate::ErrorKind::AuthFailed) before the body runs if the client has no
+    ///   permission to read the record, or after the body if it has no permission to write the
+    ///   record.
+    /// * [`LockLost`](crate::ErrorKind::LockLost) if the lock is lost before the slot is recorded.
+    /// * The errors of [`acquire`](crate::Lock::acquire), and those of the body.
     pub async fn once<T, E, F>(
         &self,
         key: impl AsRef<str>,
@@ -80,12 +89,13 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
     }
 
-    /// Like [`once`](Self::once), but waits no longer than `time` for the lock.
+    /// Like [`once`](Self::once), but waits for the lock for at most `time`.
     ///
-    /// Cancel safe as [`once`](Self::once).
+    /// Cancel safe like [`once`](Self::once).
     ///
     /// # Errors
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), and those of [`once`](Self::once).
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) after `time`, and the errors of
+    /// [`once`](Self::once).
     pub async fn once_within<T, E, F>(
         &self,
         key: impl AsRef<str>,
@@ -100,12 +110,15 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, time, Record::default(), body).await
     }
 
-    /// Like [`once`](Self::once), where the slot is the current period: the body runs at most once in each period of this
-    /// length. Periods are counted from the beginning of 1970 by the local clock, so one of a day begins at midnight UTC; the
-    /// period that counts is the one in which the lock is acquired.
+    /// Like [`once`](Self::once), but the slot is the current period: the body runs at most once in
+    /// each period.
     ///
-    /// Where a clock is behind, it refuses to go back: the body runs only if the current period is later than the recorded
-    /// one. A lock has one record: give each period a lock of its own.
+    /// Periods of length `period` are counted from the beginning of 1970 by the local clock. So a
+    /// period of one day begins at midnight UTC. The period in which the lock is acquired counts.
+    ///
+    /// The body runs only if the current period is later than the recorded one, so a clock that is
+    /// behind does not cause a second run. A lock has one record, so use a separate lock for each
+    /// length of period.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -118,11 +131,11 @@ impl Mutex {
     /// # async fn clean_up() -> zklock::Result<()> { Ok(()) }
     /// ```
     ///
-    /// Cancel safe as [`once`](Self::once).
+    /// Cancel safe like [`once`](Self::once).
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `period`, if it is shorter than a second; those of
-    /// [`once`](Self::once).
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `period` if it is shorter
+    /// than a second, and the errors of [`once`](Self::once).
     pub async fn once_per<T, E, F>(
         &self,
         period: Duration,
@@ -136,14 +149,18 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
     }
 
-    /// Like [`once`](Self::once), for `owner`, which may hold the lock already; with a time-out, and a choice of when the
-    /// slot is recorded. With [`Timeout::Try`] a lock that is taken is a [`LockTimeout`](crate::ErrorKind::LockTimeout).
+    /// Like [`once`](Self::once), with an owner, a timeout, and a choice of when the slot is
+    /// recorded.
     ///
-    /// Cancel safe as [`once`](Self::once); with [`Record::Start`] the slot is recorded before the body.
+    /// The owner can already hold the lock. With [`Timeout::Try`], the call fails with
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
+    ///
+    /// Cancel safe like [`once`](Self::once). With [`Record::Start`], the slot is recorded before
+    /// the body.
     ///
     /// # Errors
-    /// As [`once_within`](Self::once_within). With [`Record::Start`] the slot may be recorded although the outcome is an
-    /// error.
+    /// The same as for [`once_within`](Self::once_within). With [`Record::Start`], the slot can be
+    /// recorded although the call returns an error.
     pub async fn once_as<T, E, F>(
         &self,
         owner: &Owner,

@@ -1,4 +1,4 @@
-//! The record of a lock's slots: a persistent node beside the lock directory.
+//! The record of a lock's slots: a persistent node next to the lock directory.
 
 use serde_json::{Value, json};
 
@@ -11,22 +11,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queue::contender::host_name;
 use crate::runtime::clock;
 
-/// The version of the format. Later formats may add fields, which are ignored here.
+/// Version of the format. Later formats can add fields, which this version ignores.
 const FORMAT: u64 = 1;
 
-/// The last slot of a lock that was recorded.
+/// The last recorded slot of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OnceRecord {
     /// The slot's key, or the number of its period.
     pub slot: String,
-    /// The period, if the slot is one.
+    /// The period, if the slot is a period.
     pub period: Option<NumberedPeriod>,
-    /// When it was recorded, by the clock of the holder: RFC 3339, in UTC. Empty if the record does not tell.
+    /// Time of the record by the holder's clock: RFC 3339, in UTC. Empty if the record does not
+    /// contain it.
     pub at: String,
-    /// The process that recorded it, unless its client does not identify itself.
+    /// The process that recorded the slot. `None` if its client does not identify itself.
     pub by: Option<RecordedBy>,
-    /// The fencing token of the lease under which it was recorded.
+    /// Fencing token of the lease under which the slot was recorded.
     pub fencing_token: i64,
 }
 
@@ -34,30 +35,31 @@ pub struct OnceRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedBy {
-    /// The name of the host.
+    /// The host name.
     pub host: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// The name that the program gave itself.
+    /// The label that the program chose.
     pub label: Option<String>,
 }
 
 impl RecordedBy {
-    /// This process.
+    /// Describes this process.
     pub(super) fn this_process(label: Option<&str>) -> Self {
         Self { host: host_name(), pid: std::process::id(), label: label.map(str::to_owned) }
     }
 }
 
 impl OnceRecord {
-    /// The record of a slot at this moment.
+    /// Creates a record of a slot at the current time.
     pub(super) fn new(slot: &CurrentSlot, by: Option<RecordedBy>, fencing_token: i64) -> Self {
         let at = clock::since_1970().as_millis().try_into().unwrap_or(u64::MAX);
         let CurrentSlot { name, period } = slot.clone();
         Self { slot: name, period, at: Date(at).to_string(), by, fencing_token }
     }
 
-    /// Whether the slot needs no run: it is recorded, or a later one of the same period is.
+    /// Returns `true` if the slot must not run: it is recorded, or a later period of the same
+    /// length is recorded.
     pub(super) fn covers(&self, slot: &CurrentSlot) -> bool {
         match (self.period, slot.period) {
             (None, None) => self.slot == slot.name,
@@ -66,7 +68,7 @@ impl OnceRecord {
         }
     }
 
-    /// The data of the node.
+    /// Returns the data of the node.
     pub(super) fn encode(&self) -> Vec<u8> {
         let Self { slot, period, at, by, fencing_token } = self;
         let mut data = json!({ "v": FORMAT, "slot": slot, "at": at, "token": fencing_token.to_string() });
@@ -80,7 +82,7 @@ impl OnceRecord {
         data.to_string().into()
     }
 
-    /// The record in a node's data, if it is one.
+    /// Parses a node's data. Returns `None` if it is not a record.
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         let data: Value = serde_json::from_slice(data).ok()?;
         if data.get("v")?.as_u64()? != FORMAT {
@@ -107,20 +109,20 @@ impl OnceRecord {
     }
 }
 
-/// The node that records the slots of the lock at `path`.
+/// Returns the path of the node that records the slots of the lock at `path`.
 #[must_use]
 pub fn record_node(path: &str) -> String {
     format!("{path}{RECORD_SUFFIX}")
 }
 
-/// A record as it was read, with its version.
+/// A record that was read, with the version of its node.
 #[derive(Clone, Debug)]
 pub(super) struct VersionedRecord {
     pub(super) record: OnceRecord,
     pub(super) version: i32,
 }
 
-/// Reads the record in a node; `None` if there is no node.
+/// Reads the record in a node. Returns `None` if the node does not exist.
 pub(super) async fn read_node(client: &Client, node: &str) -> Result<Option<VersionedRecord>> {
     let Some(found) = client.get(node).await? else { return Ok(None) };
     let Some(record) = OnceRecord::parse(&found.data) else {
@@ -133,26 +135,31 @@ pub(super) async fn read_node(client: &Client, node: &str) -> Result<Option<Vers
     Ok(Some(VersionedRecord { record, version: found.version }))
 }
 
-/// Reads the record of the lock at `path`, an absolute path below the client's chroot; `None` if no slot was recorded. One
-/// request. The server may lag behind others.
+/// Reads the record of the lock at `path`. Returns `None` if no slot was recorded.
 ///
-/// Cancel safe: nothing is left behind.
+/// `path` is an absolute path relative to the client's chroot. The call sends one request. The
+/// server can lag behind other servers.
+///
+/// Cancel safe: dropping the future has no side effect.
 ///
 /// # Errors
-/// As [`Client::get`]; [`BadArgument`](ErrorKind::BadArgument) if the node is no record.
+/// The errors of [`Client::get`], and [`BadArgument`](ErrorKind::BadArgument) if the node is not a
+/// record.
 pub async fn read(client: &Client, path: &str) -> Result<Option<OnceRecord>> {
     LockPath::new(&client.address().chroot, path, "")?;
     Ok(read_node(client, &record_node(path)).await?.map(|found| found.record))
 }
 
-/// Deletes the record of the lock at `path`, so that its last slot may run again. Returns whether there was one.
+/// Deletes the record of the lock at `path`, so that its last slot can run again. Returns `true` if
+/// there was a record.
 ///
-/// Not cancel safe: the record may have been deleted.
+/// Not cancel safe: if the future is dropped, the record might or might not be deleted.
 ///
 /// # Errors
-/// [`BadArgument`](ErrorKind::BadArgument) for a malformed path; [`AuthFailed`](ErrorKind::AuthFailed) if the record may
-/// not be deleted; [`ConnectionFailed`](ErrorKind::ConnectionFailed) if there is no answer; and those of
-/// [`Client::ready`].
+/// * [`BadArgument`](ErrorKind::BadArgument) for a malformed path.
+/// * [`AuthFailed`](ErrorKind::AuthFailed) if the client has no permission to delete the record.
+/// * [`ConnectionFailed`](ErrorKind::ConnectionFailed) if no reply arrives.
+/// * The errors of [`Client::ready`].
 pub async fn forget(client: &Client, path: &str) -> Result<bool> {
     LockPath::new(&client.address().chroot, path, "")?;
     let node = client.full(&record_node(path))?;

@@ -1,17 +1,17 @@
-//! Slots: which run of a body it is.
+//! Slots: the identity of one run of a body.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::runtime::clock;
 
-/// The longest key, in bytes.
+/// Maximum length of a key in bytes.
 const LONGEST_KEY: usize = 256;
 
-/// The shortest period.
+/// Minimum length of a period.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// A slot: which run of a body it is, for [`Mutex::once_as`](crate::Mutex::once_as).
+/// A slot, which identifies one run of a body, for [`Mutex::once_as`](crate::Mutex::once_as).
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,15 +30,15 @@ pub struct Slot(Kind);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Key(String),
-    /// In milliseconds.
+    /// Length of the period in milliseconds.
     Period(u64),
 }
 
 impl Slot {
-    /// The slot with this name: 1 to 256 bytes of UTF-8 without control characters.
+    /// Creates the slot with this key: 1 to 256 bytes of UTF-8 without control characters.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `key`.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `key` for any other key.
     pub fn key(key: impl Into<String>) -> Result<Self> {
         let key = key.into();
         let bad = |problem: String| Err(Error::bad_argument("key", problem));
@@ -50,11 +50,14 @@ impl Slot {
         }
     }
 
-    /// The current period of this length, as the local clock tells when the lock is acquired. Periods are counted from the
-    /// beginning of 1970, in whole milliseconds.
+    /// Creates a slot that stands for the current period of this length.
+    ///
+    /// The local clock determines the current period when the lock is acquired. Periods are counted
+    /// from the beginning of 1970, in whole milliseconds.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `period`, if it is shorter than a second.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `period` if it is shorter
+    /// than a second.
     pub fn per(period: Duration) -> Result<Self> {
         if period < SHORTEST_PERIOD {
             let problem = format!("is {period:?}, and must be at least {SHORTEST_PERIOD:?}");
@@ -63,7 +66,7 @@ impl Slot {
         Ok(Self(Kind::Period(millis(period))))
     }
 
-    /// The slot at this moment.
+    /// Returns the slot at the current time.
     pub(super) fn now(&self) -> CurrentSlot {
         match &self.0 {
             Kind::Key(key) => CurrentSlot { name: key.clone(), period: None },
@@ -82,18 +85,18 @@ fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// A slot, with the number of the period if it is one.
+/// A slot at a certain time. If the slot is a period, it includes the period's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CurrentSlot {
     pub(super) name: String,
     pub(super) period: Option<NumberedPeriod>,
 }
 
-/// One of the periods of a length.
+/// One period, identified by its length and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NumberedPeriod {
-    /// How long each period is, in milliseconds.
+    /// Length of each period in milliseconds.
     pub millis: u64,
-    /// The number of the period, counted from the beginning of 1970.
+    /// Number of the period, counted from the beginning of 1970.
     pub number: u64,
 }

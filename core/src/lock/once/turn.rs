@@ -1,4 +1,5 @@
-//! One turn of a slot: the lock is held, the slot was not recorded when it was read, and the body may run.
+//! One turn of a slot: the lock is held, the slot was not recorded when the record was read, and
+//! the body can run.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,30 +19,32 @@ use crate::lease::owner::{Owner, OwnerId};
 use crate::lock::Lock;
 use crate::runtime;
 
-/// The pause before a request that was not answered is sent again.
+/// Pause before a request that was not answered is sent again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The session id that stands in the Stat of a container node.
+/// The session id in the Stat of a container node.
 const CONTAINER: i64 = i64::MIN;
 
-/// One run of a slot's body, under the lock. Dropping it releases the lock and records nothing.
+/// One run of a slot's body under the lock. Dropping it releases the lock and records nothing.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped releases the lock and records nothing"]
 pub struct Turn {
     lease: Arc<Lease>,
     client: Client,
-    /// The node with the record.
+    /// Path of the node with the record.
     node: String,
     slot: CurrentSlot,
-    /// The version of the record that was read; `None` if there was no record.
+    /// Version of the record that was read, or `None` if there was no record.
     version: Option<i32>,
     by: Option<RecordedBy>,
     /// Whether the slot was recorded before the body.
     recorded: bool,
 }
 
-/// Acquires the lock, reads its record, and records the slot if that is to be done first. `None`: the slot is recorded
-/// already, and the lock is released. With the owner comes the caller that others are told of.
+/// Acquires the lock and reads its record. With [`Record::Start`], also records the slot.
+///
+/// Returns `None` if the slot was already recorded. The lock is released then. `owner` contains the
+/// owner, and the caller that messages and other contenders show.
 pub(crate) async fn begin(
     lock: &Lock,
     owner: (OwnerId, &Owner),
@@ -49,14 +52,15 @@ pub(crate) async fn begin(
     timeout: Timeout,
     record: Record,
 ) -> Result<Option<Turn>> {
-    // The node of a turn is not kept: its transactions are to fail under the next holder.
+    // Without `linger`: if the node were kept, a late transaction of this turn could succeed under
+    // the next holder.
     let lock = lock.without_linger();
     let lease = Arc::new(lock.acquire_for(owner, timeout).await?);
     let client = lock.resolve()?.client.clone();
     let options = client.options();
     let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));
     let node = record_node(lock.path());
-    // The period is the one in which the body runs, however long its caller has waited.
+    // The period at this time counts, no matter how long the caller has waited for the lock.
     let mut turn = Turn { lease, client, node, slot: slot.now(), version: None, by, recorded: false };
     let found = turn.read_once_held().await?;
     if found.as_ref().is_some_and(|found| found.record.covers(&turn.slot)) {
@@ -75,48 +79,51 @@ pub(crate) async fn begin(
 }
 
 impl Turn {
-    /// The lease under which the body runs. Its release is the turn's.
+    /// Returns the lease under which the body runs. Only the turn releases it.
     #[must_use]
     pub fn lease(&self) -> &Arc<Lease> {
         &self.lease
     }
 
-    /// The slot: its key, or the number of the period.
+    /// Returns the slot's key, or the number of the period.
     #[must_use]
     pub fn slot(&self) -> &str {
         &self.slot.name
     }
 
-    /// Records the slot, unless that was done first, and releases the lock.
+    /// Records the slot unless it is already recorded, and releases the lock.
     ///
-    /// Not cancel safe: the slot may or may not be recorded. The lock is released.
+    /// Not cancel safe: if the future is dropped, the slot might or might not be recorded. The lock
+    /// is released.
     ///
     /// # Errors
-    /// As [`Mutex::once_as`](crate::Mutex::once_as). The lock is released.
+    /// The same as for [`Mutex::once_as`](crate::Mutex::once_as). The lock is released in any case.
     pub async fn record(self) -> Result<()> {
         if !self.recorded {
             let written = self.write().await;
             self.lease.release().await.ok();
             return written;
         }
-        // The end is that of any scope: a lock that was lost meanwhile is an error, even if only the release finds out.
+        // If the lock was lost in the meantime, return an error, even if only the release shows the
+        // loss. All scopes behave like this.
         let lost = || self.lease.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
         let before = lost();
         self.lease.release().await.ok();
         before.or_else(lost).map_or(Ok(()), Err)
     }
 
-    /// Releases the lock, and records nothing.
+    /// Releases the lock and records nothing.
     ///
-    /// Cancel safe: the release goes on in the background.
+    /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
     /// # Errors
-    /// As [`Lease::release`].
+    /// The same as for [`Lease::release`].
     pub async fn abandon(self) -> Result<()> {
         self.lease.release().await
     }
 
-    /// Runs the body, and records the slot if it succeeds. A loss of the lock ends the body.
+    /// Runs the body, and records the slot if the body succeeds. If the lock is lost, the body is
+    /// dropped.
     pub(super) async fn run<T, E, F>(self, body: impl FnOnce(Arc<Lease>) -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -137,17 +144,19 @@ impl Turn {
         }
     }
 
-    /// Why the lease holds no longer.
+    /// Returns the error that explains why the lock is no longer held.
     fn loss(&self) -> Error {
         self.lease.check().err().unwrap_or_else(Error::released)
     }
 
-    /// Reads the record after the grant. The check of the lock's node is a write, which a majority has to accept: so it
-    /// follows all that earlier holders wrote, and an answer that comes after it shows that. A read alone may come from a
-    /// server that lags behind.
+    /// Reads the record after the grant.
+    ///
+    /// A read alone might reach a server that lags behind. So a check of the lock's node is sent
+    /// before it. The check is a write, so a majority must accept it, and it follows all writes of
+    /// earlier holders. A reply that arrives after it includes those writes.
     async fn read_once_held(&self) -> Result<Option<VersionedRecord>> {
         let read = async || {
-            // In this order, in one flight.
+            // Send both requests together, in this order.
             let (held, found) = tokio::join!(
                 biased;
                 self.lease.transaction().commit(),
@@ -158,14 +167,15 @@ impl Turn {
         self.while_held(read).await
     }
 
-    /// Reads the record once the server has caught up with its leader: after a write that was not answered.
+    /// Reads the record after the server has caught up with its leader. Used after a write that was
+    /// not answered.
     async fn read_behind_sync(&self) -> Result<Option<VersionedRecord>> {
         let node = self.client.full(&self.node)?;
         self.client.ask_again(&self.node, |reply| Query::Exists { node: Arc::clone(&node), reply }).await?;
         read_node(&self.client, &self.node).await
     }
 
-    /// Asks until there is an answer, for as long as the lock is held.
+    /// Repeats a request until a reply arrives, as long as the lock is held.
     async fn while_held<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -187,8 +197,8 @@ impl Turn {
         }
     }
 
-    /// Refuses a lock whose record would be among the contenders of another one: there are clients that fail on a child
-    /// without a number.
+    /// Rejects a lock whose record would be among the contenders of another lock. Some client
+    /// libraries fail if a child has no sequence number.
     async fn check_parent(&self) -> Result<()> {
         let Some((parent, _)) = self.lease.path().rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
         else {
@@ -201,7 +211,7 @@ impl Turn {
         };
         let first = self.while_held(first).await?;
         match first.contender {
-            // A directory whose name ends in ten digits is no contender.
+            // A persistent or container node whose name ends with ten digits is not a contender.
             Some(contender) if !matches!(contender.session_id, 0 | CONTAINER) => {
                 let problem = format!(
                     "{path:?} is in the directory of another lock: the record {node:?} would be among the contenders \
@@ -215,8 +225,10 @@ impl Turn {
         }
     }
 
-    /// Records the slot, in one transaction with a check of the lock's node: a former holder writes nothing. The version
-    /// keeps out a write of our own that comes late.
+    /// Records the slot. One transaction writes the record and checks the lock's node, so a former
+    /// holder writes nothing.
+    ///
+    /// The expected version rejects late writes of our own.
     async fn write(&self) -> Result<()> {
         let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
         let data = record.encode();
@@ -232,7 +244,7 @@ impl Turn {
                 ErrorKind::ConnectionFailed => in_doubt = true,
                 ErrorKind::TransactionFailed if error.is_denied() => return Err(self.not_permitted()),
                 ErrorKind::TransactionFailed => {}
-                // An earlier attempt may have been carried out, and only its answer lost.
+                // An earlier attempt might have succeeded with only its reply lost.
                 _ if in_doubt => {
                     let found = self.read_behind_sync().await;
                     let ours =
@@ -259,7 +271,7 @@ impl Turn {
         }
     }
 
-    /// Whether a record of this slot is ours: no other node has this token.
+    /// Returns `true` if we wrote this record for this slot. No other node has the same token.
     fn is_ours(&self, record: &OnceRecord) -> bool {
         record.fencing_token == self.lease.fencing_token()
             && (&record.slot, record.period) == (&self.slot.name, self.slot.period)
@@ -273,7 +285,8 @@ impl Turn {
         Error::new(ErrorKind::AuthFailed, message)
     }
 
-    /// Another holder has recorded the slot meanwhile, so the lock was not ours any more.
+    /// Returns the error for a slot that another holder recorded in the meantime. We no longer held
+    /// the lock then.
     fn overtaken(&self, record: &OnceRecord) -> Error {
         self.lease.check().err().unwrap_or_else(|| {
             let message = format!(
@@ -287,7 +300,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // The body may have given the lease to something that lives on.
+        // The body can have passed the lease to a task that still runs.
         self.lease.release_in_background().ok();
     }
 }

@@ -1,5 +1,6 @@
-//! The counting semaphore: how it takes its turn, and then its permits. The two are one protocol on two lock directories,
-//! and half of the lines are documentation.
+//! The counting semaphore: a contender first acquires the turn, and then its permits.
+//!
+//! The turn and the permits are one protocol on two lock directories.
 
 mod shared_count;
 #[cfg(test)]
@@ -24,16 +25,16 @@ use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
-/// How long a try waits for another contender that is in the middle of taking permits: a few round trips.
+/// Time for which a try waits while another contender acquires its permits: a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
 
-/// The directory of the nodes of permits, held or waited for.
+/// Subdirectory of the nodes for permits, both held and requested.
 const LEASES: &str = "/leases";
 
-/// The directory of the nodes of contenders that take turns.
+/// Subdirectory of the nodes for the turn.
 const TURNS: &str = "/locks";
 
-/// How many permits a semaphore has.
+/// The number of permits of a semaphore.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -49,8 +50,10 @@ const TURNS: &str = "/locks";
 pub enum Permits {
     /// A fixed number, which all contenders must agree on.
     Fixed(u32),
-    /// The number that the node at this path holds, an absolute path below the client's chroot. Its data is that of
-    /// Curator's `SharedCount`: four bytes, the highest first. Read at every acquire; waiters learn of a change.
+    /// A number in the node at this absolute path, relative to the client's chroot.
+    ///
+    /// The data has the format of Curator's `SharedCount`: four bytes, big-endian. The number is
+    /// read at every acquire. Waiters notice a change.
     SharedCount(String),
 }
 
@@ -60,15 +63,19 @@ impl From<u32> for Permits {
     }
 }
 
-/// A fair semaphore with a number of permits, taken in the layout of Curator's `InterProcessSemaphoreV2`.
+/// A fair semaphore with a number of permits, compatible with Curator's `InterProcessSemaphoreV2`.
 ///
-/// Contenders take turns by a mutex, and the one whose turn it is waits for its permits. So smaller requests cannot
-/// overtake a larger one, and no two contenders can each keep a part of what both need. Every permit has its own
-/// [`Lease`], and can be released separately, by any owner. Not reentrant. Fencing tokens of permits that are held at
-/// the same time are not comparable. Clones are the same semaphore.
+/// Contenders acquire a mutex for their turn. The contender that holds the turn waits for its
+/// permits. So a smaller request cannot overtake a larger one, and two contenders cannot each hold
+/// a part of the permits that both need.
 ///
-/// All contenders on a path must agree on the number of permits. One that finds a different number stated there, when
-/// it first uses the path or when it has to wait, is refused with [`PermitsMismatch`](ErrorKind::PermitsMismatch).
+/// Every permit has a separate [`Lease`]. It can be released separately, by any owner. A semaphore
+/// is not reentrant. Fencing tokens of permits that are held at the same time are not comparable.
+/// Clones are the same semaphore.
+///
+/// All contenders with the same path must agree on the number of permits. A contender compares its
+/// number when it first uses the path and when it must wait. If another contender's number differs,
+/// the acquire fails with [`PermitsMismatch`](ErrorKind::PermitsMismatch).
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -87,19 +94,21 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// A semaphore at `path`, an absolute path below the client's chroot, with a fixed number of permits.
+    /// Creates a semaphore at `path` with a fixed number of permits. `path` is absolute, relative
+    /// to the client's chroot.
     ///
     /// # Errors
-    /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, or no permits.
+    /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, or zero permits.
     pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>, permits: u32) -> Result<Self> {
         Self::with_options(client, path, Permits::Fixed(permits), LockOptions::default())
     }
 
-    /// A semaphore at `path` with options.
+    /// Creates a semaphore at `path` with options.
     ///
     /// # Errors
-    /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, no permits, a label that is too long, or options
-    /// that a semaphore does not have: `reentrant(true)`, and another [`Naming`](crate::Naming) than Curator's.
+    /// [`BadArgument`](ErrorKind::BadArgument) for a malformed path, zero permits, a label that is
+    /// too long, or options that a semaphore does not support: `reentrant(true)`, a
+    /// [`Naming`](crate::Naming) other than Curator's, `cohort` and `linger`.
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -107,7 +116,7 @@ impl Semaphore {
         options: LockOptions,
     ) -> Result<Self> {
         let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
-        // Of its two directories this one has the longer name, so its limit is the semaphore's.
+        // This directory has the longer name of the two, so its limit applies to the semaphore.
         LockPath::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
@@ -118,117 +127,133 @@ impl Semaphore {
             }
         };
         let settings = options.of_semaphore(stated)?;
-        // The limit is one of permits; a turn lasts as long as the wait for them.
+        // `max_hold` limits permits. A turn lasts as long as the wait for the permits.
         let turn = LockSettings { max_hold: None, ..settings.clone() };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, turn)?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), settings)?;
         Ok(Self { turns, leases, permits })
     }
 
-    /// The semaphore's path, as given.
+    /// Returns the semaphore's path, as given.
     #[must_use]
     pub fn path(&self) -> &str {
         self.leases.path()
     }
 
-    /// The client on which the semaphore is; see [`Lock::client`].
+    /// Returns the client of the semaphore. See [`Lock::client`].
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked).
+    /// [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn client(&self) -> Result<Client> {
         self.leases.client()
     }
 
-    /// How many permits there are, as given.
+    /// Returns the number of permits, as given.
     #[must_use]
     pub fn permits(&self) -> &Permits {
         &self.permits
     }
 
-    /// Acquires a permit, waiting as long as it takes.
+    /// Acquires a permit. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves the queue; a grant that races it is released.
+    /// Cancel safe: dropping the future leaves the queue. If the permit is granted at the same
+    /// moment, it is released.
     ///
     /// # Errors
-    /// As [`Lock::acquire`], also if the number of permits is to be read; [`PermitsMismatch`](ErrorKind::PermitsMismatch) if others on the path state another number
-    /// of permits; [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
+    /// * The errors of [`Lock::acquire`].
+    /// * [`PermitsMismatch`](ErrorKind::PermitsMismatch) if another contender with the same path
+    ///   has a different number of permits.
+    /// * [`BadArgument`](ErrorKind::BadArgument) if the node of [`Permits::SharedCount`] contains
+    ///   no number.
     pub async fn acquire(&self) -> Result<Lease> {
         self.acquire_with(Timeout::Forever).await
     }
 
-    /// Like [`acquire`](Self::acquire), within `time`, which covers everything.
+    /// Like [`acquire`](Self::acquire), but takes at most `time` in total.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](ErrorKind::LockTimeout), and those of [`acquire`](Self::acquire).
+    /// [`LockTimeout`](ErrorKind::LockTimeout) after `time`, and the errors of
+    /// [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Lease> {
         self.acquire_with(time).await
     }
 
-    /// Like [`acquire_within`](Self::acquire_within), until this moment.
+    /// Like [`acquire_within`](Self::acquire_within), but with a deadline instead of a duration.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within).
+    /// The same as for [`acquire_within`](Self::acquire_within).
     pub async fn acquire_until(&self, moment: std::time::Instant) -> Result<Lease> {
         self.acquire_with(moment).await
     }
 
-    /// Acquires a permit if there is one, without waiting for it. One read if there is none, and one more where
-    /// the number must be read. It does wait for its turn, for two seconds at most, behind a contender that is in the
-    /// middle of taking permits. The connect time-out limits all of it together.
+    /// Acquires a permit if one is free, without waiting for it. Returns `None` if no permit is
+    /// free.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// If no permit is free, the call sends one read, and another one if the number of permits is
+    /// in a node. If another contender is acquiring its permits, the call waits for its turn for at
+    /// most two seconds. The connect timeout limits the whole call.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`Lock::try_acquire`], and those of [`acquire`](Self::acquire).
+    /// The errors of [`Lock::try_acquire`] and [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
         busy_is_none(self.acquire_with(Timeout::Try).await)
     }
 
-    /// Like [`try_acquire`](Self::try_acquire), but the servers have to answer within `time` in all, whatever the client's
-    /// connect time-out is. It does not wait for a permit.
+    /// Like [`try_acquire`](Self::try_acquire), but with `time` in place of the client's connect
+    /// timeout.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// The servers must reply within `time` in total. The call does not wait for a permit.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`Lock::try_acquire_within`], and those of [`acquire`](Self::acquire).
+    /// The errors of [`Lock::try_acquire_within`] and [`acquire`](Self::acquire).
     pub async fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
         busy_is_none(self.acquire_with(Timeout::TryWithin(time)).await)
     }
 
-    /// Acquires a permit. With [`Timeout::Try`] none free is a [`LockTimeout`](ErrorKind::LockTimeout).
+    /// Acquires a permit within a timeout.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire).
+    /// With [`Timeout::Try`], the call fails with [`LockTimeout`](ErrorKind::LockTimeout) if no
+    /// permit is free.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// As [`acquire_within`](Self::acquire_within).
+    /// The same as for [`acquire_within`](Self::acquire_within).
     pub async fn acquire_with(&self, timeout: impl Into<Timeout>) -> Result<Lease> {
         self.acquire_one(&Owner::new(), timeout.into()).await
     }
 
-    /// The same, for a caller that reports name.
+    /// Like [`acquire_with`](Self::acquire_with), with a caller that reports show.
     pub(crate) async fn acquire_one(&self, caller: &Owner, timeout: Timeout) -> Result<Lease> {
         let leases = self.acquire_for(caller, 1, timeout).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
     }
 
-    /// Acquires `count` permits, all or none. Smaller requests cannot overtake. A request for more permits than a
-    /// [`SharedCount`](Permits::SharedCount) has waits in its turn, without nodes for the permits: the number may grow.
+    /// Acquires `count` permits, all or none. A smaller request cannot overtake this one.
     ///
-    /// Cancel safe as [`acquire`](Self::acquire): no permit is kept.
+    /// If `count` exceeds the number in a [`SharedCount`](Permits::SharedCount), the call waits in
+    /// its turn, without nodes for the permits. The number can grow.
+    ///
+    /// Cancel safe like [`acquire`](Self::acquire): no permit is kept.
     ///
     /// # Errors
-    /// [`BadArgument`](ErrorKind::BadArgument) for no permits or more than a fixed number, and those of
-    /// [`acquire_within`](Self::acquire_within); with [`Timeout::Try`] too few are a
-    /// [`LockTimeout`](ErrorKind::LockTimeout).
+    /// [`BadArgument`](ErrorKind::BadArgument) if `count` is zero or greater than a fixed number,
+    /// and the errors of [`acquire_within`](Self::acquire_within). With [`Timeout::Try`], the call
+    /// fails with [`LockTimeout`](ErrorKind::LockTimeout) if fewer permits are free.
     pub async fn acquire_many(&self, count: u32, timeout: impl Into<Timeout>) -> Result<Leases> {
         self.acquire_for(&Owner::new(), count, timeout.into()).await
     }
 
-    /// The same, for a caller that reports name. Permits have no owner.
+    /// Like [`acquire_many`](Self::acquire_many), with a caller that reports show. Permits have no
+    /// owner.
     pub(crate) async fn acquire_for(&self, caller: &Owner, count: u32, timeout: Timeout) -> Result<Leases> {
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
@@ -243,7 +268,7 @@ impl Semaphore {
         let wait = WaitTimer::begin();
         self.acquire_all(caller, count, timeout, wait).await.map_err(|error| {
             let error = client.explain(error, wait.since, timeout);
-            // One attempt, however many contenders the queues had for it.
+            // Count one acquire, no matter how many contenders it had in the queues.
             if error.kind() == ErrorKind::LockTimeout {
                 let refused = timeout.is_try() || error.timeout_reason() == Some(TimeoutReason::Full);
                 if refused { holds.recorder.busy() } else { holds.recorder.timed_out() }
@@ -268,7 +293,8 @@ impl Semaphore {
             self.expect_number(deadline).await?;
         }
         loop {
-            // The turn is taken only for a while: what the caller waits for, and will hold, are the permits.
+            // The turn is held only for a while and does not count as a hold. The caller waits for
+            // the permits and will hold those.
             let time = match deadline.left() {
                 Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
@@ -276,7 +302,8 @@ impl Semaphore {
             let uncounted = WaitTimer { counts: false, ..wait };
             let turn = self.turns.request_as(caller, Kind::Exclusive, time, uncounted)?.await;
             let turn = match turn {
-                // Nothing is known of the turn without an answer: a try asks again until its bound.
+                // Without a reply, the state of the turn is unknown. A try repeats the request
+                // until its time limit.
                 Err(error) if timeout.is_try() && error.is_unanswered() => {
                     if deadline.is_over() {
                         return Err(error.with_timeout_reason(TimeoutReason::Unreachable));
@@ -286,8 +313,8 @@ impl Semaphore {
                 turn => turn?,
             };
             wait.contended |= turn.contended();
-            // Without its turn it must not keep waiting: another contender may wait for permits now, and each could
-            // keep a part of what both need.
+            // If the turn is lost, stop waiting for permits. Another contender can then wait for
+            // permits too, and each could hold a part of the permits that both need.
             let leases = tokio::select! {
                 biased;
                 leases = self.take(caller, count, deadline, wait) => leases?,
@@ -298,7 +325,8 @@ impl Semaphore {
         }
     }
 
-    /// Takes permits, in its turn. On leaving they go before the turn does.
+    /// Acquires permits while the turn is held. If this fails, the permits are released before the
+    /// turn.
     async fn take(&self, caller: &Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let news = resolved.holds.permit_news();
@@ -308,7 +336,7 @@ impl Semaphore {
             news.compared.store(permits, Ordering::Relaxed);
         }
         loop {
-            // As long as there are too few, nodes would be of no use: they only tell how many are wanted.
+            // While the total is too small, create no nodes: they could not succeed.
             if count > permits {
                 let too_few = || self.too_few(count, permits);
                 if deadline.is_try() {
@@ -332,7 +360,7 @@ impl Semaphore {
                 biased;
                 leases = &mut leases => return leases,
                 changed = self.changed(permits, deadline) => match changed {
-                    // The requests in the queue run out of time as well, and their error names the blockers.
+                    // The requests in the queue also time out, and their error names the blockers.
                     Err(error) if error.kind() == ErrorKind::LockTimeout => return leases.await,
                     changed => changed?,
                 },
@@ -340,7 +368,7 @@ impl Semaphore {
         }
     }
 
-    /// Asks for permits, all in one flight.
+    /// Requests all permits together.
     async fn request(
         &self,
         caller: &Owner,
@@ -358,12 +386,13 @@ impl Semaphore {
             for request in requests {
                 leases.push(request.await?);
             }
-            // A permit that was granted before the others may have been lost while those were waited for: then all are
-            // returned, and requested again.
+            // A permit that was granted early can be lost while the call waits for the others. Then
+            // all permits are released and requested again.
             if leases.is_held() {
                 return Ok(leases);
             }
-            // Some that may be held only for a moment can never be had at once, and others would wait for this turn.
+            // With a very short `max_hold`, the permits can never be held together, and other
+            // contenders would wait for this turn.
             if deadline.is_try() {
                 let message = "one of several permits was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
@@ -371,7 +400,7 @@ impl Semaphore {
         }
     }
 
-    /// Fails if there are too few permits now.
+    /// Returns an error if too few permits are free now.
     async fn expect_free(&self, count: u32, deadline: Deadline) -> Result<()> {
         let (taken, permits) = self.taken(deadline).await?;
         if count > permits {
@@ -387,8 +416,11 @@ impl Semaphore {
         Err(Error::timed_out(TimeoutReason::Taken, message))
     }
 
-    /// Fails if the attempt would have to wait, and as many wait already as may. All that take turns count as waiters: one
-    /// that has its turn, and takes permits that are free, does so for a moment.
+    /// Returns an error if the acquire would have to wait and the maximum number of waiters is
+    /// reached.
+    ///
+    /// All contenders for the turn count as waiters. A contender that holds the turn and acquires
+    /// free permits counts too, but only for a moment.
     async fn expect_room(&self, count: u32, waiters: u32, deadline: Deadline) -> Result<()> {
         let client = self.turns.resolve()?.client.clone();
         let reached = || client.was_connected();
@@ -401,14 +433,15 @@ impl Semaphore {
         Ok(())
     }
 
-    /// More permits are wanted than there are: as good as taken, by an answer to this attempt.
+    /// Returns the error for a request of more permits than exist. It is treated like a semaphore
+    /// without free permits.
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =
             format!("{count} permits of {:?} are wanted, but there are only {permits}", self.path());
         Error::timed_out(TimeoutReason::Taken, message)
     }
 
-    /// How many permits are taken or waited for in turn, out of how many.
+    /// Returns the number of permits that are held or requested in turn, and the total number.
     async fn taken(&self, deadline: Deadline) -> Result<(usize, u32)> {
         let permits = self.number(deadline).await?;
         let client = self.leases.resolve()?.client.clone();
@@ -417,14 +450,16 @@ impl Semaphore {
         Ok((taken, permits))
     }
 
-    /// The contenders for the semaphore: first those with permits and the one whose turn it is to wait for some, with a
-    /// node per permit (`leases/…`); then those that take turns (`locks/…`), the first of which is that one. As many
-    /// round trips as [`Lock::contenders`].
+    /// Returns the contenders for the semaphore. Takes as many round trips as [`Lock::contenders`].
     ///
-    /// Cancel safe: nothing is left behind.
+    /// First come the holders of permits and the contender that waits for permits in its turn, with
+    /// one node for each permit (`leases/…`). Then come the contenders for the turn (`locks/…`).
+    /// The first of these is the contender that waits for permits.
+    ///
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// As [`Lock::contenders`].
+    /// The same as for [`Lock::contenders`].
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
         let (mut leases, mut turns) = tokio::try_join!(self.leases.contenders(), self.turns.contenders())?;
         leases.append(&mut turns);
@@ -434,24 +469,27 @@ impl Semaphore {
         Ok(leases)
     }
 
-    /// Whether no permit is free. One round trip, and one more if the number must be read; the answer may be out of
-    /// date when it arrives.
+    /// Returns `true` if no permit is free.
     ///
-    /// Cancel safe: nothing is left behind.
+    /// This takes one round trip, and another one if the number of permits is in a node. The answer
+    /// can be out of date when it arrives.
+    ///
+    /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// As [`Lock::locked`], and [`BadArgument`](ErrorKind::BadArgument) if there is no number where it is to be read.
+    /// The errors of [`Lock::locked`], and [`BadArgument`](ErrorKind::BadArgument) if the node of
+    /// [`Permits::SharedCount`] contains no number.
     pub async fn locked(&self) -> Result<bool> {
         let (taken, permits) = self.taken(Deadline::after(Timeout::Try)).await?;
         Ok(taken >= permits as usize)
     }
 
-    /// The lock directory of its permits.
+    /// Returns the lock whose directory contains the nodes for permits.
     pub(crate) fn leases(&self) -> &Lock {
         &self.leases
     }
 
-    /// Fails in a process that inherited the client through fork.
+    /// Returns an error in a process that inherited the client through fork.
     pub(crate) fn check_process(&self) -> Result<()> {
         self.leases.resolve()?.holds.origin.check()
     }

@@ -1,4 +1,5 @@
-//! How many permits a semaphore has: a number that all contenders state, or one in a node, which may change.
+//! The number of permits of a semaphore: a fixed number that all contenders state, or a number in a
+//! node, which can change.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,11 +13,13 @@ use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind, Result};
 
-/// After this long without news of a number in a node, a waiter reads it again, whatever the watch says (rule 10).
+/// Time without events after which a waiter reads the number in the node again, in case a watch was
+/// missed (rule 10).
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 impl Semaphore {
-    /// For a waiter: the number of permits, once it has changed. Fails if others state a different number.
+    /// Waits until the number of permits changes, and returns the new number. Fails if another
+    /// contender has a different number.
     pub(super) async fn changed(&self, permits: u32, deadline: Deadline) -> Result<u32> {
         let Permits::SharedCount(node) = &self.permits else {
             self.compare(permits, deadline).await?;
@@ -38,8 +41,10 @@ impl Semaphore {
         }
     }
 
-    /// Remembers who has permits, for the error of a waiter whose time is up. Nobody else adds a node meanwhile (rule 17),
-    /// so once is enough. Without an answer the error names nobody.
+    /// Remembers the holders of permits, for the error message of a waiter that times out.
+    ///
+    /// No other contender adds a node in the meantime (rule 17), so one read is enough. If no reply
+    /// arrives, the message names no holder.
     async fn look_who_has_permits(&self) -> Infallible {
         if let (Ok(resolved), Ok(contenders)) = (self.leases.resolve(), self.leases.contenders().await) {
             resolved.holds.permit_news().remember(&contenders);
@@ -47,7 +52,7 @@ impl Semaphore {
         std::future::pending().await
     }
 
-    /// How many permits there are now.
+    /// Returns the current number of permits.
     pub(super) async fn number(&self, deadline: Deadline) -> Result<u32> {
         match &self.permits {
             Permits::Fixed(permits) => Ok(*permits),
@@ -55,8 +60,10 @@ impl Semaphore {
         }
     }
 
-    /// Fails if there is no number to read, before a node or a directory is created for nothing. Only at the client's
-    /// first use of the path: later the turn's own look must do, or each acquire would cost a request more.
+    /// Fails if there is no number to read, before a node or a directory is created in vain.
+    ///
+    /// It reads only when the client first uses the path. Later acquires rely on the read during
+    /// the turn, to save one request each.
     pub(super) async fn expect_number(&self, deadline: Deadline) -> Result<()> {
         if matches!(self.permits, Permits::SharedCount(_)) {
             let resolved = self.leases.resolve()?;
@@ -69,7 +76,7 @@ impl Semaphore {
         Ok(())
     }
 
-    /// The number of permits in a node, and a watch on it if requested.
+    /// Reads the number of permits from a node, and sets a watch on the node if requested.
     async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NodeWatch>)> {
         let client = self.leases.resolve()?.client.clone();
         let full: Arc<str> = format!("{}{node}", client.address().chroot).into();
@@ -88,7 +95,7 @@ impl Semaphore {
         Err(Error::bad_argument("shared_count", format!("{node:?} {problem}; {hint}")))
     }
 
-    /// Fails if another contender on the path states a different number of permits.
+    /// Fails if another contender with the same path has a different number of permits.
     pub(super) async fn compare(&self, permits: u32, deadline: Deadline) -> Result<()> {
         let resolved = self.leases.resolve()?;
         let contenders = || self.leases.contenders();

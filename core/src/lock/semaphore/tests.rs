@@ -1,11 +1,11 @@
-//! What a semaphore refuses before any server is asked.
+//! Tests for errors of a semaphore that need no server.
 
 use crate::client::Client;
 use crate::config::ClientOptions;
 use crate::lock::semaphore::*;
 use crate::queue::Naming;
 
-/// One that never connects.
+/// Creates a client that never connects.
 fn client() -> Client {
     Client::new(ClientOptions::new(Some("a:1")).unwrap())
 }
