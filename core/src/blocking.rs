@@ -80,7 +80,7 @@ impl Client {
     /// Connects to `hosts`, with default options.
     ///
     /// # Errors
-    /// As [`zklock::Client::connect`](crate::Client::connect).
+    /// Same as [`zklock::Client::connect`](crate::Client::connect).
     pub fn connect(hosts: &str) -> Result<Self> {
         Self::connect_with(ClientOptions::new(Some(hosts))?)
     }
@@ -88,7 +88,7 @@ impl Client {
     /// Connects with the given options.
     ///
     /// # Errors
-    /// As [`zklock::Client::connect_with`](crate::Client::connect_with).
+    /// Same as [`zklock::Client::connect_with`](crate::Client::connect_with).
     pub fn connect_with(options: ClientOptions) -> Result<Self> {
         wait(crate::Client::connect_with(options)).map(Self)
     }
@@ -96,7 +96,7 @@ impl Client {
     /// Closes the client. Waits for the server's acknowledgement, at most two seconds.
     ///
     /// # Errors
-    /// As [`zklock::Client::close`](crate::Client::close).
+    /// Same as [`zklock::Client::close`](crate::Client::close).
     pub fn close(&self) -> Result<()> {
         wait(self.0.close())
     }
@@ -105,7 +105,7 @@ impl Client {
     /// client is closed.
     ///
     /// # Errors
-    /// As [`zklock::Client::drain`](crate::Client::drain).
+    /// Same as [`zklock::Client::drain`](crate::Client::drain).
     pub fn drain(&self, time: Duration) -> Result<()> {
         wait(self.0.drain(time))
     }
@@ -141,7 +141,7 @@ impl Lease {
     /// Releases the lock. Waits for the acknowledgement, at most half the session timeout.
     ///
     /// # Errors
-    /// As [`zklock::Lease::release`](crate::Lease::release).
+    /// Same as [`zklock::Lease::release`](crate::Lease::release).
     pub fn release(&self) -> Result<()> {
         wait(self.0.release())
     }
@@ -164,7 +164,7 @@ impl Leases {
     /// Releases all locks and waits for the acknowledgements.
     ///
     /// # Errors
-    /// As [`zklock::Leases::release`](crate::Leases::release).
+    /// Same as [`zklock::Leases::release`](crate::Leases::release).
     pub fn release(&self) -> Result<()> {
         wait(self.0.release())
     }
@@ -186,7 +186,7 @@ impl Lock {
     /// Acquires the lock as a new owner, without a timeout.
     ///
     /// # Errors
-    /// As [`zklock::Lock::acquire`](crate::Lock::acquire).
+    /// Same as [`zklock::Lock::acquire`](crate::Lock::acquire).
     pub fn acquire(&self) -> Result<Lease> {
         self.acquire_as(&Owner::new(), Timeout::Forever)
     }
@@ -194,7 +194,7 @@ impl Lock {
     /// Like [`acquire`](Self::acquire), but waits at most `time`.
     ///
     /// # Errors
-    /// As [`zklock::Lock::acquire_within`](crate::Lock::acquire_within).
+    /// Same as [`zklock::Lock::acquire_within`](crate::Lock::acquire_within).
     pub fn acquire_within(&self, time: Duration) -> Result<Lease> {
         self.acquire_as(&Owner::new(), time)
     }
@@ -202,7 +202,7 @@ impl Lock {
     /// Acquires the lock if it is free.
     ///
     /// # Errors
-    /// As [`zklock::Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Same as [`zklock::Lock::try_acquire`](crate::Lock::try_acquire).
     pub fn try_acquire(&self) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
@@ -210,7 +210,7 @@ impl Lock {
     /// Acquires the lock if it becomes free within `time`.
     ///
     /// # Errors
-    /// As [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
+    /// Same as [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
     pub fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire_within(time))?.map(Lease))
     }
@@ -218,7 +218,7 @@ impl Lock {
     /// Acquires the lock for `owner`. An owner that already holds the lock re-enters it.
     ///
     /// # Errors
-    /// As [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
+    /// Same as [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
     pub fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         wait(self.0.acquire_as(owner, timeout)).map(Lease)
     }
@@ -226,7 +226,7 @@ impl Lock {
     /// Returns `true` if any contender holds the lock or waits for it.
     ///
     /// # Errors
-    /// As [`zklock::Lock::locked`](crate::Lock::locked).
+    /// Same as [`zklock::Lock::locked`](crate::Lock::locked).
     pub fn locked(&self) -> Result<bool> {
         wait(self.0.locked())
     }
@@ -234,7 +234,7 @@ impl Lock {
     /// Returns the contenders, in queue order.
     ///
     /// # Errors
-    /// As [`zklock::Lock::contenders`](crate::Lock::contenders).
+    /// Same as [`zklock::Lock::contenders`](crate::Lock::contenders).
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         wait(self.0.contenders())
     }
@@ -254,7 +254,7 @@ impl Mutex {
     /// Creates a lock at `path`. Sends no request.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::new`](crate::Mutex::new).
+    /// Same as [`zklock::Mutex::new`](crate::Mutex::new).
     pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
         Self::with_options(client, path, LockOptions::default())
     }
@@ -262,7 +262,7 @@ impl Mutex {
     /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::with_options`](crate::Mutex::with_options).
+    /// Same as [`zklock::Mutex::with_options`](crate::Mutex::with_options).
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -286,7 +286,7 @@ impl Mutex {
     /// ```
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once`](crate::Mutex::once).
+    /// Same as [`zklock::Mutex::once`](crate::Mutex::once).
     pub fn once<T, E: From<Error>>(
         &self,
         key: impl AsRef<str>,
@@ -299,7 +299,7 @@ impl Mutex {
     /// Like [`once`](Self::once), but waits at most `time` for the lock.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once_within`](crate::Mutex::once_within).
+    /// Same as [`zklock::Mutex::once_within`](crate::Mutex::once_within).
     pub fn once_within<T, E: From<Error>>(
         &self,
         key: impl AsRef<str>,
@@ -313,7 +313,7 @@ impl Mutex {
     /// Like [`once`](Self::once), with the current period as the slot.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once_per`](crate::Mutex::once_per).
+    /// Same as [`zklock::Mutex::once_per`](crate::Mutex::once_per).
     pub fn once_per<T, E: From<Error>>(
         &self,
         period: Duration,
@@ -327,7 +327,7 @@ impl Mutex {
     /// slot is recorded.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once_as`](crate::Mutex::once_as).
+    /// Same as [`zklock::Mutex::once_as`](crate::Mutex::once_as).
     pub fn once_as<T, E: From<Error>>(
         &self,
         owner: &Owner,
@@ -374,7 +374,7 @@ impl ReadWriteLock {
     /// Creates a lock at `path`. Sends no request.
     ///
     /// # Errors
-    /// As [`zklock::ReadWriteLock::new`](crate::ReadWriteLock::new).
+    /// Same as [`zklock::ReadWriteLock::new`](crate::ReadWriteLock::new).
     pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
         Self::with_options(client, path, LockOptions::default())
     }
@@ -382,7 +382,7 @@ impl ReadWriteLock {
     /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// As [`zklock::ReadWriteLock::with_options`](crate::ReadWriteLock::with_options).
+    /// Same as [`zklock::ReadWriteLock::with_options`](crate::ReadWriteLock::with_options).
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -401,7 +401,7 @@ impl Semaphore {
     /// Creates a semaphore at `path` with a fixed number of permits. Sends no request.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::new`](crate::Semaphore::new).
+    /// Same as [`zklock::Semaphore::new`](crate::Semaphore::new).
     pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>, permits: u32) -> Result<Self> {
         crate::Semaphore::new(client, path, permits).map(Self)
     }
@@ -409,7 +409,7 @@ impl Semaphore {
     /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::with_options`](crate::Semaphore::with_options).
+    /// Same as [`zklock::Semaphore::with_options`](crate::Semaphore::with_options).
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -422,7 +422,7 @@ impl Semaphore {
     /// Acquires a permit, without a timeout.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::acquire`](crate::Semaphore::acquire).
+    /// Same as [`zklock::Semaphore::acquire`](crate::Semaphore::acquire).
     pub fn acquire(&self) -> Result<Lease> {
         wait(self.0.acquire()).map(Lease)
     }
@@ -430,7 +430,7 @@ impl Semaphore {
     /// Like [`acquire`](Self::acquire), but waits at most `time`.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::acquire_within`](crate::Semaphore::acquire_within).
+    /// Same as [`zklock::Semaphore::acquire_within`](crate::Semaphore::acquire_within).
     pub fn acquire_within(&self, time: Duration) -> Result<Lease> {
         wait(self.0.acquire_within(time)).map(Lease)
     }
@@ -438,7 +438,7 @@ impl Semaphore {
     /// Acquires a permit if one is free.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::try_acquire`](crate::Semaphore::try_acquire).
+    /// Same as [`zklock::Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     pub fn try_acquire(&self) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
@@ -446,7 +446,7 @@ impl Semaphore {
     /// Acquires a permit if one becomes free within `time`.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).
+    /// Same as [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).
     pub fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire_within(time))?.map(Lease))
     }
@@ -454,7 +454,7 @@ impl Semaphore {
     /// Acquires `count` permits, all or none.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    /// Same as [`zklock::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     pub fn acquire_many(&self, count: u32, timeout: impl Into<Timeout>) -> Result<Leases> {
         wait(self.0.acquire_many(count, timeout)).map(Leases)
     }

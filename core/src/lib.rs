@@ -38,12 +38,6 @@
 //! `session`. The handles in `lock` and `lease` are thin. Each folder uses only folders to its
 //! right: `blocking`, `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` →
 //! `runtime`, `metrics` → `error` → `queue`.
-//!
-//! # Layers
-//! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles in `lock` and `lease` are
-//! thin. Each folder uses those on its right, and none on its left:
-//! `blocking`, `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` → `runtime`, `metrics` →
-//! `error` → `queue`.
 
 pub mod blocking;
 mod client;

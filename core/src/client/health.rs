@@ -1,4 +1,5 @@
-//! [`Health`]: a client's condition, its waits and its holds, for health checks and for people who debug a hang.
+//! [`Health`]: a client's condition, its waits and its holds, for health checks and for people who
+//! debug a hang.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! [`PerProcessClient`]: a handle that gives each process its own client, for servers that fork their workers.
+//! [`PerProcessClient`]: a handle that gives each process its own client, for servers that fork
+//! their workers.
 
 use std::sync::Arc;
 

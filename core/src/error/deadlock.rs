@@ -1,4 +1,5 @@
-//! [`Deadlock`]: two owners that wait for each other, as the error of a timed-out attempt reports it.
+//! [`Deadlock`]: two owners that wait for each other, as the error of a timed-out attempt reports
+//! it.
 
 use std::fmt;
 

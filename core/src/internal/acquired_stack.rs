@@ -1,4 +1,5 @@
-//! [`AcquiredStack`]: the leases acquired through one lock object, for languages that release a lock rather than a lease.
+//! [`AcquiredStack`]: the leases acquired through one lock object, for languages that release a
+//! lock rather than a lease.
 
 #[cfg(test)]
 mod tests;

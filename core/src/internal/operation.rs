@@ -1,4 +1,5 @@
-//! [`Operation`]: a future that the calling thread starts and that continues on the library's thread.
+//! [`Operation`]: a future that the calling thread starts and that continues on the library's
+//! thread.
 
 use std::future::Future;
 use std::pin::Pin;

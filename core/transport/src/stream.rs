@@ -1,4 +1,5 @@
-//! [`TcpStream`]: the stream that the client crate reads and writes. It consists of a socket and a [`FrameValidator`].
+//! [`TcpStream`]: the stream that the client crate reads and writes. It consists of a socket and a
+//! [`FrameValidator`].
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
