@@ -61,7 +61,7 @@ fn write(
             write!(text, ", proven {} ago, {} of the term left", Seconds(age), Seconds(health.remaining))?;
         }
         if !health.responsive {
-            writeln!(text, "; its queues could not be looked at: the library's thread is busy")?;
+            writeln!(text, "; its queues could not be read: the library's thread is busy")?;
             continue;
         }
         writeln!(text, "; {}, {}", Plural(waits.len(), "wait"), Plural(holds.len(), "hold"))?;

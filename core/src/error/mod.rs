@@ -227,7 +227,7 @@ impl Error {
     /// number of waiters.
     pub(crate) fn full(path: &str, waiting: usize) -> Self {
         let queue = FullQueue::new(path, waiting);
-        let message = format!("{queue} (max_waiters); `contenders()` tells who they are");
+        let message = format!("{queue} (max_waiters); `contenders()` lists the contenders");
         let mut error = Self::timed_out(TimeoutReason::Full, message);
         if let Details::TimedOut(timed_out) = &mut error.details {
             timed_out.full = Some(Arc::new(queue));
@@ -507,7 +507,7 @@ mod tests {
             let queue = error.full_queue().map(ToString::to_string).unwrap();
             assert_eq!(
                 error.to_string(),
-                format!("a: {queue} (max_waiters); `contenders()` tells who they are")
+                format!("a: {queue} (max_waiters); `contenders()` lists the contenders")
             );
             queue
         };

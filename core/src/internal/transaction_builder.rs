@@ -38,7 +38,7 @@ impl<T> TransactionBuilder<T> {
 }
 
 fn committed() -> Error {
-    Error::bad_argument("transaction", "has been committed already; begin another one")
+    Error::bad_argument("transaction", "was already committed; begin a new one")
 }
 
 #[cfg(test)]

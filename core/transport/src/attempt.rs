@@ -40,7 +40,7 @@ impl ConnectAttempt {
     pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Result<Self> {
         let server = (host.to_owned(), port);
         if settings.pace().passes_over(&server) {
-            return Err(Error::new(ErrorKind::TimedOut, "it has just fallen silent; the others come first"));
+            return Err(Error::new(ErrorKind::TimedOut, "it stopped replying; the other servers come first"));
         }
         let began = settings.pace().turn(&server).await;
         let deadline = settings.pace().limit(&server).map(|limit| began + limit);

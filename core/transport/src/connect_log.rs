@@ -85,7 +85,7 @@ impl fmt::Display for ConnectOutcome {
         let text = match self {
             Self::Unresolved => "could not be looked up in time",
             Self::UnknownHost(problem) => {
-                return write!(f, "is no host that can be found: {}", ControlEscaped(problem));
+                return write!(f, "could not be resolved: {}", ControlEscaped(problem));
             }
             Self::Silent => "did not accept a connection in time",
             Self::Refused(problem) => {

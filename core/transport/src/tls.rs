@@ -103,7 +103,7 @@ impl Encryption {
         // contain it.
         let name = ServerName::try_from(host.strip_suffix('.').unwrap_or(host));
         let name = name.map_err(|_| {
-            let problem = format!("{host:?} is no name that a certificate can hold");
+            let problem = format!("{host:?} is not a name that a certificate can contain");
             tls_failure::error(ErrorKind::InvalidInput, Distrust::Name, problem)
         })?;
         Ok(Name(name.to_owned()))

@@ -22,7 +22,7 @@ pub(super) fn check(body: &[u8], watches: &mut WatchAllowance) -> Result<(), Mal
     }
     if path.len() > watches.longest {
         return Err(Malformed::new(format!(
-            "an event for a path of {} bytes, which nobody watches",
+            "an event for a path of {} bytes, which is not watched",
             path.len()
         )));
     }

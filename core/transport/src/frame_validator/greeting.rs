@@ -69,7 +69,7 @@ pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<Granted>, Malfor
     let sane = SHORTEST.min(asked).max(1)..=LONGEST.max(asked);
     if timeout < 0 || session != 0 && !sane.contains(&timeout) {
         return Err(Malformed::new(format!(
-            "a session time-out of {timeout} ms, where {asked} ms was asked for"
+            "a session timeout of {timeout} ms, although {asked} ms was requested"
         )));
     }
     let has_password = password.iter().any(|byte| *byte != 0);

@@ -197,7 +197,7 @@ impl FrameValidator {
                 if let Some(prefix) = bytes.first_chunk() {
                     greeting::size(*prefix)?;
                 }
-                Err(Malformed::new("something that was not asked for"))
+                Err(Malformed::new("data that was not requested"))
             }
             Expects::Line { left } => {
                 let size = bytes.len();
@@ -253,7 +253,7 @@ impl FrameValidator {
             return Err(Malformed::new(format!("a reply of {length} bytes")));
         };
         if !(LEAST_ERROR..=0).contains(&error) {
-            return Err(Malformed::new(format!("error {error}, which is none of ZooKeeper's")));
+            return Err(Malformed::new(format!("error {error}, which is not one of ZooKeeper's")));
         }
         if xid == EVENT {
             return self.check_event(size, error);
@@ -311,7 +311,7 @@ impl FrameValidator {
     fn check_event(&mut self, size: usize, error: i32) -> Result<bool, Malformed> {
         // Kind, state, and the path with its length.
         if error != 0 || size.saturating_sub(12) > self.watches.longest {
-            return Err(Malformed::new(format!("an event of {size} bytes, which nobody waits for")));
+            return Err(Malformed::new(format!("an event of {size} bytes, which matches no watch")));
         }
         let Some(body) = self.inbox.unchecked().get(HEAD..HEAD + size) else { return Ok(false) };
         event::check(body, &mut self.watches)?;

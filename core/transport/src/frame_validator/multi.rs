@@ -33,7 +33,7 @@ pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Ma
         done += 1;
     }
     if done != operations.len() && (done != 0 || !refused) {
-        return Err(Malformed::new("a transaction that was carried out in part"));
+        return Err(Malformed::new("a transaction that was executed in part"));
     }
     end(reader)
 }

@@ -74,7 +74,7 @@ fn a_reply_has_a_sane_length_and_error() {
         assert_refused(&requests, &lie, &format!("a reply of {length} bytes"));
     }
     for error in [1, -1024, i32::MIN, i32::MAX, -(1 << 30)] {
-        assert_refused(&requests, &reply(1, error, &bytes()), "none of ZooKeeper's");
+        assert_refused(&requests, &reply(1, error, &bytes()), "not one of ZooKeeper's");
     }
 }
 
@@ -90,9 +90,9 @@ fn frames_before_a_lie_are_read() {
 
 #[test]
 fn a_server_says_nothing_before_it_is_asked() {
-    assert_eq!(unasked(&greeting(TIMEOUT, 1)), "it sent something that was not asked for");
+    assert_eq!(unasked(&greeting(TIMEOUT, 1)), "it sent data that was not requested");
     // Too few bytes for a hint.
-    assert_eq!(unasked(b"HTT"), "it sent something that was not asked for");
+    assert_eq!(unasked(b"HTT"), "it sent data that was not requested");
 }
 
 fn greeted(greeting: &[u8]) -> String {
@@ -117,7 +117,7 @@ fn refusal(mut guard: FrameValidator, arrives: &[u8]) -> String {
 fn a_session_has_a_sane_time_out() {
     for timeout in [0, 1, 99, -1, 24 * 24 * 60 * 60 * 1000, i32::MAX] {
         let why = greeted(&greeting(timeout, 1));
-        assert!(why.contains(&format!("a session time-out of {timeout} ms")), "{why}");
+        assert!(why.contains(&format!("a session timeout of {timeout} ms")), "{why}");
     }
     for (asked, granted) in [(50, 50), (i32::MAX, i32::MAX), (TIMEOUT, 100), (TIMEOUT, 86_400_000)] {
         let mut guard = FrameValidator::new(Limits::default());
@@ -172,7 +172,7 @@ fn an_event_of_a_persistent_watch_has_a_limit_too() {
     // Refused because of its head: no byte of its announced body is stored.
     for length in [100_000, i32::MAX] {
         let head = [&length.to_be_bytes()[..], &event[4..20]].concat();
-        assert_refused(std::slice::from_ref(&watch), &head, "which nobody waits for");
+        assert_refused(std::slice::from_ref(&watch), &head, "which matches no watch");
     }
 }
 
