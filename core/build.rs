@@ -1,10 +1,13 @@
-//! Refuses a program that patches in one of the two stand-ins below the ZooKeeper client, and not the other.
+//! Stops the build of a program that patches only one of the two stand-in crates below the
+//! ZooKeeper client.
 //!
-//! Each half alone is a mistake. With our `async-io` only, the registry's `async-net` does not compile. With our
-//! `async-net` only, timers and sockets have two reactors. Without both, a program has the stock transport, which works.
+//! A single stand-in is a mistake. With only our `async-io`, the registry's `async-net` does not
+//! compile. With only our `async-net`, timers and sockets use two reactors. Without both, a program
+//! uses the stock transport, which works.
 //!
-//! The script depends on nothing, so cargo runs it early: its message appears before any other crate fails to compile. If
-//! all other crates are compiled already, `async-net` may fail first; `cargo build --keep-going` then shows the message.
+//! This script has no dependencies, so cargo runs it early: its message usually appears before
+//! another crate fails to compile. If all other crates are already compiled, `async-net` can fail
+//! first. `cargo build --keep-going` then shows the message.
 
 use std::env;
 use std::process::ExitCode;

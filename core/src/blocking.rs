@@ -1,11 +1,12 @@
-//! The locks for programs without an async runtime: each call waits on its own thread.
+//! Blocking locks for programs without an async runtime: each call waits on the calling thread.
 //!
-//! The same locks as those of the crate's root: what is acquired here excludes what is acquired there. Every type gives
-//! access to the one that it stands for, so that what does not wait is called on it: `client.state()`,
-//! `lease.fencing_token()`, `lease.check()`.
+//! These types wrap the async types at the crate's root and use the same locks: a blocking lease
+//! excludes an async one. Each type dereferences to the type that it wraps. Call methods that do
+//! not wait there: `client.state()`, `lease.fencing_token()`, `lease.check()`.
 //!
-//! Not for use in async code: a wait would stop the executor's thread, and with it what the wait may depend on. On the
-//! library's own thread, where it would wait for itself (a subscriber of `tracing` runs there), each call fails with
+//! Do not use these types in async code: a call blocks the executor's thread, and the reply might
+//! depend on that thread. On the library's own thread, where `tracing` subscribers run, a call
+//! would wait for itself. There each call fails with
 //! [`BadArgument`](crate::ErrorKind::BadArgument).
 //!
 //! ```no_run
@@ -42,7 +43,7 @@ use crate::lock::semaphore::Permits;
 use crate::queue::contender::Contender;
 use crate::runtime;
 
-/// Wakes the thread that waits.
+/// Wakes the waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -51,7 +52,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future of this crate, which need no executor: what they wait for happens on the library's thread.
+/// Waits on this thread for a future of this crate. Such futures need no executor: the library's
+/// thread wakes them.
 fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     if runtime::is_current() {
         let problem =
@@ -64,7 +66,7 @@ fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // It may return early. Then nothing has changed.
+            // `park` can return early. The next poll then returns `Pending` again.
             Poll::Pending => thread::park(),
         }
     }
@@ -78,37 +80,38 @@ impl Client {
     /// Connects to `hosts`, with default options.
     ///
     /// # Errors
-    /// As [`zklock::Client::connect`](crate::Client::connect).
+    /// Same as [`zklock::Client::connect`](crate::Client::connect).
     pub fn connect(hosts: &str) -> Result<Self> {
         Self::connect_with(ClientOptions::new(Some(hosts))?)
     }
 
-    /// Connects with options.
+    /// Connects with the given options.
     ///
     /// # Errors
-    /// As [`zklock::Client::connect_with`](crate::Client::connect_with).
+    /// Same as [`zklock::Client::connect_with`](crate::Client::connect_with).
     pub fn connect_with(options: ClientOptions) -> Result<Self> {
         wait(crate::Client::connect_with(options)).map(Self)
     }
 
-    /// Closes the client: waits until the server has acknowledged it, or for two seconds.
+    /// Closes the client. Waits for the server's acknowledgement, at most two seconds.
     ///
     /// # Errors
-    /// As [`zklock::Client::close`](crate::Client::close).
+    /// Same as [`zklock::Client::close`](crate::Client::close).
     pub fn close(&self) -> Result<()> {
         wait(self.0.close())
     }
 
-    /// Closes the client as soon as it holds nothing any more, and after `time` at the latest; waits for that.
+    /// Closes the client once it holds no lock, and after `time` at the latest. Waits until the
+    /// client is closed.
     ///
     /// # Errors
-    /// As [`zklock::Client::drain`](crate::Client::drain).
+    /// Same as [`zklock::Client::drain`](crate::Client::drain).
     pub fn drain(&self, time: Duration) -> Result<()> {
         wait(self.0.drain(time))
     }
 }
 
-/// One that was made elsewhere, or connects at first use.
+/// Wraps an existing client, connected or not.
 impl From<crate::Client> for Client {
     fn from(client: crate::Client) -> Self {
         Self(client)
@@ -135,10 +138,10 @@ impl Deref for Client {
 pub struct Lease(crate::Lease);
 
 impl Lease {
-    /// Releases the lock, and waits for the acknowledgement, at most for half the session time-out.
+    /// Releases the lock. Waits for the acknowledgement, at most half the session timeout.
     ///
     /// # Errors
-    /// As [`zklock::Lease::release`](crate::Lease::release).
+    /// Same as [`zklock::Lease::release`](crate::Lease::release).
     pub fn release(&self) -> Result<()> {
         wait(self.0.release())
     }
@@ -158,10 +161,10 @@ impl Deref for Lease {
 pub struct Leases(crate::Leases);
 
 impl Leases {
-    /// Releases all, and waits for the acknowledgements.
+    /// Releases all locks and waits for the acknowledgements.
     ///
     /// # Errors
-    /// As [`zklock::Leases::release`](crate::Leases::release).
+    /// Same as [`zklock::Leases::release`](crate::Leases::release).
     pub fn release(&self) -> Result<()> {
         wait(self.0.release())
     }
@@ -175,23 +178,23 @@ impl Deref for Leases {
     }
 }
 
-/// A mutex, or a half of a read/write lock: see [`zklock::Lock`](crate::Lock).
+/// A mutex, or one half of a read/write lock: see [`zklock::Lock`](crate::Lock).
 #[derive(Clone, Debug)]
 pub struct Lock(crate::Lock);
 
 impl Lock {
-    /// Acquires the lock as a new owner, waiting as long as it takes.
+    /// Acquires the lock as a new owner, without a timeout.
     ///
     /// # Errors
-    /// As [`zklock::Lock::acquire`](crate::Lock::acquire).
+    /// Same as [`zklock::Lock::acquire`](crate::Lock::acquire).
     pub fn acquire(&self) -> Result<Lease> {
         self.acquire_as(&Owner::new(), Timeout::Forever)
     }
 
-    /// The same, within `time`.
+    /// Like [`acquire`](Self::acquire), but waits at most `time`.
     ///
     /// # Errors
-    /// As [`zklock::Lock::acquire_within`](crate::Lock::acquire_within).
+    /// Same as [`zklock::Lock::acquire_within`](crate::Lock::acquire_within).
     pub fn acquire_within(&self, time: Duration) -> Result<Lease> {
         self.acquire_as(&Owner::new(), time)
     }
@@ -199,39 +202,39 @@ impl Lock {
     /// Acquires the lock if it is free.
     ///
     /// # Errors
-    /// As [`zklock::Lock::try_acquire`](crate::Lock::try_acquire).
+    /// Same as [`zklock::Lock::try_acquire`](crate::Lock::try_acquire).
     pub fn try_acquire(&self) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
 
-    /// As [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
+    /// Acquires the lock if it becomes free within `time`.
     ///
     /// # Errors
-    /// As [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
+    /// Same as [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
     pub fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire_within(time))?.map(Lease))
     }
 
-    /// Acquires the lock for `owner`, which re-enters if it holds the lock.
+    /// Acquires the lock for `owner`. An owner that already holds the lock re-enters it.
     ///
     /// # Errors
-    /// As [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
+    /// Same as [`zklock::Lock::acquire_as`](crate::Lock::acquire_as).
     pub fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         wait(self.0.acquire_as(owner, timeout)).map(Lease)
     }
 
-    /// Whether any contender holds the lock or waits for it.
+    /// Returns `true` if any contender holds the lock or waits for it.
     ///
     /// # Errors
-    /// As [`zklock::Lock::locked`](crate::Lock::locked).
+    /// Same as [`zklock::Lock::locked`](crate::Lock::locked).
     pub fn locked(&self) -> Result<bool> {
         wait(self.0.locked())
     }
 
-    /// The contenders, in queue order.
+    /// Returns the contenders, in queue order.
     ///
     /// # Errors
-    /// As [`zklock::Lock::contenders`](crate::Lock::contenders).
+    /// Same as [`zklock::Lock::contenders`](crate::Lock::contenders).
     pub fn contenders(&self) -> Result<Vec<Contender>> {
         wait(self.0.contenders())
     }
@@ -248,18 +251,18 @@ impl From<crate::Lock> for Lock {
 pub struct Mutex(Lock);
 
 impl Mutex {
-    /// A lock at `path`. Sends nothing.
+    /// Creates a lock at `path`. Sends no request.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::new`](crate::Mutex::new).
+    /// Same as [`zklock::Mutex::new`](crate::Mutex::new).
     pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
         Self::with_options(client, path, LockOptions::default())
     }
 
-    /// The same, with options.
+    /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::with_options`](crate::Mutex::with_options).
+    /// Same as [`zklock::Mutex::with_options`](crate::Mutex::with_options).
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -268,9 +271,10 @@ impl Mutex {
         crate::Mutex::with_options(client, path, options).map(|mutex| Self(Lock(mutex.into())))
     }
 
-    /// Runs `body` under the lock, unless this slot is recorded; then records the slot, and releases the lock. `None` if
-    /// the slot was recorded already. Unlike the other one, this does not end a body when the lock is lost: a long one
-    /// asks [`Lease::check`](crate::Lease::check).
+    /// Runs `body` under the lock unless this slot is already recorded. Then records the slot and
+    /// releases the lock. Returns `None` if the slot was already recorded. Unlike the async
+    /// version, this function does not stop `body` when the lock is lost: a long `body` should call
+    /// [`Lease::check`](crate::Lease::check).
     ///
     /// ```no_run
     /// # fn example(client: &zklock::blocking::Client) -> zklock::Result<()> {
@@ -282,7 +286,7 @@ impl Mutex {
     /// ```
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once`](crate::Mutex::once).
+    /// Same as [`zklock::Mutex::once`](crate::Mutex::once).
     pub fn once<T, E: From<Error>>(
         &self,
         key: impl AsRef<str>,
@@ -292,10 +296,10 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body)
     }
 
-    /// The same, but waits no longer than `time` for the lock.
+    /// Like [`once`](Self::once), but waits at most `time` for the lock.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once_within`](crate::Mutex::once_within).
+    /// Same as [`zklock::Mutex::once_within`](crate::Mutex::once_within).
     pub fn once_within<T, E: From<Error>>(
         &self,
         key: impl AsRef<str>,
@@ -306,10 +310,10 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, time, Record::default(), body)
     }
 
-    /// The same, where the slot is the current period.
+    /// Like [`once`](Self::once), with the current period as the slot.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once_per`](crate::Mutex::once_per).
+    /// Same as [`zklock::Mutex::once_per`](crate::Mutex::once_per).
     pub fn once_per<T, E: From<Error>>(
         &self,
         period: Duration,
@@ -319,10 +323,11 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body)
     }
 
-    /// The same for `owner`, with a time-out, and a choice of when the slot is recorded.
+    /// Like [`once`](Self::once), for an `owner`, with a timeout, and with a choice of when the
+    /// slot is recorded.
     ///
     /// # Errors
-    /// As [`zklock::Mutex::once_as`](crate::Mutex::once_as).
+    /// Same as [`zklock::Mutex::once_as`](crate::Mutex::once_as).
     pub fn once_as<T, E: From<Error>>(
         &self,
         owner: &Owner,
@@ -359,25 +364,25 @@ impl Deref for Mutex {
 /// A read/write lock: see [`zklock::ReadWriteLock`](crate::ReadWriteLock).
 #[derive(Clone, Debug)]
 pub struct ReadWriteLock {
-    /// Held together with other readers.
+    /// The lock that readers hold at the same time.
     pub read_lock: Lock,
-    /// Held alone.
+    /// The lock that a writer holds alone.
     pub write_lock: Lock,
 }
 
 impl ReadWriteLock {
-    /// A lock at `path`. Sends nothing.
+    /// Creates a lock at `path`. Sends no request.
     ///
     /// # Errors
-    /// As [`zklock::ReadWriteLock::new`](crate::ReadWriteLock::new).
+    /// Same as [`zklock::ReadWriteLock::new`](crate::ReadWriteLock::new).
     pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>) -> Result<Self> {
         Self::with_options(client, path, LockOptions::default())
     }
 
-    /// The same, with options.
+    /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// As [`zklock::ReadWriteLock::with_options`](crate::ReadWriteLock::with_options).
+    /// Same as [`zklock::ReadWriteLock::with_options`](crate::ReadWriteLock::with_options).
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -393,18 +398,18 @@ impl ReadWriteLock {
 pub struct Semaphore(crate::Semaphore);
 
 impl Semaphore {
-    /// A semaphore at `path`, with a fixed number of permits. Sends nothing.
+    /// Creates a semaphore at `path` with a fixed number of permits. Sends no request.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::new`](crate::Semaphore::new).
+    /// Same as [`zklock::Semaphore::new`](crate::Semaphore::new).
     pub fn new(client: impl Into<ClientSource>, path: impl AsRef<str>, permits: u32) -> Result<Self> {
         crate::Semaphore::new(client, path, permits).map(Self)
     }
 
-    /// The same, with options.
+    /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::with_options`](crate::Semaphore::with_options).
+    /// Same as [`zklock::Semaphore::with_options`](crate::Semaphore::with_options).
     pub fn with_options(
         client: impl Into<ClientSource>,
         path: impl AsRef<str>,
@@ -414,18 +419,18 @@ impl Semaphore {
         crate::Semaphore::with_options(client, path, permits, options).map(Self)
     }
 
-    /// Acquires a permit, waiting as long as it takes.
+    /// Acquires a permit, without a timeout.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::acquire`](crate::Semaphore::acquire).
+    /// Same as [`zklock::Semaphore::acquire`](crate::Semaphore::acquire).
     pub fn acquire(&self) -> Result<Lease> {
         wait(self.0.acquire()).map(Lease)
     }
 
-    /// The same, within `time`.
+    /// Like [`acquire`](Self::acquire), but waits at most `time`.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::acquire_within`](crate::Semaphore::acquire_within).
+    /// Same as [`zklock::Semaphore::acquire_within`](crate::Semaphore::acquire_within).
     pub fn acquire_within(&self, time: Duration) -> Result<Lease> {
         wait(self.0.acquire_within(time)).map(Lease)
     }
@@ -433,23 +438,23 @@ impl Semaphore {
     /// Acquires a permit if one is free.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::try_acquire`](crate::Semaphore::try_acquire).
+    /// Same as [`zklock::Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     pub fn try_acquire(&self) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
 
-    /// As [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).
+    /// Acquires a permit if one becomes free within `time`.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).
+    /// Same as [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).
     pub fn try_acquire_within(&self, time: Duration) -> Result<Option<Lease>> {
         Ok(wait(self.0.try_acquire_within(time))?.map(Lease))
     }
 
-    /// Acquires several permits, all or none.
+    /// Acquires `count` permits, all or none.
     ///
     /// # Errors
-    /// As [`zklock::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    /// Same as [`zklock::Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     pub fn acquire_many(&self, count: u32, timeout: impl Into<Timeout>) -> Result<Leases> {
         wait(self.0.acquire_many(count, timeout)).map(Leases)
     }

@@ -1,39 +1,43 @@
-//! Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, wire-compatible with Apache Curator.
+//! Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, wire-compatible with Apache
+//! Curator.
 //!
-//! A [`Client`] keeps a session with an ensemble; a [`Mutex`] is a lock at a path; an acquire returns a [`Lease`],
-//! which proves that the lock is held, carries a fencing token, and releases the lock when dropped. Java services
-//! on Curator's `InterProcessMutex` and others that use its node layout queue up for the same locks.
+//! A [`Client`] keeps a session with an ensemble. A [`Mutex`] is a lock at a path. An acquire
+//! returns a [`Lease`], which proves that the lock is held, carries a fencing token, and releases
+//! the lock when it is dropped. Java services that use Curator's `InterProcessMutex`, and other
+//! programs with Curator's node layout, queue for the same locks.
 //!
-//! Everything runs on the library's own thread, so the futures may be awaited on any executor.
+//! The library does all its work on its own thread, so you can await its futures on any executor.
 //!
 //! # When not to use it
-//! Within one process use `std::sync::Mutex`: it asks no server. If a lock guards a resource that can check a token,
-//! pass it [`Lease::fencing_token`]: a process that was paused cannot know that it lost the lock.
+//! Within one process use `std::sync::Mutex`, which sends no request. A process that was paused
+//! does not notice in time that it lost a lock. If the guarded resource can check a token, pass it
+//! [`Lease::fencing_token`].
 //!
 //! # Statistics and events
-//! [`Client::stats`] counts what a client does. Events go to `tracing`, with targets that begin with `zklock`: the
-//! course of a session and losses at `INFO` and `WARN`, every lock at `DEBUG`. No subscriber is installed.
+//! [`Client::stats`] returns counters of the client's work. The library sends events to `tracing`,
+//! with targets that begin with `zklock`: session changes and losses at `INFO` and `WARN`, every
+//! lock operation at `DEBUG`. The library installs no subscriber.
 //!
-//! # Words
-//! Each has one meaning, here and in the other languages.
+//! # Glossary
+//! Each term has one meaning, here and in the other languages.
 //!
 //! | Word | Meaning |
 //! |---|---|
-//! | *lock* | The means of exclusion: a directory in ZooKeeper, named by its path, and the objects that acquire it. It *guards* a resource |
-//! | *contender* | A participant in a lock's queue, whether it holds or waits; it has its own *node* |
-//! | *owner* | Who may re-enter: an [`Owner`] |
-//! | *hold* | The possession of a lock by an owner, from the grant to the last release or the loss |
-//! | *lease* | One level of a hold: what an acquire returns ([`Lease`]) |
-//! | *permit* | What an acquire of a semaphore obtains, as a lease; its *permits* are their number ([`Permits`]) |
-//! | *term* | The time until which a hold is certain without another word from the server |
-//! | *state* | That of a client ([`ClientState`]) or of a lease ([`LeaseState`]), and of nothing else |
-//! | *shared* | Said of a client: the process's one with the same options ([`Client::shared`]) |
+//! | *lock* | A directory in ZooKeeper, identified by its path, and the objects that acquire it. A lock *guards* a resource |
+//! | *contender* | A participant in a lock's queue, holding or waiting; it has its own *node* |
+//! | *owner* | The identity that can re-enter a lock it already holds: an [`Owner`] |
+//! | *hold* | Possession of a lock by an owner, from the grant to the last release or the loss |
+//! | *lease* | One level of a hold: the value that an acquire returns ([`Lease`]) |
+//! | *permit* | The lease that an acquire of a semaphore returns; a semaphore's *permits* are their number ([`Permits`]) |
+//! | *term* | The time until which a hold is certain even if the server sends no further reply |
+//! | *state* | The state of a client ([`ClientState`]) or of a lease ([`LeaseState`]), never of anything else |
+//! | *shared* | A *shared* client is the process's single client with given options ([`Client::shared`]) |
 //!
 //! # Layers
-//! `queue` decides, without I/O; `driver` carries out its decisions on a `session`; the handles in `lock` and `lease` are
-//! thin. Each folder uses those on its right, and none on its left:
-//! `blocking`, `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` → `runtime`, `metrics` →
-//! `error` → `queue`.
+//! `queue` makes the decisions and does no I/O. `driver` carries out these decisions on a
+//! `session`. The handles in `lock` and `lease` are thin. Each folder uses only folders to its
+//! right: `blocking`, `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` →
+//! `runtime`, `metrics` → `error` → `queue`.
 
 pub mod blocking;
 mod client;
@@ -96,32 +100,33 @@ pub use session::reply;
 #[doc(hidden)]
 pub use session::term::ModelTerm;
 
-/// The README's example, compiled.
+/// Compiles the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
-/// The page on elections, with its example compiled.
+/// Compiles the example of the page on elections.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/election.md")]
 pub struct Elections;
 
-/// The page on hand-off, with its example compiled.
+/// Compiles the example of the page on hand-off.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/caching.md")]
 pub struct Caching;
 
-/// The page on slots, with its example compiled.
+/// Compiles the example of the page on slots.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/howto/once.md")]
 pub struct Once;
 
-/// docs/rust.md's examples, compiled.
+/// Compiles the examples of docs/rust.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 pub struct Rust;
 
-/// A lease that nobody keeps guards nothing, and the compiler says so…
+/// The compiler reports an unused lease, because the lock is released immediately when the lease is
+/// dropped.
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -131,7 +136,8 @@ pub struct Rust;
 /// }
 /// ```
 ///
-/// … of that, and of nothing else there:
+/// The unused lease is the only problem in this example. The same code compiles if it keeps the
+/// leases:
 ///
 /// ```
 /// #![deny(unused_must_use)]
@@ -142,7 +148,7 @@ pub struct Rust;
 /// }
 /// ```
 ///
-/// Nor do several:
+/// The compiler also reports unused leases of a [`MultiLock`]:
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]

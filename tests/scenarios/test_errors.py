@@ -64,7 +64,7 @@ def test_s303_what_happened_at_each_server(surface: str, silent: str, start: Sta
     assert error.code == "CONNECTION_FAILED"
     assert dict(error.servers) == problems
     assert "127.0.0.1:1, [::1]:1 refused the connection" in error.message
-    assert f"{NOBODY}:2181 is no host that can be found" in error.message
+    assert f"{NOBODY}:2181 could not be resolved" in error.message
     assert f"{web} misbehaved" in error.message
     assert "web server" in error.message
     assert f"{silent} accepted a connection, but did not answer" in error.message

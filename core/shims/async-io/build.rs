@@ -1,4 +1,4 @@
-//! Says to the build script of zklock that this stand-in is in place.
+//! Tells zklock's build script that this stand-in is in use.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

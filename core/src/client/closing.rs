@@ -1,4 +1,4 @@
-//! The end of a client: at once, or when it holds nothing any more.
+//! Closing a client, immediately or once it holds no lock.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::driver::status::ClientState;
 use crate::error::Result;
 
 impl Client {
-    /// Closes the client: its leases are lost, its waiters fail, its session ends, and with it all its nodes.
-    /// Waits until the server has acknowledged it, or for two seconds. Closing again waits for the same end, and does
-    /// nothing else.
+    /// Closes the client: its leases are lost, its waiters fail, and its session is closed, which
+    /// deletes all its nodes. Waits for the server's acknowledgement, at most two seconds. A
+    /// further call waits for the same acknowledgement.
     ///
-    /// Cancel safe: the closing is on its way when this function returns its future.
+    /// Cancel safe: the client is already closing when this function returns its future.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -24,10 +24,14 @@ impl Client {
         closed(self.start_closing(Mailbox::close))
     }
 
-    /// Closes the client as soon as it holds nothing any more, and after `time` at the latest: for a program that ends in
-    /// order. Until then its leases stay valid, and their owners may enter again and downgrade. Every other acquire fails
-    /// with [`ClientClosed`](crate::ErrorKind::ClientClosed) at once, also one that waits already, and one inside of a
-    /// running scope. Waits as [`close`](Self::close) does. Called again, the earlier end counts; a close does not wait.
+    /// Closes the client once it holds no lock, and after `time` at the latest. Use it for an
+    /// orderly exit.
+    ///
+    /// Until then its leases stay valid, and their owners can re-enter and downgrade. Every other
+    /// acquire fails immediately with [`ClientClosed`](crate::ErrorKind::ClientClosed), including
+    /// acquires that already wait and acquires inside a running scope. Waits like
+    /// [`close`](Self::close). If it is called again, the earlier deadline counts. A call to
+    /// [`close`](Self::close) closes the client immediately.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -36,7 +40,8 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// Cancel safe: the client is draining when this function returns its future, and closes without it too.
+    /// Cancel safe: the client is already draining when this function returns its future. It also
+    /// closes if the future is dropped.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -51,7 +56,7 @@ impl Client {
     ) -> Result<Option<oneshot::Receiver<()>>> {
         self.mailbox().origin.check()?;
         if locked(&self.0.parked).take().is_some() {
-            // There was no driver, and there will be none.
+            // The driver was never started, and no later command will start it.
             self.mailbox().status.set(ClientState::Closed);
             return Ok(None);
         }
@@ -59,7 +64,7 @@ impl Client {
     }
 }
 
-/// Waits until a driver has closed, if there is one.
+/// Waits until the driver has closed the client, if a driver was started.
 async fn closed(closing: Result<Option<oneshot::Receiver<()>>>) -> Result<()> {
     if let Some(closed) = closing? {
         closed.await.ok();

@@ -1,4 +1,5 @@
-//! What this process waits for and holds, as text for people: for a program that hangs.
+//! A report of this process's waits and holds, as text for people who look into a program that
+//! hangs.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -13,12 +14,13 @@ use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::report::{HoldReport, WaitReport};
 use crate::runtime::clock;
 
-/// All waits and holds of this process, client by client, as text for people: for a program that hangs. The text may
-/// change; programs read [`Client::health`](crate::Client::health). Clients that were never used are left out, and so
-/// are closed ones.
+/// Returns all waits and holds of this process, client by client, as text for people who look into
+/// a program that hangs. The format can change: programs should use
+/// [`Client::health`](crate::Client::health). The report leaves out closed clients and clients that
+/// were never used.
 ///
-/// Sends nothing, and waits for no server; for the library's own thread up to a tenth of a second for each client.
-/// [`dump_on`](crate::dump_on) writes the same when the process gets a signal.
+/// Sends no request and waits for no server. It waits up to 0.1 s per client for the library's own
+/// thread. [`dump_on`](crate::dump_on) writes the same text when the process receives a signal.
 ///
 /// ```
 /// eprintln!("{}", zklock::dump());
@@ -28,11 +30,12 @@ pub fn dump() -> String {
     dump_with_callers(&|_| None)
 }
 
-/// The same, which names who waits and holds, as `thread "worker-1" at app.py:12`, where the binding knows it.
+/// Like [`dump`], and names the caller of each wait and hold if the binding knows it: `thread
+/// "worker-1" at app.py:12`.
 #[must_use]
 pub fn dump_with_callers(caller: &dyn Fn(OwnerId) -> Option<String>) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a `String` never fails.
     write(&mut text, &registry::health_of_all(), caller).ok();
     text
 }
@@ -58,7 +61,7 @@ fn write(
             write!(text, ", proven {} ago, {} of the term left", Seconds(age), Seconds(health.remaining))?;
         }
         if !health.responsive {
-            writeln!(text, "; its queues could not be looked at: the library's thread is busy")?;
+            writeln!(text, "; its queues could not be read: the library's thread is busy")?;
             continue;
         }
         writeln!(text, "; {}, {}", Plural(waits.len(), "wait"), Plural(holds.len(), "hold"))?;
@@ -76,7 +79,7 @@ fn write(
     Ok(())
 }
 
-/// `own`: whether the client itself holds the node that it waits for.
+/// Writes a wait. `own` is `true` if this client itself holds the node that the wait is behind.
 fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
@@ -96,7 +99,7 @@ fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     Ok(())
 }
 
-/// Ends the line of a wait or a hold.
+/// Completes the line of a wait or a hold with its owner.
 fn write_owner(text: &mut String, owner: &Owner, caller: &dyn Fn(OwnerId) -> Option<String>) -> fmt::Result {
     write!(text, ", by owner {}", owner.number())?;
     match caller(owner.id()).or_else(|| owner.name().map(str::to_owned)) {

@@ -1,4 +1,4 @@
-//! A signal that has the process write what it waits for and holds.
+//! Signals that make the process write a dump of its waits and holds.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -9,35 +9,38 @@ use std::sync::{Mutex, PoisonError};
 use crate::client::dump::dump;
 use crate::runtime::block_signals;
 
-/// More than any system has.
+/// Size of the signal tables: above the largest signal number of any system.
 const SIGNALS: usize = 128;
 
-/// Those that a handler cannot return from, or that cannot be handled.
+/// Signals that cannot be handled, or whose handler cannot return.
 const REFUSED: [i32; 7] =
     [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 
-/// For each signal, the pipe to the thread that writes; -1 is none. One for each, so that each has its own target.
+/// For each signal, the pipe to its `zklock-dump` thread, or -1. Each signal has its own pipe, and
+/// so its own target file.
 static PIPES: [AtomicI32; SIGNALS] = [const { AtomicI32::new(-1) }; SIGNALS];
 
-/// What handled each signal before: the address of a handler, or what stands for none.
+/// For each signal, the address of the previous handler, or `SIG_DFL` or `SIG_IGN`.
 static BEFORE: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(libc::SIG_DFL) }; SIGNALS];
 
-/// The process that has the threads.
+/// The process in which the threads run.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// What a handler writes, and what ends the thread that reads it.
+/// The byte that a handler writes to request a dump; `END` makes the reading thread exit.
 const WRITE: u8 = 0;
 const END: u8 = 1;
 
 /// Held while a signal is registered.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Writes [`dump()`](crate::dump()) to a file whenever the process gets this signal, such as `SIGUSR1`, until the process
-/// ends. A thread of its own writes, `zklock-dump`, so it works however the rest of the program is blocked. A handler
-/// that the program has for the signal runs as well. Calling it again for a signal changes where the text goes.
+/// Writes [`dump()`](crate::dump()) to a file whenever the process receives this signal, such as
+/// `SIGUSR1`. A dedicated thread, `zklock-dump`, writes the text, so this works even if all other
+/// threads are blocked. The program's own handler for the signal also runs. A further call for the
+/// same signal changes the target file.
 ///
-/// The file is duplicated: it may be closed. In a forked child the signal does nothing of this, until the child calls it
-/// too. What the signal does by default, such as ending the process, it does no more.
+/// The function duplicates the file descriptor, so you can close the file. In a forked child the
+/// signal writes no dump until the child calls this function too. The signal's default action, such
+/// as ending the process, no longer happens.
 ///
 /// ```no_run
 /// # fn main() -> std::io::Result<()> {
@@ -48,8 +51,8 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// ```
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) for a signal that there is not, or that cannot be handled like this; and
-/// what the operating system says that refuses a thread or a file.
+/// [`InvalidInput`](ErrorKind::InvalidInput) if the signal does not exist or cannot be handled like
+/// this. Otherwise the operating system's error if it refuses a thread or a file descriptor.
 pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     let at =
         usize::try_from(signal).ok().filter(|at| (1..SIGNALS).contains(at) && !REFUSED.contains(&signal));
@@ -61,7 +64,7 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     // SAFETY: no arguments.
     let process = unsafe { libc::getpid() };
     if PROCESS.load(Ordering::Acquire) != process {
-        // What is in there is the parent's; its pipes too.
+        // These pipes belong to the parent process.
         for pipe in &PIPES {
             pipe.store(-1, Ordering::Release);
         }
@@ -79,7 +82,8 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     }
     PIPES[at].store(writer.as_raw_fd(), Ordering::Release);
     match handle(signal, at) {
-        // Open until the process ends: a handler may write to it at any time.
+        // Leaked on purpose: a handler can write to this descriptor at any time until the process
+        // ends.
         Ok(()) => drop(writer.into_raw_fd()),
         Err(error) => {
             PIPES[at].store(-1, Ordering::Release);
@@ -89,15 +93,17 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     Ok(())
 }
 
-/// Puts another pipe in the place of a former one, whose thread reads what is left in it, and ends. It is told so: a
-/// forked child may have a copy of the end that is closed here.
+/// Replaces the pipe at descriptor `former` with `by`. The old thread reads the rest of the old
+/// pipe and exits on the `END` byte. Closing the write end is not enough, because a forked child
+/// might have a copy of it.
 ///
-/// The number stays the same: a handler on another thread that has just read it writes into one of the two. Had it been
-/// closed, it could be a file that was opened in between; had it been left open, each call would cost a number.
+/// The descriptor number stays the same. A handler on another thread that has just read the number
+/// writes into either pipe. If the number were closed, it could meanwhile refer to another file. If
+/// it stayed open, each call would leak a descriptor.
 fn replace(former: i32, by: &OwnedFd) -> Result<()> {
-    // SAFETY: it belongs to this file for ever.
+    // SAFETY: this module owns `former` and never closes it.
     let mut last = File::from(unsafe { BorrowedFd::borrow_raw(former) }.try_clone_to_owned()?);
-    // SAFETY: both are open descriptors; the former one belongs to this file for ever.
+    // SAFETY: both are open descriptors; this module owns `former` and never closes it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     check(unsafe { libc::dup3(by.as_raw_fd(), former, libc::O_CLOEXEC) })?;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -107,23 +113,24 @@ fn replace(former: i32, by: &OwnedFd) -> Result<()> {
         // SAFETY: as above.
         check(unsafe { libc::fcntl(former, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     }
-    // Behind all that a handler has written. Full, it is read until it is closed.
+    // The `END` byte follows everything that a handler wrote. If the pipe is full, the thread reads
+    // until the pipe is closed.
     last.write_all(&[END]).ok();
     Ok(())
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: an array of two.
+    // SAFETY: `ends` is an array of two descriptors.
     check(unsafe { libc::pipe(ends.as_mut_ptr()) })?;
-    // SAFETY: descriptors that were just opened, and belong to nobody else.
+    // SAFETY: both descriptors were just opened, and nothing else owns them.
     let (reader, writer) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
     for end in ends {
         // SAFETY: as above.
         check(unsafe { libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     }
-    // The handler must not wait: a full pipe has told the thread often enough.
-    // SAFETY: as above.
+    // The handler must not block. A full pipe already holds more than enough dump requests. SAFETY:
+    // as above.
     check(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
     Ok((reader, writer))
 }
@@ -137,12 +144,13 @@ fn handle(signal: i32, at: usize) -> Result<()> {
     if before.sa_sigaction == handler {
         return Ok(());
     }
-    // Before ours is there: it may be called at once.
+    // Stored before our handler is installed, because a signal can arrive immediately afterwards.
     BEFORE[at].store(before.sa_sigaction, Ordering::Release);
     ours.sa_sigaction = handler;
-    // System calls of the program go on; a stack of its own is used if it has one.
+    // `SA_RESTART` resumes the program's system calls. `SA_ONSTACK` uses the alternate signal stack
+    // if there is one.
     ours.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: as above, and the handler calls only what a handler may.
+    // SAFETY: as above, and the handler calls only async-signal-safe functions.
     check(unsafe { libc::sigaction(signal, &raw const ours, std::ptr::null_mut()) })
 }
 
@@ -150,9 +158,9 @@ fn check(outcome: i32) -> Result<()> {
     if outcome == -1 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Where this thread has the number of its last error, which a handler must leave alone.
+/// Returns the address of this thread's `errno`, which a signal handler must preserve.
 fn errno() -> *mut i32 {
-    // SAFETY: no arguments; may be called in a handler.
+    // SAFETY: no arguments; async-signal-safe.
     #[cfg(any(target_os = "linux", target_os = "emscripten"))]
     return unsafe { libc::__errno_location() };
     // SAFETY: as above.
@@ -165,8 +173,8 @@ fn errno() -> *mut i32 {
 
 extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some(at) = usize::try_from(signal).ok().filter(|at| *at < SIGNALS) else { return };
-    // SAFETY: all of these may be called in a handler. The other handler was installed for this signal; those that take
-    // one argument only ignore the others.
+    // SAFETY: all these calls are async-signal-safe. The previous handler was installed for this
+    // signal; a handler with one argument ignores the other two.
     unsafe {
         let errno = errno();
         let saved = *errno;
@@ -184,7 +192,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// Writes for every signal, until it is told to end.
+/// Writes a dump for every signal, until it reads an `END` byte.
 fn write_when_told(pipe: OwnedFd, mut file: File) {
     let mut bytes = [0_u8; 64];
     let mut pipe = File::from(pipe);
@@ -194,7 +202,7 @@ fn write_when_told(pipe: OwnedFd, mut file: File) {
             Ok(length) => {
                 let told = &bytes[..length];
                 if told.contains(&WRITE) {
-                    // Nobody is left to tell that it cannot be written.
+                    // A write error has no receiver, so it is ignored.
                     drop(file.write_all(dump().as_bytes()));
                 }
                 if told.contains(&END) {

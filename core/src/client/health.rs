@@ -1,4 +1,5 @@
-//! How a client is, and what in it waits and holds: for health checks, and for people who look at a program that hangs.
+//! [`Health`]: a client's condition, its waits and its holds, for health checks and for people who
+//! debug a hang.
 
 use std::time::Duration;
 
@@ -6,7 +7,18 @@ use crate::config::ClientOptions;
 use crate::driver::status::{ClientState, Status};
 use crate::lease::report::{DriverSnapshot, HoldReport, WaitReport};
 
-/// How a client is at this moment: see [`Client::health`](crate::Client::health).
+/// The condition of a client at one moment: see [`Client::health`](crate::Client::health).
+///
+/// ```
+/// use zklock::{Client, ClientOptions, ClientState};
+///
+/// # fn main() -> zklock::Result<()> {
+/// let health = Client::new(ClientOptions::new(None)?).health();
+/// assert_eq!(health.state, ClientState::Idle);
+/// assert!(health.responsive && health.waits.is_empty() && health.holds.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// ```
 /// use zklock::{Client, ClientOptions, ClientState};
@@ -21,31 +33,35 @@ use crate::lease::report::{DriverSnapshot, HoldReport, WaitReport};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the client is connected to the ensemble.
+    /// State of the client's connection to the ensemble.
     pub state: ClientState,
-    /// The last ZooKeeper session, 0 if there has been none.
+    /// Id of the last ZooKeeper session, or 0 before the first session.
     pub session_id: i64,
-    /// The server of the current connection, with its port, as the connect string names it. `None` without a connection.
+    /// Server of the current connection, with its port, as the connect string names it. `None`
+    /// without a connection.
     pub server: Option<String>,
-    /// The session time-out that the server granted; before there is a session, the one that the client asks for.
+    /// Session timeout that the server granted, or the requested one before the first session.
     pub session_timeout: Duration,
-    /// How long ago the last proof of the session was sent, a write that the server acknowledged: while the client holds
-    /// a lock, a third of half the session time-out at most as long as all is well. `None` without a session, and before
-    /// its first proof. A client that holds nothing and waits for nothing proves nothing, and this grows.
+    /// Time since the client sent its last proof of the session: a write that the server
+    /// acknowledged. While the client holds a lock and all is well, this is at most a sixth of the
+    /// session timeout. A client that holds no lock and waits for none sends no proofs, so this
+    /// value grows. `None` without a session and before its first proof.
     pub last_proof: Option<Duration>,
-    /// What is left of the session's term, after which its leases are lost. Zero if it does not run.
+    /// Remaining time of the session's term. The leases are lost when it ends. Zero if no term is
+    /// running.
     pub remaining: Duration,
-    /// Whether the library's thread let go of its queues within a tenth of a second. If it is false the machine is badly
-    /// overloaded, or there is a bug; `waits` and `holds` are empty then, whatever there is.
+    /// `true` if the library's thread released its queues within 0.1 s. If `false`, the machine is
+    /// badly overloaded or the library has a bug. `waits` and `holds` are then empty even if there
+    /// are waits and holds.
     pub responsive: bool,
-    /// The attempts that wait for a lock, by path.
+    /// Attempts that wait for a lock, ordered by path.
     pub waits: Vec<WaitReport>,
-    /// The holds, by path.
+    /// Holds, ordered by path.
     pub holds: Vec<HoldReport>,
 }
 
 impl Health {
-    /// Of a client with these options that belongs to this process.
+    /// Returns the health of a client that belongs to this process.
     pub(crate) fn of(options: &ClientOptions, status: &Status) -> Self {
         let DriverSnapshot { server, queues } = status.inspect();
         let (state, term) = (status.get(), status.term());
@@ -62,7 +78,8 @@ impl Health {
         }
     }
 
-    /// Of a client that belongs to another process: what can be read without waiting for one of that process's threads.
+    /// Returns the health of a client that belongs to another process. Reads only data that needs
+    /// no thread of that process.
     pub(crate) fn forked(options: &ClientOptions, status: &Status) -> Self {
         Self {
             state: ClientState::Forked,

@@ -1,4 +1,5 @@
-//! A client: one ZooKeeper session after another, shared by the locks made on it.
+//! [`Client`], the handle that locks share: it keeps one ZooKeeper session and replaces it when it
+//! is lost.
 
 mod closing;
 pub(crate) mod dump;
@@ -36,8 +37,8 @@ use crate::metrics::{Stats, Transport};
 use crate::queue::{JoinId, NodeName};
 use crate::runtime::fork::PerProcess;
 
-/// A client of one ensemble. Clones are the same client. Locks and leases keep alive the client that they were created
-/// on; when the last handle is gone it closes in the background.
+/// A client of one ensemble. Clones are handles of the same client. Locks and leases keep their
+/// client alive. The client closes in the background when its last handle is dropped.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {
@@ -56,27 +57,28 @@ use crate::runtime::fork::PerProcess;
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
-/// What the handles of a client share.
+/// The state that all handles of a client share.
 struct Inner {
     options: ClientOptions,
     mailbox: Arc<Mailbox>,
-    /// The driver's end of the mailbox, until there is a driver: it is started with the first command.
+    /// The driver's end of the mailbox, until the first command starts the driver.
     parked: Mutex<Option<Inbox>>,
     next_join: AtomicU64,
     directories: Mutex<Directories>,
 }
 
-/// The lock directories in use, so that two lock objects on one path are one lock.
+/// The lock directories in use. They make two lock objects with one path the same lock.
 #[derive(Default)]
 struct Directories {
     used: HashMap<LockPath, Weak<HoldTable>>,
-    /// The directories in which nodes may be kept, also for lock objects that are created later.
+    /// Directories that can keep nodes between holds. Lock objects that are created later use them
+    /// too.
     lasting: HashMap<LockPath, Arc<HoldTable>>,
     prune_at: usize,
 }
 
 impl Directories {
-    /// `lasts`: whether it may keep nodes.
+    /// Returns the hold table of a directory. `lasts` is `true` if the directory can keep nodes.
     fn get(
         &mut self,
         place: &LockPath,
@@ -92,7 +94,8 @@ impl Directories {
     }
 
     fn add(&mut self, place: &LockPath, new: impl FnOnce(LockPath) -> HoldTable) -> Arc<HoldTable> {
-        // Entries of dropped locks are removed when the map has doubled, so that this costs nothing on average.
+        // Entries of dropped locks are removed each time the map has doubled: the cost per lock
+        // stays constant.
         if self.used.len() >= self.prune_at {
             self.lasting.retain(|_, holds| holds.keeps_any());
             self.used.retain(|_, holds| holds.strong_count() > 0);
@@ -104,11 +107,12 @@ impl Directories {
     }
 }
 
-/// The process's one client with these options.
+/// The process's shared clients, one for each set of options.
 type Shared = Mutex<HashMap<ClientOptions, Client>>;
 static SHARED: PerProcess<Shared> = PerProcess::new();
 
-/// A panic while it was locked leaves any of these usable: every change is a single insertion or removal.
+/// Locks a mutex and ignores poisoning. Every change under these mutexes is a single insertion or
+/// removal, so a panic leaves the data consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -123,7 +127,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client that connects when it is first used. Sends nothing and starts no thread.
+    /// Creates a client that connects when it is first used. Sends no request and starts no thread.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
         let (mailbox, inbox) = Mailbox::new();
@@ -141,12 +145,13 @@ impl Client {
     /// Cancel safe: dropping the future closes the client.
     ///
     /// # Errors
-    /// As [`ready`](Self::ready), and [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
+    /// Same as [`ready`](Self::ready), and [`BadArgument`](crate::ErrorKind::BadArgument) for
+    /// malformed hosts.
     pub async fn connect(hosts: &str) -> Result<Self> {
         Self::connect_with(ClientOptions::new(Some(hosts))?).await
     }
 
-    /// Connects with options; cancel safe as [`connect`](Self::connect).
+    /// Connects with options. Cancel safe like [`connect`](Self::connect).
     ///
     /// ```no_run
     /// # async fn example() -> zklock::Result<()> {
@@ -160,14 +165,15 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`ready`](Self::ready).
+    /// Same as [`ready`](Self::ready).
     pub async fn connect_with(options: ClientOptions) -> Result<Self> {
         let client = Self::new(options);
         client.ready().await?;
         Ok(client)
     }
 
-    /// The process's one client with `options`. Sends nothing. Closed by [`shutdown`].
+    /// Returns the process's shared client with `options`. Sends no request. [`shutdown`] closes
+    /// this client.
     #[must_use]
     pub fn shared(options: &ClientOptions) -> Self {
         let mut shared = locked(SHARED.get_or_init(Mutex::default));
@@ -179,97 +185,109 @@ impl Client {
         client
     }
 
-    /// Waits until the client has a session; connects if it has never tried.
+    /// Waits until the client has a session. Starts connecting if the client has not tried yet.
     ///
-    /// Cancel safe: dropping the future leaves the client connecting.
+    /// Cancel safe: if the future is dropped, the client keeps connecting.
     ///
     /// # Errors
-    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if there is none within the connect time-out,
-    /// [`AuthFailed`](crate::ErrorKind::AuthFailed), [`ClientClosed`](crate::ErrorKind::ClientClosed),
-    /// [`Forked`](crate::ErrorKind::Forked).
+    /// - [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the client gets no session
+    ///   within the connect timeout.
+    /// - [`AuthFailed`](crate::ErrorKind::AuthFailed).
+    /// - [`ClientClosed`](crate::ErrorKind::ClientClosed).
+    /// - [`Forked`](crate::ErrorKind::Forked).
     pub async fn ready(&self) -> Result<()> {
         let (reply, outcome) = oneshot::channel();
         self.send(Command::Connect { reply })?;
         outcome.await.unwrap_or_else(|_| Err(Error::client_closed()))
     }
 
-    /// Whether the client is connected to the ensemble.
+    /// Returns the state of the client's connection to the ensemble.
     #[must_use]
     pub fn state(&self) -> ClientState {
         if self.mailbox().origin.is_here() { self.mailbox().status.get() } else { ClientState::Forked }
     }
 
-    /// Every change of [`state`](Self::state) from now on. Does not keep the client alive. Ends at once in a process
-    /// that inherited this handle through fork.
+    /// Returns a stream of every future change of [`state`](Self::state). The stream does not keep
+    /// the client alive. In a process that inherited this handle through fork, the stream ends
+    /// immediately.
     #[must_use]
     pub fn states(&self) -> States {
         if self.mailbox().origin.is_here() {
             self.mailbox().status.listen()
         } else {
-            // The thread that changes the state may have been halfway through when the process forked.
+            // At the fork, the thread that changes the state might have been halfway through a
+            // change.
             States::ended()
         }
     }
 
-    /// The current ZooKeeper session, 0 if there has been none yet.
+    /// Returns the id of the current ZooKeeper session, or 0 before the first session.
     #[must_use]
     pub fn session_id(&self) -> i64 {
         self.mailbox().status.session()
     }
 
-    /// The session time-out that the server granted; before there is a session, the one that the client asks for. A
-    /// server that has not heard from the client for so long frees its locks.
+    /// Returns the session timeout that the server granted, or the requested one before the first
+    /// session. The server frees the client's locks if it receives nothing from the client for this
+    /// long.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.mailbox().status.session_timeout().unwrap_or(self.0.options.session_timeout)
     }
 
-    /// The servers and the chroot of the client, as a connect string: every server with its port.
+    /// Returns the client's servers, each with its port, and its chroot, as a connect string.
     #[must_use]
     pub fn hosts(&self) -> String {
         self.address().to_string()
     }
 
-    /// What the client has done since it was created. Sends nothing, and works for a closed client too.
+    /// Returns counters of the client's work since it was created. Sends no request. A closed
+    /// client also returns them.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let transport = (self.session_id() != 0).then(Transport::in_use);
         self.mailbox().status.recorder.snapshot(transport)
     }
 
-    /// How the client is at this moment, and what in it waits and holds. Sends nothing, waits for no server, and works for
-    /// a client that is closed, disconnected, not yet connected or inherited through fork: for health checks, and for
-    /// finding out what a program that hangs waits for. It costs one lock, and time in proportion to what waits and
-    /// holds; and while the library's own thread works, up to a tenth of a second (see [`Health::responsive`]).
+    /// Returns the client's condition with its waits and holds. Use it for health checks, and to
+    /// find out why a program hangs. Sends no request and waits for no server. Also works if the
+    /// client is closed, disconnected, not yet connected, or inherited through fork.
+    ///
+    /// The call takes one lock and time proportional to the number of waits and holds. While the
+    /// library's thread is busy, it takes up to 0.1 s longer (see [`Health::responsive`]).
     #[must_use]
     pub fn health(&self) -> Health {
         let of = if self.mailbox().origin.is_here() { Health::of } else { Health::forked };
         of(&self.0.options, &self.mailbox().status)
     }
 
-    /// Asks a contender to give up its lock, as Curator's `Revoker` does: writes `__REVOKE__` into its node. `node` is
-    /// a full path below the client's chroot, as [`Contender::node`](crate::Contender::node) and
-    /// [`Lease::node`](crate::Lease::node) give it. The holder is notified if it listens, and may
-    /// ignore it.
+    /// Asks a contender to give up its lock, as Curator's `Revoker` does: writes `__REVOKE__` into
+    /// the contender's node. `node` is a full path below the client's chroot, as
+    /// [`Contender::node`](crate::Contender::node) and [`Lease::node`](crate::Lease::node) return
+    /// it. The holder receives a notification if it listens for one. It can ignore the
+    /// notification.
     ///
-    /// Not cancel safe: the request may have been made.
+    /// Not cancel safe: the request might already be sent.
     ///
     /// # Errors
-    /// [`NotHeld`](crate::ErrorKind::NotHeld) if there is no such node; [`BadArgument`](crate::ErrorKind::BadArgument)
-    /// if it is not a contender's, or is a candidate's in an [`Election`](crate::Election);
-    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) if it may not be written; and those of [`ready`](Self::ready).
+    /// - [`NotHeld`](crate::ErrorKind::NotHeld) if the node does not exist.
+    /// - [`BadArgument`](crate::ErrorKind::BadArgument) if the node is not a contender's, or
+    ///   belongs to a candidate of an [`Election`](crate::Election).
+    /// - [`AuthFailed`](crate::ErrorKind::AuthFailed) if the client lacks the right to write the
+    ///   node.
+    /// - The errors of [`ready`](Self::ready).
     pub async fn revoke(&self, node: &str) -> Result<()> {
         self.touch(node, NodeAction::Revoke).await
     }
 
-    /// Takes away a contender's lock, or its place in the queue, by deleting its node. For operators, when a holder
-    /// does not answer and cannot be killed. A holder that is connected to the server learns of its loss within
-    /// moments, but perhaps only after the lock was granted to the next contender.
+    /// Deletes a contender's node. The contender loses its lock or its position in the queue. For
+    /// operators, when a holder does not respond and cannot be killed. A connected holder learns of
+    /// its loss within moments, but the next contender might receive the lock earlier.
     ///
-    /// Not cancel safe: the node may have been deleted.
+    /// Not cancel safe: the node might already be deleted.
     ///
     /// # Errors
-    /// As [`revoke`](Self::revoke).
+    /// Same as [`revoke`](Self::revoke).
     pub async fn break_lock(&self, node: &str) -> Result<()> {
         self.touch(node, NodeAction::Break).await
     }
@@ -282,7 +300,8 @@ impl Client {
             let problem = format!("{node:?} is not a contender's node: its name does not end in ten digits");
             return Err(Error::bad_argument("node", problem));
         };
-        // It would write over the id, and a LeaderLatch behind it would not see the node go any more.
+        // `__REVOKE__` would overwrite the candidate's id. A `LeaderLatch` behind this node would
+        // then miss its deletion.
         if matches!(touch, NodeAction::Revoke) && name.is_candidate() {
             let problem = format!(
                 "{node:?} is a candidate's in an election, which cannot be asked to give up; break it instead"
@@ -305,7 +324,8 @@ impl Client {
         &self.0.mailbox
     }
 
-    /// Whether there has ever been a session: from then on connection loss only lengthens waits.
+    /// Returns `true` if the client ever had a session. From then on, a connection loss only
+    /// lengthens waits.
     pub(crate) fn was_connected(&self) -> bool {
         self.session_id() != 0
     }
@@ -314,12 +334,12 @@ impl Client {
         JoinId(self.0.next_join.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether two handles belong to one client.
+    /// Returns `true` if both handles belong to one client.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The holds at a place; `lasts`: of a lock that may keep nodes.
+    /// Returns the hold table of a lock path. `lasts` is `true` for a lock that can keep nodes.
     pub(crate) fn holds(&self, place: &LockPath, lasts: bool) -> Result<Arc<HoldTable>> {
         let Inner { mailbox, directories, .. } = &*self.0;
         mailbox.origin.check()?;
@@ -330,7 +350,7 @@ impl Client {
         Ok(locked(directories).get(place, lasts, new))
     }
 
-    /// Gives the driver a command; the first command starts the driver.
+    /// Sends a command to the driver. The first command starts the driver.
     pub(crate) fn send(&self, command: Command) -> Result<()> {
         self.mailbox().origin.check()?;
         let mut parked = locked(&self.0.parked);
@@ -341,8 +361,9 @@ impl Client {
         self.mailbox().send(command)
     }
 
-    /// The error of an attempt that began then and consists of several steps: one of them may say that nothing was heard,
-    /// but knows of itself alone. Without an answer a try fails to connect.
+    /// Corrects the error of an attempt with several steps that began at `since`. A step reports
+    /// `Unreachable` if it received no reply itself, although an earlier step might have received
+    /// one. A try that received no reply gets a connection error.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         let status = &self.mailbox().status;
         match (error.timeout_reason(), timeout.answer_within()) {
@@ -356,7 +377,7 @@ impl Client {
         }
     }
 
-    /// Asks the server something, once there is a session.
+    /// Sends a query to the server, once the client has a session.
     pub(crate) async fn ask<T>(&self, inquiry: impl FnOnce(Reply<T>) -> Query) -> Result<T> {
         self.ready().await?;
         let (reply, answer) = oneshot::channel();
@@ -364,8 +385,8 @@ impl Client {
         self.mailbox().answer(answer).await
     }
 
-    /// Asks the server something about `path` that may be asked again if the connection is lost before it answers,
-    /// within the connect time-out.
+    /// Sends a query about `path` that can safely be repeated. Repeats the query after a connection
+    /// loss, within the connect timeout.
     pub(crate) async fn ask_again<T>(&self, path: &str, inquiry: impl Fn(Reply<T>) -> Query) -> Result<T> {
         let ask = || self.ask(&inquiry);
         let began = Instant::now();
@@ -384,14 +405,19 @@ impl Client {
     }
 }
 
-/// Closes every client of this process, and waits for the servers' acknowledgements for up to `limit`. Its locks are
-/// free then, not only after the session time-out. Blocks; not to be called where that must not be.
+/// Closes every client of this process, and frees its locks before their session timeouts expire.
+/// Blocks until the servers acknowledge this, at most for `limit`. Do not call it where blocking is
+/// forbidden.
 ///
-/// A program that returns from `main`, panics there, or calls `std::process::exit` does not need it: an exit hook does
-/// the same, with a limit of one second. It is for what ends a process without its exit hooks: before
-/// `std::process::abort` or an `exec`, in a program that is compiled with `panic = "abort"`, and in a signal handler's
-/// thread (see [`close_on_signals`](crate::close_on_signals)). What ends the process without any of its code running
-/// leaves its locks taken until the session time-out: SIGKILL, a lack of memory, the loss of the machine.
+/// A program that returns from `main`, panics there, or calls `std::process::exit` does not need
+/// this function: an exit hook does the same, with a limit of one second. Call it where the process
+/// ends without running its exit hooks:
+/// - before `std::process::abort` or an `exec`,
+/// - in a program that is compiled with `panic = "abort"`,
+/// - in a signal handler's thread (see [`close_on_signals`](crate::close_on_signals)).
+///
+/// SIGKILL, running out of memory, or the loss of the machine ends the process without running any
+/// of its code. The locks then stay held until the session timeout.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What programs read and write beside their locks: enough to condition a transaction on a version, and to set the
-//! number of a semaphore's permits. Nothing more of a ZooKeeper client than that.
+//! Node data that programs read and write in addition to their locks. These functions cover two
+//! uses: a transaction's expected version, and the number of a semaphore's permits.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::driver::mailbox::Query;
 use crate::driver::mailbox::node_watch::VersionedData;
 use crate::error::Result;
 
-/// The data of a node, as [`Client::get`] reads it.
+/// A node's data, as [`Client::get`] returns it.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -26,22 +26,27 @@ use crate::error::Result;
 pub struct NodeData {
     /// The data.
     pub data: Vec<u8>,
-    /// How often the data was set, for the version that a [`Transaction`](crate::Transaction) expects.
+    /// Version of the data: the number of times it was set. Pass it to a
+    /// [`Transaction`](crate::Transaction).
     pub version: i32,
 }
 
 impl Client {
-    /// The data of the node at `path`, an absolute path below the client's chroot, and its version; `None` if there is
-    /// no node. One round trip. The server may lag behind others: condition what depends on the answer on its version,
-    /// in a [`Transaction`](crate::Transaction).
+    /// Returns the data and version of the node at `path`, or `None` if the node does not exist.
+    /// `path` is absolute, below the client's chroot. Takes one round trip. The server can lag
+    /// behind the others. A write that depends on this data should require its version, in a
+    /// [`Transaction`](crate::Transaction).
     ///
-    /// Cancel safe: nothing is left behind.
+    /// Cancel safe: a dropped future has no effect.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or data larger than the client reads;
-    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) if the node may not be read;
-    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if there is no answer within the connect time-out; and
-    /// those of [`ready`](Self::ready).
+    /// - [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or data larger than
+    ///   the client reads.
+    /// - [`AuthFailed`](crate::ErrorKind::AuthFailed) if the client lacks the right to read the
+    ///   node.
+    /// - [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no reply arrives within the
+    ///   connect timeout.
+    /// - The errors of [`ready`](Self::ready).
     pub async fn get(&self, path: &str) -> Result<Option<NodeData>> {
         let node = self.full(path)?;
         let ask = |reply| Query::Number { node: Arc::clone(&node), watch: false, reply };
@@ -49,30 +54,34 @@ impl Client {
         Ok(found.map(|VersionedData { data, version, .. }| NodeData { data, version }))
     }
 
-    /// Sets the number in the node at `path`, which [`Permits::SharedCount`](crate::Permits::SharedCount) and Curator's
-    /// `SharedCount` read; creates the node, and its parents, if there is none. Semaphores that wait learn of it. A
-    /// smaller number takes no permit away from those that hold one.
+    /// Sets the number in the node at `path`. [`Permits::SharedCount`](crate::Permits::SharedCount)
+    /// and Curator's `SharedCount` read this number. Creates the node and its parents if they do
+    /// not exist. Waiting semaphores learn of the change. A smaller number does not take permits
+    /// from their holders.
     ///
-    /// Not cancel safe: the number may have been set.
+    /// Not cancel safe: the number might already be set.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path or a count of more than 2,147,483,647;
-    /// [`AuthFailed`](crate::ErrorKind::AuthFailed) if the node may not be written;
-    /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if there is no answer: then the number may or may not
-    /// have been set; and those of [`ready`](Self::ready).
+    /// - [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path or a count above
+    ///   2,147,483,647.
+    /// - [`AuthFailed`](crate::ErrorKind::AuthFailed) if the client lacks the right to write the
+    ///   node.
+    /// - [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no reply arrives: the number
+    ///   might or might not be set.
+    /// - The errors of [`ready`](Self::ready).
     pub async fn set_shared_count(&self, path: &str, count: u32) -> Result<()> {
         let node = self.full(path)?;
         let data = VersionedData::encode(count)?.to_vec();
         self.ask(|reply| Query::Put { node, data, reply }).await
     }
 
-    /// A node's path from the ensemble's root.
+    /// Returns a node's path from the ensemble's root.
     pub(crate) fn full(&self, path: &str) -> Result<Arc<str>> {
         check_path("path", path)?;
         Ok(format!("{}{path}", self.address().chroot).into())
     }
 
-    /// The same for a path that may be `/`, which is the chroot.
+    /// Like [`full`](Self::full), but accepts `/`, which stands for the chroot.
     pub(crate) fn full_or_root(&self, path: &str) -> Result<Arc<str>> {
         if path != "/" {
             return self.full(path);

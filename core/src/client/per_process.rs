@@ -1,4 +1,5 @@
-//! A client of which every process has its own: for one that is created before a server forks its workers.
+//! [`PerProcessClient`]: a handle that gives each process its own client, for servers that fork
+//! their workers.
 
 use std::sync::Arc;
 
@@ -6,29 +7,30 @@ use crate::client::Client;
 use crate::config::ClientOptions;
 use crate::runtime::fork::PerProcess;
 
-/// A client that connects when it is first used, and again in every process that inherits it through fork: there with a
-/// session of that process's own. Clones are the same client.
+/// A client that connects when it is first used. A forked process that inherits it connects again,
+/// with its own session. Clones are handles of the same client.
 ///
-/// Unlike the shared client of the same options it stays closed in a process that has closed it, and it closes when
-/// nothing in the process uses it any more.
+/// Unlike [`Client::shared`], it stays closed in a process that has closed it. It also closes when
+/// its last handle in the process is dropped.
 #[derive(Clone, Debug)]
 pub struct PerProcessClient(Arc<Own>);
 
 #[derive(Debug)]
 struct Own {
     options: ClientOptions,
-    /// Dropped with the last clone. A child forgets its parent's, which it must not touch.
+    /// Dropped with the last clone. A forked child forgets its parent's client, because it must not
+    /// use it.
     client: PerProcess<Client>,
 }
 
 impl PerProcessClient {
-    /// Sends nothing, and starts no thread.
+    /// Creates the handle. Sends no request and starts no thread.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
         Self(Arc::new(Own { options, client: PerProcess::new() }))
     }
 
-    /// This process's client.
+    /// Returns this process's client.
     #[must_use]
     pub fn here(&self) -> &Client {
         self.0.client.get_or_init(|| Client::new(self.0.options.clone()))
@@ -38,7 +40,7 @@ impl PerProcessClient {
         &self.0.options
     }
 
-    /// Whether two handles belong to one client.
+    /// Returns `true` if both handles belong to one client.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

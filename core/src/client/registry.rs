@@ -1,5 +1,5 @@
-//! The drivers of this process, so that its end can close them all. A client without handles may still be
-//! closing.
+//! Registry of the process's drivers, so that the process can close all clients at exit. A client
+//! without handles can still be closing, so the registry tracks drivers.
 
 use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::runtime::fork::PerProcess;
 use crate::{driver, runtime};
 
-/// A driver that has not ended yet.
+/// A driver that was still running when the registry was last pruned.
 struct Running {
     options: ClientOptions,
     status: Arc<Status>,
@@ -26,12 +26,14 @@ struct Running {
 
 static DRIVERS: PerProcess<Mutex<Vec<Running>>> = PerProcess::new();
 
-/// A panic while it was locked left it usable: every change is a single insertion or removal.
+/// Locks the list and ignores poisoning. Every change is a single insertion or removal, so a panic
+/// leaves it consistent.
 fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
     drivers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a driver for what is in its inbox and will come. If no thread can be started for it, the inbox stays.
+/// Starts a driver for the commands in its inbox. If the library's thread cannot be started, the
+/// inbox is kept.
 pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
     options.check()?;
     runtime::ready()?;
@@ -47,10 +49,12 @@ pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Resul
     Ok(())
 }
 
-/// The options of each client of this process that has a driver, and how it is, in the order in which they began.
+/// Returns the options and health of each client with a driver in this process, in the order in
+/// which they started.
 pub(crate) fn health_of_all() -> Vec<(ClientOptions, Health)> {
     let Some(drivers) = DRIVERS.get() else { return Vec::new() };
-    // Looking at one may take a moment, for which nobody is kept from making another.
+    // Copies the list first: reading a client's health can take a moment, and must not block the
+    // start of another client.
     let all: Vec<_> = {
         let drivers = lock(drivers);
         let running = drivers.iter().filter(|driver| !driver.task.is_finished());
@@ -63,14 +67,15 @@ pub(crate) fn health_of_all() -> Vec<(ClientOptions, Health)> {
     all.into_iter().map(health).collect()
 }
 
-/// Closes all, and waits until they have ended, for up to `limit`.
+/// Closes all clients and waits until their drivers have stopped, at most for `limit`.
 pub(crate) fn close_all(limit: Duration) {
     let Some(drivers) = DRIVERS.get() else { return };
     let drivers = std::mem::take(&mut *lock(drivers));
     for driver in drivers.iter().filter_map(|driver| driver.input.upgrade()) {
         drop(close(&driver));
     }
-    // Not a channel of the standard library: those ask which thread waits, which the end of a process cannot answer.
+    // Not a standard library channel: it asks for the current thread, which is not available while
+    // the process exits.
     let ended = Arc::new((Mutex::new(false), Condvar::new()));
     let end = Arc::clone(&ended);
     let all_ended = runtime::spawn(async move {
@@ -86,18 +91,20 @@ pub(crate) fn close_all(limit: Duration) {
     }
 }
 
-/// How long the end of the process may take because of it.
+/// Maximum time by which closing the clients delays the end of the process.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
-/// The function that closes all clients within a time.
+/// The function that closes all clients within a time limit.
 static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
 
-/// From now on the end of this process closes all clients, by this function, however it returns from `main` or calls
-/// `exit`. For programs in Rust: in the other languages an interpreter ends the library, and before its own end.
+/// Registers an exit hook: `close_all` runs when this process returns from `main` or calls `exit`.
+/// For Rust programs only: in the other languages the interpreter shuts the library down before it
+/// exits itself.
 pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
     CLOSE_ALL.get_or_init(|| {
-        // SAFETY: a function without arguments, which lives as long as this code. It does not unwind.
+        // SAFETY: a function without arguments that stays valid as long as this code, and does not
+        // unwind.
         let refused = unsafe { libc::atexit(at_exit) } != 0;
         if refused {
             tracing::warn!("the end of the process will not close its clients: call `shutdown` there");
@@ -107,12 +114,13 @@ pub(crate) fn close_at_exit(close_all: fn(Duration)) {
 }
 
 extern "C" fn at_exit() {
-    // On the library's own thread there is no one to wait for: it would be itself.
+    // The library's own thread must not wait for itself.
     if runtime::is_current() {
         return;
     }
-    // In a forked child there are no clients but its own. The thread's local data is gone by now: nothing here, nor
-    // below, may park the thread, or ask who it is, by the means of the standard library.
+    // In a forked child this closes only the child's own clients. The thread's local data is
+    // already destroyed here. Code called from here must not use the standard library to park the
+    // thread or to ask for the current thread.
     if let Some(close_all) = CLOSE_ALL.get() {
         catch_unwind(|| close_all(LIMIT)).ok();
     }

@@ -1,4 +1,5 @@
-//! Signals that end a program: what it holds is freed first.
+//! Signals that end the process: the process closes its clients, and so frees its locks, before it
+//! exits.
 
 use std::io::{Error, Result};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -8,19 +9,20 @@ use std::time::Duration;
 use crate::client::registry::LIMIT;
 use crate::client::shutdown;
 
-/// Where the handler writes the signal's number.
+/// The pipe into which the handler writes the signal's number.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 
-/// The process that has the thread which reads it.
+/// The process whose thread reads the pipe.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Ctrl-C and SIGTERM close all clients before they end the process, so that its locks are free at once: waits for up to
-/// a second, and then lets the signal do what it does by default. A signal for which the program has a handler, or which
-/// it ignores, is left alone. Calling it again does nothing.
+/// Closes all clients on Ctrl-C and SIGTERM before the process ends, so that its locks are free
+/// immediately. Waits up to one second, then lets the signal's default action happen. A signal that
+/// the program handles or ignores is not changed. A further call has no effect.
 ///
-/// A signal that ends a process runs no destructors and no exit hooks: without this function, locks that it holds stay
-/// taken for a session time-out. A program that wants to clean up by itself handles the signals, for example with
-/// `tokio::signal`, and returns from `main`, which frees the locks too.
+/// A signal that ends a process runs no destructors and no exit hooks. Without this function, the
+/// process's locks stay held until the session timeout. If a program needs its own cleanup, it can
+/// handle the signals itself, for example with `tokio::signal`. Returning from `main` frees the
+/// locks too.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,15 +33,16 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// ```
 ///
 /// # Errors
-/// If the operating system refuses a thread or a pipe.
+/// The operating system's error if it refuses a thread or a pipe.
 pub fn close_on_signals() -> Result<()> {
     close_on_signals_after(|| ())
 }
 
-/// The same for a binding, which does something first, on a thread of its own: from then on its program must not go on.
+/// Like [`close_on_signals`], but calls `first` before it closes the clients, on a dedicated
+/// thread. A binding uses `first` to stop its program from running any further.
 ///
 /// # Errors
-/// As [`close_on_signals`].
+/// Same as [`close_on_signals`].
 pub fn close_on_signals_after(first: fn()) -> Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,10 +61,10 @@ pub fn close_on_signals_after(first: fn()) -> Result<()> {
     Ok(())
 }
 
-/// Opens the pipe, and returns the end that is read.
+/// Opens the pipe and returns its read end.
 fn open_pipe() -> Result<i32> {
     let mut ends = [0; 2];
-    // SAFETY: an array of two.
+    // SAFETY: `ends` is an array of two descriptors.
     check(unsafe { libc::pipe(ends.as_mut_ptr()) })?;
     for end in ends {
         // SAFETY: a descriptor that was just opened.
@@ -71,7 +74,7 @@ fn open_pipe() -> Result<i32> {
     Ok(ends[0])
 }
 
-/// Handles a signal, if nobody else does.
+/// Installs our handler for a signal, unless the program handles or ignores the signal.
 fn handle(signal: i32) -> Result<()> {
     // SAFETY: plain data, for which zeros are valid: the default action, an empty mask, no flags.
     let (mut before, mut ours): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
@@ -81,9 +84,9 @@ fn handle(signal: i32) -> Result<()> {
         return Ok(());
     }
     ours.sa_sigaction = on_signal as extern "C" fn(i32) as usize;
-    // System calls of the program go on.
+    // `SA_RESTART` resumes the program's system calls.
     ours.sa_flags = libc::SA_RESTART;
-    // SAFETY: as above, and the handler calls only what a handler may.
+    // SAFETY: as above, and the handler calls only async-signal-safe functions.
     check(unsafe { libc::sigaction(signal, &raw const ours, std::ptr::null_mut()) })
 }
 
@@ -92,27 +95,28 @@ fn check(outcome: i32) -> Result<()> {
 }
 
 extern "C" fn on_signal(signal: i32) {
-    // SAFETY: all of these may be called in a handler.
+    // SAFETY: all these calls are async-signal-safe.
     unsafe {
         if PROCESS.load(Ordering::Acquire) != libc::getpid() {
-            // A forked child has the handler, but not the thread.
+            // A forked child inherits the handler but not the thread.
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
             return;
         }
-        // A second signal finds the closing under way. If the pipe were full, there would have been thousands.
+        // The thread acts on the first signal only. A full pipe would mean that thousands of
+        // signals had arrived.
         let byte = u8::try_from(signal).unwrap_or_default();
         libc::write(PIPE.load(Ordering::Acquire), (&raw const byte).cast(), 1);
     }
 }
 
-/// Waits for a signal; closes all clients, and has it do what it does by default.
+/// Waits for a signal, closes all clients, and then raises the signal's default action.
 fn close_when_told(pipe: i32, first: fn()) {
     let mut byte = 0_u8;
-    // SAFETY: one byte, into one byte. Again if another signal interrupts it.
+    // SAFETY: reads one byte into one byte. A read that another signal interrupts is repeated.
     while unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) } != 1 {}
     let signal = i32::from(byte);
-    tracing::info!(signal, "closing all clients: the process is told to end");
+    tracing::info!(signal, "closing all clients: the process received a signal to end");
     first();
     shutdown(LIMIT);
     // SAFETY: plain calls.
@@ -120,8 +124,10 @@ fn close_when_told(pipe: i32, first: fn()) {
         libc::signal(signal, libc::SIG_DFL);
         libc::kill(libc::getpid(), signal);
     }
-    // The first process of a container has no default action. It must not go on with its clients closed.
+    // Process 1 of a container has no default action for signals. It must not continue with its
+    // clients closed.
     std::thread::sleep(Duration::from_millis(200));
-    // SAFETY: ends the process, with the status that a shell gives to one that a signal ended.
+    // SAFETY: ends the process with the exit status that a shell reports for a process ended by
+    // this signal.
     unsafe { libc::_exit(128 + signal) };
 }

@@ -1,11 +1,11 @@
-//! Where locks have their clients from.
+//! [`ClientSource`]: the ways in which a lock gets its client.
 
 use crate::client::Client;
 use crate::client::per_process::PerProcessClient;
 use crate::config::ClientOptions;
 use crate::config::hosts::Hosts;
 
-/// Where a lock's client comes from.
+/// The client of a lock.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {
@@ -22,11 +22,11 @@ use crate::config::hosts::Hosts;
 /// ```
 #[derive(Clone, Debug)]
 pub enum ClientSource {
-    /// This client.
+    /// An existing client.
     Client(Client),
-    /// The process's one client with these options, created when it is first needed.
+    /// The process's shared client with these options. It is created when it is first needed.
     Shared(ClientOptions),
-    /// A client of which every process has its own, in bindings.
+    /// A handle that gives each process its own client. Used by bindings.
     #[doc(hidden)]
     EachProcess(PerProcessClient),
 }
@@ -50,7 +50,7 @@ impl From<ClientOptions> for ClientSource {
 }
 
 impl ClientSource {
-    /// Whether it is the same client as another one.
+    /// Returns `true` if both sources stand for the same client.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Client(one), Self::Client(other)) => one.is_same(other),

@@ -1,4 +1,4 @@
-//! Which clients are shared.
+//! Tests for the conditions under which [`Client::shared`] returns the same client.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{Client, ClientOptions};
 
 type Change = fn(ClientOptions) -> ClientOptions;
 
-/// Certificates of two authorities.
+/// Self-signed certificates of two different authorities.
 const ONE_AUTHORITY: &str = "\
 -----BEGIN CERTIFICATE-----\n\
 MIIBGjCBwqADAgECAgEBMAoGCCqGSM49BAMCMAwxCjAIBgNVBAMMAWEwIBcNMjUw\n\
@@ -29,7 +29,7 @@ Af8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQC46DPamPWqhsxAakZKB1cKrNXj\n\
 P6aPTBOtD+HLrV1vrQIgWgBUwAIhYm/w3pAQbHht42P0KDcinFSXhqxEP58ZuMg=\n\
 -----END CERTIFICATE-----\n";
 
-/// Each option, with two values.
+/// Returns each option with two different values.
 fn changes() -> Vec<(&'static str, Change, Change)> {
     let mut all: Vec<(_, Change, Change)> = vec![
         (

@@ -1,4 +1,4 @@
-//! Who stands in the way of a contender whose time is up: as far as is known, without asking.
+//! The contenders that blocked an attempt when it timed out, from local knowledge only.
 
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
@@ -10,38 +10,41 @@ use crate::error::timestamp::Date;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo, host_name};
 
-/// How many the message tells of: the first and the nearest two of a queue. Permits may be many.
+/// Maximum number of blockers in the message: the first and the two nearest of a queue. A semaphore
+/// can have many more.
 const TOLD: usize = 3;
 
-/// One that stands in the way.
+/// A contender that blocks the attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocker {
-    /// Its place in the queue, from 0.
+    /// Its position in the queue, from 0.
     pub(crate) position: usize,
     pub(crate) name: NodeName,
     pub(crate) snapshot: Arc<NodeSnapshot>,
-    /// Whether it is a contender of the same client.
+    /// `true` if the contender belongs to the same client.
     pub(crate) ours: bool,
-    /// Whether it is known to hold.
+    /// `true` if the contender is known to hold the lock.
     pub(crate) holds: bool,
 }
 
-/// Those that stand in the way. What they say of themselves is others' text, and many waiters may give up at once on the
-/// one thread that has heartbeats to send: it is read by whoever looks at the error.
+/// The blockers of an attempt. Their descriptions come from node data that other programs wrote.
+/// They are parsed lazily, by the reader of the error: many waiters can time out at the same time,
+/// on the one thread that must also send heartbeats.
 #[derive(Debug)]
 pub(crate) struct Blockers {
     seen: Vec<Blocker>,
-    /// Where their nodes are, below the chroot.
+    /// Directory of their nodes, below the chroot.
     directory: String,
-    /// What of that is the subdirectory of a semaphore.
+    /// The part of `directory` that is a semaphore's subdirectory.
     part: String,
-    /// The deadlock that was found.
+    /// The deadlock that was found, if any.
     deadlock: Option<Box<Deadlock>>,
     read: OnceLock<(Vec<Contender>, String)>,
 }
 
 impl Blockers {
-    /// `part`: what of the directory is the subdirectory of a semaphore, as in `locks/`; or nothing.
+    /// Creates the blockers of an attempt. `part` is the semaphore's subdirectory within
+    /// `directory`, such as `locks/`, or empty.
     pub(crate) fn new(seen: Vec<Blocker>, directory: &str, part: &str) -> Self {
         Self {
             seen,
@@ -52,7 +55,7 @@ impl Blockers {
         }
     }
 
-    /// The same with a deadlock, which ends the text.
+    /// Adds a deadlock, whose description ends the text.
     pub(crate) fn with_deadlock(self, deadlock: Option<Box<Deadlock>>) -> Self {
         Self { deadlock, ..self }
     }
@@ -61,12 +64,13 @@ impl Blockers {
         self.deadlock.as_deref()
     }
 
-    /// In the order of the queue.
+    /// Returns the contenders, in queue order.
     pub(crate) fn contenders(&self) -> &[Contender] {
         &self.read().0
     }
 
-    /// What an error says of them, for use behind its message; nothing if there are none.
+    /// Returns the description that an error appends to its message. Empty if there are no
+    /// blockers.
     pub(crate) fn text(&self) -> &str {
         &self.read().1
     }
@@ -99,7 +103,7 @@ impl Blockers {
     }
 }
 
-/// Writing to a string does not fail.
+/// Appends the description of one contender. Writing to a `String` never fails.
 fn describe(text: &mut String, contender: &Contender, ours: bool) {
     let about = contender.about.as_ref();
     match about {

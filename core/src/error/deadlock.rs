@@ -1,12 +1,13 @@
-//! Two owners that wait for each other, as an attempt that ran out of time tells it.
+//! [`Deadlock`]: two owners that wait for each other, as the error of a timed-out attempt reports
+//! it.
 
 use std::fmt;
 
 use crate::error::escape::Escaped;
 use crate::queue::contender::{Contender, ContenderInfo, OwnerInfo, host_name};
 
-/// Two owners that wait for each other: see [`Error::deadlock`](crate::Error::deadlock). Shown as the sentence that ends
-/// the error's message.
+/// Two owners that wait for each other: see [`Error::deadlock`](crate::Error::deadlock). Its
+/// `Display` text is the last sentence of the error's message.
 ///
 /// ```no_run
 /// # async fn example(lock: &zklock::Mutex, owner: &zklock::Owner) {
@@ -21,9 +22,9 @@ use crate::queue::contender::{Contender, ContenderInfo, OwnerInfo, host_name};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// The path of the lock that the caller's owner held, and for which the other owner waited.
+    /// Path of the lock that the caller's owner held and the other owner waited for.
     pub held: String,
-    /// The path of the lock for which the caller's owner waited.
+    /// Path of the lock that the caller's owner waited for.
     pub waited: String,
     /// The other owner's contender in the queue of `waited`, in front of the caller's.
     pub other: Contender,
@@ -31,11 +32,12 @@ pub struct Deadlock {
 }
 
 impl Deadlock {
-    /// `holds`: the other contender holds the lock, and does not only stand in front.
+    /// Creates the report. `holds` is `true` if the other contender holds `waited`, and `false` if
+    /// it only waits in front.
     pub(crate) fn new(held: &str, waited: &str, other: Contender, holds: bool) -> Self {
         let who = who(&other);
         let (here, there) = (Escaped(held), Escaped(waited));
-        let does = if holds { "holds" } else { "stands before you in the queue of" };
+        let does = if holds { "holds" } else { "is before you in the queue of" };
         let text = format!(
             "deadlock: you hold {here} and wait for {there}; {who} {does} {there} and waits for {here}"
         );
@@ -49,7 +51,8 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// The other owner, in a few words: the blockers before it in the message are described in full.
+/// Returns a short name for the other owner. The message describes the blockers in full before the
+/// deadlock.
 fn who(contender: &Contender) -> String {
     let Some(ContenderInfo { host, pid, label, owner, .. }) = &contender.about else {
         return format!("the contender {}", Escaped(&contender.node));
@@ -87,7 +90,7 @@ mod tests {
         let expected = "deadlock: you hold /a and wait for /b; worker-2 on host-7 holds /b and waits for /a";
         assert_eq!(text("host-7", 71, r#""worker-2""#, true), expected);
         let nameless = text("host-7", 71, "null", false);
-        let expected = "; process 71 on host-7 stands before you in the queue of /b and waits for /a";
+        let expected = "; process 71 on host-7 is before you in the queue of /b and waits for /a";
         assert!(nameless.ends_with(expected), "{nameless}");
         let here = text(&host_name(), std::process::id(), r#""worker-2""#, true);
         assert!(here.contains("; owner 3 (io) of this process holds /b"), "{here}");

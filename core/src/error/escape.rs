@@ -1,19 +1,20 @@
-//! Text that others chose, in a form that is safe to show: in messages, in logs and in the `repr` of objects.
+//! Escaping of untrusted text for messages, logs and the `repr` of objects.
 //!
-//! Who may create nodes chooses their names and data; who runs a server chooses what it answers. Shown as it is, such
-//! text could move the cursor of a terminal, begin a line of its own in a log, or turn the direction of what follows.
+//! Anyone with the right to create nodes chooses their names and data. Anyone who runs a server
+//! chooses its replies. Shown unescaped, such text could move the cursor of a terminal, start a new
+//! line in a log, or reverse the direction of the text after it.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// How many characters of one text are shown.
+/// Maximum number of characters shown of one text.
 const LONGEST: usize = 1024;
 
-/// How many characters of a whole message are shown.
+/// Maximum number of characters shown of a whole message.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// Shows text with everything escaped that does not print: control characters and line separators, marks that change
-/// the direction of text, characters that no one sees. At most 1024 characters of it.
+/// Shows text with everything unprintable escaped: control characters, line separators, direction
+/// marks, and invisible characters. Shows at most 1024 characters.
 pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -30,14 +31,14 @@ impl fmt::Debug for Escaped<'_> {
     }
 }
 
-/// A message, which may contain such text, with everything escaped that does not print.
+/// Escapes everything unprintable in a message that can contain untrusted text.
 pub(crate) fn message(text: Cow<'static, str>) -> Cow<'static, str> {
     if text.len() <= LONGEST_MESSAGE && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text;
     }
     let mut shown = String::with_capacity(text.len().min(LONGEST_MESSAGE));
     let (text, cut) = shorten(&text, LONGEST_MESSAGE);
-    // Writing to a string does not fail.
+    // Writing to a `String` never fails.
     write_escaped(&mut shown, text).ok();
     if cut {
         shown.push('…');
@@ -45,7 +46,7 @@ pub(crate) fn message(text: Cow<'static, str>) -> Cow<'static, str> {
     shown.into()
 }
 
-/// The beginning of a text, and whether there is more.
+/// Returns the first `longest` characters of a text, and `true` if the text is longer.
 fn shorten(text: &str, longest: usize) -> (&str, bool) {
     match text.char_indices().nth(longest) {
         Some((at, _)) => (&text[..at], true),
@@ -54,7 +55,8 @@ fn shorten(text: &str, longest: usize) -> (&str, bool) {
 }
 
 fn write_escaped(out: &mut impl Write, text: &str) -> fmt::Result {
-    // The standard library knows what prints. It also escapes what would end a literal, which this is not.
+    // `escape_debug` knows which characters print. It also escapes quotes and backslashes, which
+    // must stay unchanged here.
     for part in text.split_inclusive(['\\', '"', '\'']) {
         let literal = part.strip_suffix(['\\', '"', '\'']).unwrap_or(part);
         write!(out, "{}{}", literal.escape_debug(), &part[literal.len()..])?;

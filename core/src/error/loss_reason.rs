@@ -1,8 +1,8 @@
-//! Why a lease was lost.
+//! [`LossReason`]: why a lease was lost.
 
 use std::fmt;
 
-/// Why a lease was lost.
+/// The reason why a lease was lost.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -19,26 +19,27 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The server was unreachable for half the session time-out: from then on it could give the lock to another client.
+    /// The server was unreachable for half the session timeout. After that it could give the lock
+    /// to another client.
     TermEnded,
-    /// The server ended the session, or forgot it.
+    /// The server ended or forgot the session.
     SessionExpired,
     /// Another client deleted the lock's node.
     NodeDeleted,
     /// The client was closed while it held the lock.
     ClientClosed,
-    /// The lock was held for longer than its option `max_hold` allows.
+    /// The lock was held for longer than its `max_hold` option allows.
     HeldTooLong,
-    /// This process inherited the lease through fork. The parent may still hold the lock.
+    /// This process inherited the lease through fork. The parent process can still hold the lock.
     Forked,
 }
 
 impl LossReason {
-    /// The reasons that count as losses: they are accidents.
+    /// The reasons that the loss counters include, because they are accidents.
     pub(crate) const COUNTED: [Self; 4] =
         [Self::TermEnded, Self::SessionExpired, Self::NodeDeleted, Self::HeldTooLong];
 
-    /// The reason in words, the same in all languages.
+    /// Returns the reason in words, the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

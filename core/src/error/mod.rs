@@ -1,4 +1,5 @@
-//! One error type; its kind has one stable code, the same string in every language.
+//! [`Error`], the library's only error type, and [`ErrorKind`], whose stable codes are the same in
+//! every language.
 
 pub(crate) mod blockers;
 pub(crate) mod deadlock;
@@ -20,7 +21,7 @@ use self::timeout_reason::{FullQueue, TimeoutReason};
 use crate::error::loss_reason::LossReason;
 use crate::queue::contender::Contender;
 
-/// What went wrong, coarsely enough to act upon.
+/// The category of an error, for programs that react to it.
 ///
 /// ```
 /// use zklock::{ClientOptions, ErrorKind};
@@ -40,30 +41,33 @@ pub enum ErrorKind {
     LockLost,
     /// There is nothing to release: the caller does not hold the lock, or has already released this lease.
     NotHeld,
-    /// An owner that holds the read lock asked for the write lock: it would wait for itself for ever.
+    /// An owner of the read lock requested the write lock. It would wait for itself forever.
     UpgradeRefused,
-    /// No server answered in time.
+    /// No server replied in time.
     ConnectionFailed,
-    /// The server refused the credentials, or they do not permit the operation.
+    /// The server refused the credentials, or the credentials do not permit the operation.
     AuthFailed,
-    /// An argument is out of range, or names what does not exist. [`Error::argument`] and the message name it. At most
-    /// what it names was looked at, and nothing is left behind, unless a shared count disappeared while it was in use.
+    /// An argument is out of range or refers to something that does not exist. [`Error::argument`]
+    /// and the message name the argument. At most, the call read the node that the argument names,
+    /// and it left no node behind. The exception is a shared count that disappeared while it was in
+    /// use.
     BadArgument,
-    /// The client has been closed.
+    /// The client was closed.
     ClientClosed,
-    /// The handle was created in another process and inherited through `fork`. Create a new client in this process.
+    /// The handle was created in another process and inherited through `fork`. Create a new client
+    /// in this process.
     Forked,
     /// The sequence counter of the lock directory is nearly exhausted. Delete the idle directory, or use another path.
     SequenceExhausted,
-    /// Another contender on this path uses a different number of permits. The message states both; this contender has
-    /// left.
+    /// Another contender on this path uses a different number of permits. The message states both
+    /// numbers. This contender has left the queue.
     PermitsMismatch,
-    /// One operation of a transaction cannot be carried out, so none of them was.
+    /// One operation of a transaction cannot be executed, so none of them was executed.
     TransactionFailed,
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of their documentation.
+    /// All kinds, in the order of their documentation.
     pub const ALL: &'static [Self] = &[
         Self::LockTimeout,
         Self::LockLost,
@@ -79,7 +83,7 @@ impl ErrorKind {
         Self::TransactionFailed,
     ];
 
-    /// The stable code, the same in all languages.
+    /// Returns the stable code, which is the same in all languages.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -99,25 +103,28 @@ impl ErrorKind {
     }
 }
 
-/// The kind's stable code.
+/// Shows the kind's stable code.
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())
     }
 }
 
-/// The error of every operation: a kind to act upon, and a message that says what happened and what to do next. In the
-/// message all text is escaped that does not print, whoever chose it: a node's name, a path, what a server says.
+/// The error of every operation. It has a kind for programs and a message that says what happened
+/// and what to do next. The message escapes all unprintable text, whatever its source: a node's
+/// name, a path, or a server's reply.
 ///
 /// ```
 /// let error = zklock::ClientOptions::new(Some("localhost:0")).unwrap_err();
 /// assert_eq!((error.code(), error.argument()), ("BAD_ARGUMENT", Some("hosts")));
 /// ```
 ///
-/// Beside the message it has what a program may act upon: [`servers`](Self::servers), [`blockers`](Self::blockers),
-/// [`deadlock`](Self::deadlock), [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason),
-/// [`failed_operation`](Self::failed_operation). Its [`source`](StdError::source) is what happened at the servers, a
-/// [`ServerReport`] if there is only one, or what the system said.
+/// An error also contains details for programs: [`servers`](Self::servers),
+/// [`blockers`](Self::blockers), [`deadlock`](Self::deadlock),
+/// [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason),
+/// [`failed_operation`](Self::failed_operation). Its [`source`](StdError::source) reports the
+/// problems at the servers (a [`ServerReport`] if there is only one server), or is the operating
+/// system's error.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -126,14 +133,14 @@ pub struct Error {
     details: Details,
 }
 
-/// What a program may act upon, beside the kind.
+/// Details for programs, in addition to the kind.
 #[derive(Clone, Debug)]
 enum Details {
     None,
     Servers(Servers),
     TimedOut(TimedOut),
     Lost(LossReason),
-    /// `denied`: the access control lists do not permit it.
+    /// `denied` is `true` if an access control list forbids the operation.
     Operation {
         failed: Arc<FailedOperation>,
         denied: bool,
@@ -141,7 +148,7 @@ enum Details {
     Cause(Arc<dyn StdError + Send + Sync>),
 }
 
-/// Why the time ran out.
+/// The details of a timeout.
 #[derive(Clone, Debug)]
 struct TimedOut {
     reason: TimeoutReason,
@@ -150,7 +157,7 @@ struct TimedOut {
     full: Option<Arc<FullQueue>>,
 }
 
-/// The operation of a transaction that cannot be carried out: see [`Error::failed_operation`].
+/// The operation that made a transaction fail: see [`Error::failed_operation`].
 ///
 /// ```no_run
 /// # async fn example(lease: &zklock::Lease) {
@@ -163,9 +170,9 @@ struct TimedOut {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedOperation {
-    /// Its place in the transaction, from 0.
+    /// Index of the operation in the transaction, from 0.
     pub index: usize,
-    /// Its path, as given.
+    /// Path of the operation, as the caller gave it.
     pub path: String,
 }
 
@@ -201,7 +208,7 @@ impl Error {
         Self { kind, argument: None, message: escape::message(message.into()), details: Details::None }
     }
 
-    /// The same error, because of what happened at these servers.
+    /// Adds the problems at the servers to this error.
     pub(crate) fn at_servers(mut self, servers: Servers) -> Self {
         match &mut self.details {
             Details::TimedOut(timed_out) => timed_out.servers = Some(servers),
@@ -210,16 +217,17 @@ impl Error {
         self
     }
 
-    /// The error of an attempt whose time is up.
+    /// Returns the error of an attempt that timed out.
     pub(crate) fn timed_out(reason: TimeoutReason, message: impl Into<Cow<'static, str>>) -> Self {
         let details = Details::TimedOut(TimedOut { reason, servers: None, blockers: None, full: None });
         Self { details, ..Self::new(ErrorKind::LockTimeout, message) }
     }
 
-    /// The error of an attempt that is refused because as many wait as may.
+    /// Returns the error of an attempt that is refused because the queue already has the maximum
+    /// number of waiters.
     pub(crate) fn full(path: &str, waiting: usize) -> Self {
         let queue = FullQueue::new(path, waiting);
-        let message = format!("{queue} (max_waiters); `contenders()` tells who they are");
+        let message = format!("{queue} (max_waiters); `contenders()` lists the contenders");
         let mut error = Self::timed_out(TimeoutReason::Full, message);
         if let Details::TimedOut(timed_out) = &mut error.details {
             timed_out.full = Some(Arc::new(queue));
@@ -227,7 +235,7 @@ impl Error {
         error
     }
 
-    /// The queue in which as many wait as may, if that is why.
+    /// Returns the full queue if this error reports one.
     pub(crate) fn full_queue(&self) -> Option<&FullQueue> {
         match &self.details {
             Details::TimedOut(timed_out) => timed_out.full.as_deref(),
@@ -235,12 +243,13 @@ impl Error {
         }
     }
 
-    /// Whether it says of an attempt only that there was no answer, or none that told anything.
+    /// Returns `true` if this error says only that an attempt received no reply, or no reply that
+    /// explains the timeout.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self.timeout_reason(), Some(TimeoutReason::Unreachable | TimeoutReason::Unknown))
     }
 
-    /// The same error for another reason, if it is one of an attempt whose time is up.
+    /// Replaces the reason, if this is the error of an attempt that timed out.
     pub(crate) fn with_timeout_reason(mut self, reason: TimeoutReason) -> Self {
         if let Details::TimedOut(timed_out) = &mut self.details {
             timed_out.reason = reason;
@@ -248,8 +257,8 @@ impl Error {
         self
     }
 
-    /// The same error of an attempt whose time is up, because of these contenders. What is said of them is added to the
-    /// message.
+    /// Adds the contenders that blocked an attempt that timed out. The message then ends with their
+    /// description.
     pub(crate) fn blocked_by(mut self, blockers: Blockers) -> Self {
         if let Details::TimedOut(timed_out) = &mut self.details {
             timed_out.blockers = Some(Arc::new(blockers));
@@ -257,12 +266,13 @@ impl Error {
         self
     }
 
-    /// The error of a lost lock.
+    /// Returns the error of a lost lock.
     pub(crate) fn lost(reason: LossReason, message: impl Into<Cow<'static, str>>) -> Self {
         Self { details: Details::Lost(reason), ..Self::new(ErrorKind::LockLost, message) }
     }
 
-    /// The error of a transaction of which this operation cannot be carried out; `denied`: because it is not permitted.
+    /// Returns the error of a transaction whose operation at `index` failed. `denied` is `true` if
+    /// it is not permitted.
     pub(crate) fn operation_failed(
         index: usize,
         path: &str,
@@ -276,12 +286,13 @@ impl Error {
         }
     }
 
-    /// The same error, because of another.
+    /// Adds the error that caused this one.
     pub(crate) fn because(self, cause: impl StdError + Send + Sync + 'static) -> Self {
         Self { details: Details::Cause(Arc::new(cause)), ..self }
     }
 
-    /// An argument that is out of range; the message begins with its name.
+    /// Returns the error of an argument that is out of range. The message begins with the
+    /// argument's name.
     pub(crate) fn bad_argument(argument: &str, problem: impl fmt::Display) -> Self {
         Self::new(ErrorKind::BadArgument, problem.to_string()).with_argument(argument)
     }
@@ -296,7 +307,7 @@ impl Error {
         Self::new(ErrorKind::ClientClosed, message)
     }
 
-    /// A write was sent, and no answer came.
+    /// Returns the error of a write that was sent and received no reply.
     pub(crate) fn unanswered() -> Self {
         Self::new(
             ErrorKind::ConnectionFailed,
@@ -315,31 +326,33 @@ impl Error {
         Self::new(ErrorKind::NotHeld, message)
     }
 
-    /// The error for a lease that was released before.
+    /// Returns the error for a lease that was already released.
     pub(crate) fn released() -> Self {
         Self::not_held("this lease has been released already")
     }
 
-    /// What went wrong, to act upon.
+    /// Returns the category of the error, for programs that react to it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The kind's stable code.
+    /// Returns the kind's stable code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.kind.code()
     }
 
-    /// The argument that is out of range, with which the message begins.
+    /// Returns the name of the argument that is out of range. The message begins with this name.
     #[must_use]
     pub fn argument(&self) -> Option<&str> {
         self.argument.as_deref()
     }
 
-    /// Of a failed connection: what happened at each of the client's servers when it was last tried, in the order of
-    /// `hosts`. Also of a [`LockTimeout`](ErrorKind::LockTimeout) while the client was not connected. Otherwise empty.
+    /// Returns one report for each of the client's servers: the problem at the last connection
+    /// attempt, in the order of `hosts`. Filled in for a failed connection, and for a
+    /// [`LockTimeout`](ErrorKind::LockTimeout) while the client was not connected. Empty for all
+    /// other errors.
     #[must_use]
     pub fn servers(&self) -> &[ServerReport] {
         match &self.details {
@@ -349,8 +362,8 @@ impl Error {
         }
     }
 
-    /// Of a [`LockTimeout`](ErrorKind::LockTimeout), and of no other error: whether the lock was taken, or no server was
-    /// reached.
+    /// Returns the reason of a [`LockTimeout`](ErrorKind::LockTimeout): the lock was taken, or no
+    /// server was reached. `None` for all other errors.
     #[must_use]
     pub fn timeout_reason(&self) -> Option<TimeoutReason> {
         match &self.details {
@@ -359,10 +372,14 @@ impl Error {
         }
     }
 
-    /// Of a [`LockTimeout`](ErrorKind::LockTimeout): the contenders in the way that were known when the time was up, in
-    /// the order of the queue. Nobody was asked, so they are few: the nearest two, and whoever of this client holds the
-    /// lock or waits in front; of a semaphore's permits, up to sixteen of those who have them. Empty if none was known,
-    /// as for a try, which reads no node.
+    /// For a [`LockTimeout`](ErrorKind::LockTimeout), returns the contenders that were known to
+    /// block the attempt when it timed out, in queue order. The client sends no request for this,
+    /// so the list is short:
+    /// - the two nearest contenders,
+    /// - contenders of this client that hold the lock or wait in front,
+    /// - for a semaphore, up to sixteen holders of permits.
+    ///
+    /// Empty if no such contender was known. A try never knows any, because it reads no node.
     #[must_use]
     pub fn blockers(&self) -> &[Contender] {
         match &self.details {
@@ -371,13 +388,17 @@ impl Error {
         }
     }
 
-    /// Of a [`LockTimeout`](ErrorKind::LockTimeout) of an owner that holds other locks: the deadlock of two owners that was
-    /// found shortly before the time was up. The message ends with it.
+    /// For a [`LockTimeout`](ErrorKind::LockTimeout) of an owner that holds other locks, returns
+    /// the deadlock of two owners that the client found shortly before the timeout. The message
+    /// ends with its description.
     ///
-    /// The client looks only for an attempt that has a time-out, and whose owner holds a mutex or half of a read/write lock
-    /// through the same client: in the last quarter of the time, or the last second if that is less. The look never makes
-    /// an attempt wait longer. `None` proves nothing: there may be cycles of more owners, which `zklock doctor --deadlocks`
-    /// finds, or there was no answer in time.
+    /// The client searches for a deadlock only if the attempt has a timeout and its owner holds a
+    /// mutex or half of a read/write lock through the same client. The search runs in the last
+    /// quarter of the time, or in the last second if that is shorter. It never makes an attempt
+    /// wait longer.
+    ///
+    /// `None` does not prove that there is no deadlock: the reply might have been too late, or the
+    /// cycle has more than two owners. `zklock doctor --deadlocks` finds such cycles.
     #[must_use]
     pub fn deadlock(&self) -> Option<&Deadlock> {
         match &self.details {
@@ -386,7 +407,7 @@ impl Error {
         }
     }
 
-    /// Of a [`LockLost`](ErrorKind::LockLost): why the lease was lost.
+    /// For a [`LockLost`](ErrorKind::LockLost), returns the reason of the loss.
     #[must_use]
     pub fn loss_reason(&self) -> Option<LossReason> {
         match self.details {
@@ -395,7 +416,8 @@ impl Error {
         }
     }
 
-    /// Of a [`TransactionFailed`](ErrorKind::TransactionFailed): the operation that cannot be carried out.
+    /// For a [`TransactionFailed`](ErrorKind::TransactionFailed), returns the operation that cannot
+    /// be executed.
     #[must_use]
     pub fn failed_operation(&self) -> Option<&FailedOperation> {
         match &self.details {
@@ -404,17 +426,18 @@ impl Error {
         }
     }
 
-    /// Whether it is the error of a transaction of which an operation is not permitted.
+    /// Returns `true` if a transaction failed because one of its operations is not permitted.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self.details, Details::Operation { denied: true, .. })
     }
 
-    /// The same error, with what is added to its message.
+    /// Appends `origin` to the message.
     pub(crate) fn with_origin(self, origin: impl fmt::Display) -> Self {
         Self { message: format!("{}{origin}", self.message).into(), ..self }
     }
 
-    /// The same error for an argument of another name: for callers that pass on an argument of their own.
+    /// Replaces the argument's name, for callers that pass one of their own arguments on under
+    /// another name.
     #[must_use]
     pub fn with_argument(self, argument: impl Into<String>) -> Self {
         Self { argument: Some(argument.into().into()), ..self }
@@ -484,7 +507,7 @@ mod tests {
             let queue = error.full_queue().map(ToString::to_string).unwrap();
             assert_eq!(
                 error.to_string(),
-                format!("a: {queue} (max_waiters); `contenders()` tells who they are")
+                format!("a: {queue} (max_waiters); `contenders()` lists the contenders")
             );
             queue
         };

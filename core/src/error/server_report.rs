@@ -1,4 +1,4 @@
-//! What happened at each server when none could be used.
+//! [`ServerReport`]: the problem at each server when the client could use none of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use zklock_transport::{ConnectOutcome, Distrust, ServerAttempt};
 use crate::error::escape;
 use crate::error::escape::Escaped;
 
-/// What kind of thing happened at a server that could not be used.
+/// The kind of problem at a server that the client could not use.
 ///
 /// ```no_run
 /// # async fn example() {
@@ -24,39 +24,40 @@ use crate::error::escape::Escaped;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerProblem {
-    /// Its name has no address, or the resolver did not say.
+    /// The host name has no address, or the resolver did not reply.
     UnknownHost,
-    /// Its host refused the connection: nothing listens on the port.
+    /// The host refused the connection: no process listens on the port.
     Refused,
-    /// There is no way to it, or the connection failed for another reason.
+    /// There is no route to the host, or the connection failed for another reason.
     Unreachable,
-    /// It accepted no connection in time, or did not answer on it.
+    /// The server accepted no connection in time, or sent no reply on it.
     Silent,
-    /// It closed the connection without an answer.
+    /// The server closed the connection without a reply.
     Closed,
-    /// It serves no requests: it has no quorum, or has not started yet.
+    /// The server serves no requests: it has no quorum, or has not started yet.
     NotServing,
-    /// It has lost its quorum and can only be read. No lock is taken through such a server.
+    /// The server has lost its quorum and serves only reads. The client takes no lock through such
+    /// a server.
     ReadOnly,
-    /// What it said is not what a ZooKeeper server says.
+    /// The reply does not follow ZooKeeper's protocol.
     NotZooKeeper,
-    /// Its certificate is for another name than the one by which it was reached.
+    /// The certificate is for a different name than the one in the connect string.
     CertificateName,
-    /// Its certificate has expired, or is not valid yet.
+    /// The certificate has expired or is not valid yet.
     CertificateExpired,
-    /// No authority that the client trusts has signed its certificate.
+    /// No authority that the client trusts has signed the certificate.
     CertificateAuthority,
-    /// The connection could not be encrypted for another reason: it does not speak TLS there, or does not accept the
-    /// client's certificate.
+    /// The TLS handshake failed for another reason: for example, the server does not speak TLS on
+    /// this port, or does not accept the client's certificate.
     Tls,
-    /// It answered, but there was no session to use when time was up.
+    /// The server replied, but there was no usable session at the timeout.
     Answered,
-    /// It was not tried: the others took all the time.
+    /// The client did not try this server, because the other servers took all the time.
     NotTried,
 }
 
 impl ServerProblem {
-    /// The problem in words, the same in all languages.
+    /// Returns the problem in words, the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -102,7 +103,7 @@ impl fmt::Display for ServerProblem {
     }
 }
 
-/// What happened at one server, when it was last tried.
+/// The problem at one server when the client last tried it.
 ///
 /// ```no_run
 /// # async fn example() {
@@ -119,14 +120,16 @@ impl fmt::Display for ServerProblem {
 pub struct ServerReport {
     /// The server, as `host:port`.
     pub server: String,
-    /// What happened, to act upon.
+    /// The kind of problem, for programs.
     pub problem: ServerProblem,
-    /// What happened, for people: what the system, TLS or the server said. It goes on where the server's name ends.
+    /// The problem in words, for people: the message of the operating system, TLS, or the server.
+    /// It continues a sentence that begins with the server's name.
     pub detail: String,
 }
 
 impl ServerReport {
-    /// For each of the servers (`host:port`, separated by commas), in their order.
+    /// Returns a report for each server in `servers` (`host:port`, separated by commas), in the
+    /// same order.
     pub(crate) fn all(servers: &str, entries: &[ServerAttempt]) -> Vec<Self> {
         servers.split(',').map(|server| Self::new(server, entries)).collect()
     }
@@ -148,7 +151,7 @@ impl ServerReport {
     }
 }
 
-/// What happened at all of them, as the cause of an error.
+/// The reports of all servers, as the cause of an error.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers(pub(crate) Arc<[ServerReport]>);
 
@@ -159,7 +162,8 @@ impl From<Vec<ServerReport>> for Servers {
 }
 
 impl Servers {
-    /// One server is the cause itself; of several it is what they have in common.
+    /// Returns the cause of the error: the report itself if there is one server, otherwise the
+    /// whole set.
     pub(crate) fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             [] => None,
@@ -169,7 +173,7 @@ impl Servers {
     }
 }
 
-/// Servers at which the same happened are told of together.
+/// Names servers with the same problem together.
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut told: Vec<(&str, Vec<&str>)> = Vec::new();

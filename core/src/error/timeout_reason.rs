@@ -1,9 +1,9 @@
-//! Why an attempt to acquire a lock ran out of time, or was refused.
+//! [`TimeoutReason`]: why an attempt to acquire a lock timed out or was refused.
 
 use std::fmt;
 
-/// Why a lock was not acquired in time, to act upon: a service answers "conflict" to the first, and "unavailable" to the
-/// others.
+/// Why a lock was not acquired in time, for programs: a service can reply "conflict" for the first
+/// reason and "unavailable" for the others.
 ///
 /// ```no_run
 /// # async fn example(lock: &zklock::Mutex) -> zklock::Result<()> {
@@ -24,21 +24,21 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutReason {
-    /// An answer of a server during this attempt showed another contender in the way, or this client itself holds the
-    /// lock.
+    /// A server's reply during this attempt showed a contender that blocks it, or this client
+    /// itself holds the lock.
     Taken,
-    /// No server answered anything since the attempt began.
+    /// No server replied since the attempt began.
     Unreachable,
-    /// As many contenders waited as the lock's [`max_waiters`](crate::LockOptions::max_waiters) permits, so that the
-    /// attempt was refused at once.
+    /// The queue already had the maximum number of waiters,
+    /// [`max_waiters`](crate::LockOptions::max_waiters). The attempt was refused immediately.
     Full,
-    /// A server answered, but no answer showed a contender in the way: the connection was lost in between, or the time
-    /// was too short.
+    /// A server replied, but no reply showed a contender that blocks the attempt: the connection
+    /// was lost, or the time was too short.
     Unknown,
 }
 
 impl TimeoutReason {
-    /// The reason in a word, the same in all languages.
+    /// Returns the reason as one word, the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,8 +56,8 @@ impl fmt::Display for TimeoutReason {
     }
 }
 
-/// A queue in which as many wait as the options of a lock permit. Shown without the name of the option, and without advice:
-/// both differ from caller to caller.
+/// A queue that has the maximum number of waiters. Its text contains neither the option's name nor
+/// advice, because both differ between callers.
 #[derive(Clone, Debug)]
 pub struct FullQueue {
     path: String,

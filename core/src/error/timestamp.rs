@@ -1,18 +1,19 @@
-//! A date for people to read.
+//! [`Date`]: a point in time as readable text.
 
 use std::fmt;
 
-/// A point in time, in milliseconds since 1970, shown as `2026-11-22T12:50:42Z`.
+/// A point in time in milliseconds since 1970, shown as `2026-11-22T12:50:42Z`.
 pub(crate) struct Date(pub(crate) u64);
 
-/// In days.
+/// Number of days in 400 years.
 const FOUR_CENTURIES: u64 = 146_097;
 
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;
         let (days, second) = (seconds / 86_400, seconds % 86_400);
-        // Years that begin in March have their leap day at the end, and months of 153 days in five.
+        // Counts years from March 1: the leap day is then the last day of the year, and every five
+        // months have 153 days.
         let days = days + 719_468;
         let (era, day) = (days / FOUR_CENTURIES, days % FOUR_CENTURIES);
         let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -43,7 +44,7 @@ mod tests {
         ] {
             assert_eq!(Date(millis).to_string(), date);
         }
-        // Others may write anything.
+        // Other programs can write any number.
         assert!(!Date(u64::MAX).to_string().is_empty());
     }
 }

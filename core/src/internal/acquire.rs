@@ -1,4 +1,4 @@
-//! An acquire for a caller that may hold the lock already.
+//! Acquires for callers that might already hold the lock.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,20 +15,22 @@ use crate::lock::election::{Election, Leadership};
 use crate::lock::multi::MultiLock;
 use crate::lock::semaphore::Semaphore;
 
-/// An acquire that was asked for.
+/// A requested acquire.
 pub enum Requested {
-    /// The owner holds the lock: one level more of its hold, at once.
+    /// The owner already holds the lock and received one more level immediately.
     Granted(Lease),
-    /// It queues. Dropping this leaves the queue; a grant that races it is released.
+    /// The request waits in the queue. Dropping this value leaves the queue; a grant that arrives
+    /// at the same time is released.
     Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
 }
 
-/// For each of the locks, the owner that is to acquire it: the owner of a lease of it, the first one among `named` and
-/// then `around`; for all others one new owner. Only the leases in `named` have to be of these locks, and held.
+/// Returns the owner that must acquire each of the locks. This is the owner of the first lease of
+/// that lock, in `named` and then in `around`. All other locks get one new owner. Each lease in
+/// `named` must belong to one of the locks and must be held.
 ///
 /// # Errors
-/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `within`, if one of `named` is of none of the locks, or its
-/// lock is not reentrant; those of [`Lease::check`].
+/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `within`, if a lease in `named` belongs
+/// to none of the locks, or its lock is not reentrant. Also the errors of [`Lease::check`].
 pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<Vec<Owner>> {
     for lease in named {
         if first(locks, |lock| enters(lock, lease))?.is_none() {
@@ -45,12 +47,13 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     locks.iter().map(owner).collect()
 }
 
-/// Asks for the lock, or for a permit, which has no owner. `caller`: the owner that others are told of; mostly the same
-/// one.
+/// Requests the lock, or a permit, which has no owner. `caller` is the owner that reports show to
+/// other programs. It is usually the same owner.
 ///
 /// # Errors
-/// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), [`ClientClosed`](crate::ErrorKind::ClientClosed) and
-/// [`Forked`](crate::ErrorKind::Forked). All others come with the pending acquire.
+/// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
+/// [`ClientClosed`](crate::ErrorKind::ClientClosed) and [`Forked`](crate::ErrorKind::Forked). The
+/// pending acquire returns all other errors.
 pub fn request(lock: &AnyLock, owner: OwnerId, caller: &Owner, timeout: Timeout) -> Result<Requested> {
     Ok(match lock {
         AnyLock::Lock(lock) => match lock.request(owner, caller, timeout)? {
@@ -64,16 +67,17 @@ pub fn request(lock: &AnyLock, owner: OwnerId, caller: &Owner, timeout: Timeout)
     })
 }
 
-/// The owner of a lease that others are told of: the one that [`request`] took as the caller.
+/// Returns the owner that [`request`] received as `caller`, for a lease that it returned.
 #[must_use]
 pub fn caller_of(lease: &Lease) -> &Owner {
     lease.caller()
 }
 
-/// Acquires several locks. `caller`: the owner that others are told of, unless that is the owner of each.
+/// Acquires several locks. `caller` is the owner that reports show, or `None` if they show the
+/// owner of each lock.
 ///
 /// # Errors
-/// As [`MultiLock::acquire_as_each`].
+/// Same as [`MultiLock::acquire_as_each`].
 pub async fn acquire_each(
     lock: &MultiLock,
     owners: &[Owner],
@@ -83,10 +87,11 @@ pub async fn acquire_each(
     lock.acquire_for(owners, caller, timeout).await
 }
 
-/// Acquires several permits, for a caller that [`dump_with_callers`](super::dump_with_callers) names.
+/// Acquires several permits for a caller that appears in
+/// [`dump_with_callers`](super::dump_with_callers).
 ///
 /// # Errors
-/// As [`Semaphore::acquire_many`].
+/// Same as [`Semaphore::acquire_many`].
 pub async fn acquire_permits(
     semaphore: &Semaphore,
     caller: &Owner,
@@ -96,16 +101,16 @@ pub async fn acquire_permits(
     semaphore.acquire_for(caller, count, timeout).await
 }
 
-/// Campaigns, for a caller that others are told of.
+/// Campaigns on behalf of `caller`, the owner that reports show.
 ///
 /// # Errors
-/// As [`Election::campaign_with`].
+/// Same as [`Election::campaign_with`].
 pub async fn campaign(election: &Election, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
     election.campaign_for(caller, timeout).await
 }
 
-/// One level more for an owner that holds the lock, and without a future: for scopes within scopes. `None` for an owner
-/// that has to ask for it, and always for a permit, which has no owner.
+/// Adds one level for an owner that already holds the lock, without a future: for nested scopes.
+/// Returns `None` if the owner must request the lock, and always for a permit, which has no owner.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused) and [`Forked`](crate::ErrorKind::Forked).
@@ -116,7 +121,8 @@ pub fn reenter(lock: &AnyLock, owner: OwnerId) -> Result<Option<Lease>> {
     }
 }
 
-/// Whether the owner with this id holds the lock; a permit has no owner. Sends nothing.
+/// Returns `true` if the owner with this id holds the lock, and `false` for a permit, which has no
+/// owner. Sends no request.
 ///
 /// # Errors
 /// [`Forked`](crate::ErrorKind::Forked).
@@ -124,14 +130,15 @@ pub fn owned_by(lock: &AnyLock, owner: OwnerId) -> Result<bool> {
     lock.owned_by(&owner.into())
 }
 
-/// What is left of a lease that [`reenter`] gave to the owner of this one, and that was released and dropped: for
-/// languages in which a program may still ask it for what it was.
+/// Returns a released copy of a lease, with its node and token. [`reenter`] gave the original lease
+/// to the owner of `lease`, and the original was released and dropped. For languages in which a
+/// program can still read the attributes of such a lease.
 pub fn remains(lease: &Lease) -> Lease {
     lease.remains()
 }
 
-/// Tells the log that an acquire waits for a lease that its own caller holds. `message`: why it is not entered again, and
-/// how to do that, in the binding's language.
+/// Logs that an acquire waits for a lease that its own caller holds. `message` says why it does not
+/// re-enter and how to re-enter, in the binding's language.
 pub fn warn_of_wait_for_oneself(lease: &Lease, message: &'static str) {
     let (path, node) = (lease.path(), lease.node());
     let (path, node) = (Escaped(path), Escaped(&node));

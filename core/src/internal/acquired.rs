@@ -1,4 +1,4 @@
-//! What one acquire returns: a lease, or several. A binding treats both alike.
+//! [`Acquired`]: a common interface to one lease and to several leases.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 use crate::lease::release::Releasing;
 
-/// The acknowledgement of a release. An inner level's is there at once: nothing is sent for it, and nothing allocated.
+/// The acknowledgement of a release. The release of an inner level completes immediately, without a
+/// request or an allocation.
 #[must_use = "it waits for the acknowledgement only if it is awaited"]
 #[derive(Debug)]
 pub struct Released(Acknowledgement);
 
 enum Acknowledgement {
-    /// A lease's.
+    /// The acknowledgement for one lease.
     One(Releasing),
-    /// Those of several leases.
+    /// The acknowledgements for several leases.
     Several(Pin<Box<dyn Future<Output = Result<()>> + Send>>),
 }
 
@@ -32,7 +33,7 @@ impl std::fmt::Debug for Acknowledgement {
 }
 
 impl Released {
-    /// There is nothing to wait for.
+    /// Returns a release that is already complete.
     pub(super) fn over(end: Result<()>) -> Self {
         Self(Acknowledgement::One(end.into()))
     }
@@ -49,31 +50,32 @@ impl Future for Released {
     }
 }
 
-/// A lease, or several.
+/// The result of one acquire: a lease, or several.
 pub trait Acquired: Send + Sync {
-    /// Succeeds while all of it is held.
+    /// Succeeds while every lease is held.
     ///
     /// # Errors
-    /// As [`Lease::check`].
+    /// Same as [`Lease::check`].
     fn check(&self) -> Result<()>;
 
-    /// Whether all of it is held.
+    /// Returns `true` while every lease is held.
     fn is_held(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// Whether there is something left to release. If the lock was lost, there is; for a lease that a forked child
-    /// inherited, there is not.
+    /// Returns `true` if a lease remains to be released. A lost lock still counts as unreleased. A
+    /// lease that a forked child inherited does not.
     fn is_open(&self) -> bool;
 
-    /// The first loss, if there is one.
+    /// Returns the first loss, if any.
     fn loss(&self) -> Option<Error>;
 
-    /// Releases what has not been released yet, and waits for the acknowledgement: with [`Timeout::Try`] not at all,
-    /// otherwise no longer than [`Lease::release`] does. The release has begun when this returns.
+    /// Releases the leases that are not released yet, and waits for the acknowledgement. With
+    /// [`Timeout::Try`] it does not wait; otherwise it waits at most as long as [`Lease::release`].
+    /// The release has begun when this function returns.
     fn release(&self, timeout: Timeout) -> Released;
 
-    /// Warns that the owner, a thing of this kind, ended without releasing it.
+    /// Warns that the owner, of this kind, ended without releasing its leases.
     fn owner_ended(&self, _owner: &'static str) {}
 }
 
@@ -127,7 +129,7 @@ mod tests {
     use crate::internal::test_support::{client, held, lose, mutex};
     use crate::lease::owner::Owner;
 
-    /// Whether it is held, open and lost.
+    /// Returns whether it is held, open, and lost.
     fn facts(acquired: &dyn Acquired) -> (bool, bool, bool) {
         (acquired.is_held(), acquired.is_open(), acquired.loss().is_some())
     }

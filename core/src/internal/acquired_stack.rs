@@ -1,4 +1,5 @@
-//! What was acquired through one lock object, and by whom: for languages that release a lock rather than a lease.
+//! [`AcquiredStack`]: the leases acquired through one lock object, for languages that release a
+//! lock rather than a lease.
 
 #[cfg(test)]
 mod tests;
@@ -11,42 +12,43 @@ use super::scope_match::{Entered, Exit, Frame, Site};
 use crate::error::{Error, Result};
 use crate::lease::owner::OwnerId;
 
-/// The levels of one lock object, in the order in which they were acquired, each with the binding's handle `H` for it.
-/// A level is undone by a release, or by the end of the scope that acquired it, for which the binding stores `S`.
+/// The levels of one lock object, in the order in which they were acquired. Each level has a handle
+/// `H` of the binding. A level ends with a release, or with the end of the scope that acquired it.
+/// The binding stores `S` for such a scope.
 ///
-/// Only owners that hold the lock have levels, so there are few; and a forgetful caller leaks none: dropping the
-/// lock object drops them, which releases them.
+/// Only owners that hold the lock have levels, so the list is short. A caller that forgets a
+/// release leaks nothing: dropping the lock object drops its levels, which releases them.
 ///
-/// No handle is dropped while the list is locked: dropping it may run the program's code, which may use the lock
-/// object.
+/// No handle is dropped while the list is locked: dropping a handle can run the program's code,
+/// which can use the lock object.
 pub struct AcquiredStack<H, S = ()> {
     reentrant: bool,
     levels: Mutex<Vec<StackLevel<H, S>>>,
 }
 
 struct StackLevel<H, S> {
-    /// Who acquired it. Without re-entry the lease itself has an owner of its own.
+    /// The owner that acquired the level. Without re-entry, the lease itself has a different owner.
     owner: OwnerId,
     acquired: Arc<dyn Acquired>,
-    /// False once a release has undone the level, so that only its scope is left.
+    /// `false` after a release has ended the level. Only the level's scope then remains.
     releasable: bool,
     handle: H,
-    /// The scope that acquired it, if one did, and where it did.
+    /// The scope that acquired the level, if any, and the place in the code where it did.
     scope: Option<(Site, S)>,
 }
 
-/// The result of an exit.
+/// The result of leaving a scope.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Exited<H, S> {
-    /// This scope.
+    /// The scope that ended.
     Scope(H, S),
-    /// Nothing: there is no scope that it could mean.
+    /// No scope ended: this exit can belong to none, because no scope was entered this way.
     Nothing,
-    /// Nothing: there are scopes, but this exit is not theirs.
+    /// No scope ended: the entered scopes do not belong to this exit.
     Others,
 }
 
-/// A level of an owner that lets go of the lock for a while, as a condition variable does.
+/// A level whose owner gives up the lock for a while, as a condition variable does.
 pub struct SuspendedLevel<H, S>(StackLevel<H, S>);
 
 impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
@@ -56,20 +58,21 @@ impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
 }
 
 impl<H, S> SuspendedLevel<H, S> {
-    /// What was acquired, if there is something to release, and later to acquire again. Otherwise only the end of its
-    /// scope is left.
+    /// Returns the acquired leases if they must be released now and acquired again later. `None` if
+    /// only the end of the scope remains.
     pub fn releasable(&self) -> Option<&Arc<dyn Acquired>> {
         self.0.releasable.then_some(&self.0.acquired)
     }
 
-    /// The same level, of what was acquired in its place.
+    /// Returns the same level with newly acquired leases.
     #[must_use]
     pub fn renewed(self, acquired: Arc<dyn Acquired>, handle: H, scope: impl FnOnce(&H) -> S) -> Self {
         let scope = self.0.scope.map(|(site, _)| (site, scope(&handle)));
         Self(StackLevel { acquired, handle, scope, releasable: true, owner: self.0.owner })
     }
 
-    /// The same level if it is not acquired again: only the end of its scope is left.
+    /// Returns the same level without leases, if it is not acquired again. Only the end of its
+    /// scope remains.
     #[must_use]
     pub fn over(self) -> Self {
         Self(StackLevel { releasable: false, ..self.0 })
@@ -83,8 +86,8 @@ impl<H, S> fmt::Debug for AcquiredStack<H, S> {
 }
 
 impl<H, S> AcquiredStack<H, S> {
-    /// No levels. Of a lock that does not re-enter, no caller is more the owner than another: a release undoes the
-    /// newest level, whoever acquired it.
+    /// Creates an empty stack. If the lock is not reentrant, the stack does not distinguish owners:
+    /// a release ends the newest level, whichever owner acquired it.
     #[must_use]
     pub fn new(reentrant: bool) -> Self {
         Self { reentrant, levels: Mutex::default() }
@@ -94,12 +97,13 @@ impl<H, S> AcquiredStack<H, S> {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a level; with `scope`, one that the end of that scope is to undo, entered there.
+    /// Adds a level. With `scope`, the level was acquired by that scope, at that place in the code,
+    /// and ends with it.
     pub fn push(&self, owner: OwnerId, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
         self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
-    /// The newest level with something left to release: of `owner`, or without re-entry of any owner.
+    /// Reads the newest level that can be released. With re-entry, only levels of `owner` count.
     pub fn newest<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -109,13 +113,14 @@ impl<H, S> AcquiredStack<H, S> {
         newest
     }
 
-    /// Removes that level, for its release.
+    /// Removes that level so that the caller can release it.
     pub fn take<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
     }
 
-    /// The same, for who needs no handle to release it. With it comes what is left of the level, for the caller to drop
-    /// after the release: if that runs the program's code, the code finds that the lock is released.
+    /// Like [`take`](Self::take), for callers that need no handle for the release. Also returns the
+    /// rest of the level. The caller drops it after the release: if this runs the program's code,
+    /// that code finds the lock already released.
     pub fn take_acquired(&self, owner: OwnerId) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
         self.remove(owner, |level| Arc::clone(&level.acquired))
     }
@@ -134,14 +139,16 @@ impl<H, S> AcquiredStack<H, S> {
         taken
     }
 
-    /// Gives the handle of what was acquired to `change`, if there still is a level of it. `change` drops no handle.
+    /// Passes the handle of `acquired` to `change` if its level still exists. `change` must not
+    /// drop a handle.
     pub fn change<R>(&self, acquired: &Arc<dyn Acquired>, change: impl FnOnce(&mut H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let level = levels.iter_mut().find(|level| is_same(&level.acquired, acquired))?;
         Some(change(&mut level.handle))
     }
 
-    /// Removes all levels of `owner`, in order; without re-entry the one that is held, too, whoever acquired it.
+    /// Removes all levels of `owner`, in order. Without re-entry, also removes the newest held
+    /// level, whichever owner acquired it.
     pub fn save(&self, owner: OwnerId) -> Vec<SuspendedLevel<H, S>> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -160,22 +167,26 @@ impl<H, S> AcquiredStack<H, S> {
         saved
     }
 
-    /// Adds a level again.
+    /// Adds a suspended level again.
     pub fn restore(&self, saved: SuspendedLevel<H, S>) {
         self.lock().push(saved.0);
     }
 
-    /// Whether this object holds the lock, for whomever.
+    /// Returns `true` if this object holds the lock, for any owner.
     pub fn any_held(&self) -> bool {
         self.lock().iter().any(|level| level.releasable && level.acquired.is_held())
     }
 
-    /// Ends the scope that this exit means, and forgets its level, released or not: that of the frame that entered it.
-    /// An exit of a different frame ends a scope of its owner; of another owner only if that has ended, or if no other
-    /// scope can be meant.
+    /// Ends the scope that this exit belongs to, and forgets its level, whether released or not.
+    /// This is the scope that the exit's frame entered. If the frame entered none, the exit ends
+    /// another scope of its owner. It ends a scope of a different owner only if that owner has
+    /// ended, or if no other scope is possible.
     ///
-    /// `beginner`: what `ended` needs to know of a scope. `runs`: whether a frame is on the caller's call stack. `ended`:
-    /// whether the owner of a scope has ended. They may run the program's code: only `beginner` is called while the list
+    /// - `beginner` extracts the data of a scope that `ended` needs.
+    /// - `runs` returns `true` if a frame is on the caller's call stack.
+    /// - `ended` returns `true` if the owner of a scope has ended.
+    ///
+    /// `runs` and `ended` can run the program's code, so only `beginner` is called while the list
     /// is locked.
     pub fn leave<B>(
         &self,
@@ -198,7 +209,7 @@ impl<H, S> AcquiredStack<H, S> {
         let Some(chosen) = exit.choose(&entered, runs, ended) else { return Exited::Others };
         let same =
             |level: &StackLevel<H, S>| level.scope.is_some() && is_same(&level.acquired, &chosen.acquired);
-        // Another thread may have ended it meanwhile.
+        // Another thread might have ended the scope meanwhile.
         self.end(|levels| levels.iter().position(same)).unwrap_or(Exited::Nothing)
     }
 
@@ -219,17 +230,18 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().filter_map(entered).collect()
     }
 
-    /// Whether the caller owns the lock. With re-entry: whether the caller holds it through any object, as `owned_by`
-    /// says. Without: whether this object holds it.
+    /// Returns `true` if the caller owns the lock. With re-entry, the caller owns it if it holds it
+    /// through any object, which `owned_by` says. Without re-entry, this object must hold it.
     ///
     /// # Errors
-    /// As `owned_by`.
+    /// The error in `owned_by`.
     pub fn owned(&self, owned_by: Result<bool>) -> Result<bool> {
         let held = owned_by?;
         Ok(if self.reentrant { held } else { self.any_held() })
     }
 
-    /// The error that there is nothing to release: `caller` (a thread, a task) has not acquired `what`.
+    /// Returns the error that `caller` (a thread or a task) has not acquired `what`, so that it has
+    /// nothing to release.
     #[must_use]
     pub fn not_held(&self, caller: &str, what: &str) -> Error {
         Error::not_held(if self.reentrant {
@@ -239,17 +251,19 @@ impl<H, S> AcquiredStack<H, S> {
         })
     }
 
-    /// Shows every handle and scope, for a garbage collector. Shows nothing while another thread uses the list.
+    /// Passes every handle and scope to a garbage collector. Passes none while another thread uses
+    /// the list.
     ///
     /// # Errors
-    /// As `visit`.
+    /// The errors of `visit`.
     pub fn visit<E>(&self, mut visit: impl FnMut(&H, Option<&S>) -> Result<(), E>) -> Result<(), E> {
         let Ok(levels) = self.levels.try_lock() else { return Ok(()) };
         levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref().map(|(_, scope)| scope)))
     }
 
-    /// What `owner` has not released and no scope is to release, as far as `wanted` says of the handle: only the owner can
-    /// release it through this object. Nothing without re-entry, where anybody can.
+    /// Returns the leases that `owner` has not released, that no scope will release, and whose
+    /// handle `wanted` accepts. Only the owner can release them through this object. Returns none
+    /// without re-entry, because then any caller can release them.
     pub fn left_by(&self, owner: OwnerId, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
         let levels = self.lock();
         let left = levels.iter().filter(|level| {
@@ -273,12 +287,13 @@ impl<H, S> AcquiredStack<H, S> {
     }
 }
 
-/// Whether they are the same. Not `Arc::ptr_eq`: the same object may have more than one table of methods.
+/// Returns `true` if both are the same object. `Arc::ptr_eq` does not work here: an object can have
+/// several vtables.
 fn is_same(one: &Arc<dyn Acquired>, other: &Arc<dyn Acquired>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
-/// Removes what is released. The scope's own part stays until the scope ends.
+/// Removes the levels that are released. A level with a scope stays until the scope ends.
 fn forget_closed<H, S>(levels: &mut Vec<StackLevel<H, S>>) -> Vec<StackLevel<H, S>> {
     for level in levels.iter_mut() {
         level.releasable &= level.acquired.is_open();

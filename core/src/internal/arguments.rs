@@ -1,4 +1,5 @@
-//! What tells one binding's arguments from another's: the unit of times, and the spelling of names.
+//! Conversion of a binding's arguments. Bindings differ in their unit of time and in the spelling
+//! of names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,25 +20,25 @@ use crate::queue::Naming;
 /// A language with a binding.
 #[derive(Clone, Copy, Debug)]
 pub struct Language {
-    /// Its name, which operators see in the data of nodes.
+    /// Name of the language. Operators see it in the data of nodes.
     pub name: &'static str,
-    /// What a time-out of 1 means.
+    /// The duration of a timeout of 1.
     pub unit: Duration,
-    /// How names of several words are spelled.
+    /// The spelling of names with several words.
     pub spelling: Spelling,
 }
 
-/// How names of several words are spelled.
+/// The spelling of names with several words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
-    /// `session_timeout`, as here.
+    /// `session_timeout`, as in Rust.
     Snake,
     /// `sessionTimeout`.
     Camel,
 }
 
 impl Language {
-    /// The error, with its argument spelled as in this language.
+    /// Returns the error with its argument spelled as in this language.
     #[must_use]
     pub fn spell(self, error: Error) -> Error {
         match (self.spelling, error.argument()) {
@@ -49,10 +50,11 @@ impl Language {
         }
     }
 
-    /// A duration; infinity becomes a very long one.
+    /// Converts a duration. Infinity becomes a very long duration.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`, for a negative number or NaN.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`, for a negative number or
+    /// NaN.
     pub fn duration(self, argument: &str, value: f64) -> Result<Duration> {
         if value.is_nan() || value < 0.0 {
             return Err(Error::bad_argument(
@@ -61,12 +63,12 @@ impl Language {
             ));
         }
         let seconds = value * self.unit.as_secs_f64();
-        // A time-out that is too small to count is still not zero, which would mean something else.
+        // A tiny timeout must not become zero, because zero means a try.
         let smallest = if value > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
         Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
     }
 
-    /// What a time-out asks for: zero means a try; none and infinity mean waiting for ever.
+    /// Converts a timeout: zero means a try, and none or infinity means no timeout.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
@@ -79,21 +81,22 @@ impl Language {
         })
     }
 
-    /// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them: -1 is no time-out.
+    /// Converts `blocking` and `timeout` with the meanings of `threading.Lock.acquire`: -1 means no
+    /// timeout.
     ///
     /// # Errors
-    /// As [`timeout`](Self::timeout), and for both a time-out and `blocking=False`.
+    /// Same as [`timeout`](Self::timeout), and for a timeout together with `blocking=False`.
     pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Timeout> {
         let both = "cannot be given together with blocking=False";
         self.waiting(blocking, unless_minus_one(timeout), both)
     }
 
-    /// The same patience for an acquire with this `connect_timeout`: for how long a try waits for an answer, in place of the
-    /// client's own.
+    /// Applies a `connect_timeout` to an acquire: a try waits this long for a reply, instead of the
+    /// client's own connect timeout.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN, and for an acquire that waits:
-    /// its time-out covers everything.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN. Also for
+    /// an acquire that waits, because its timeout covers everything.
     pub fn bounded(self, timeout: Timeout, connect_timeout: Option<f64>) -> Result<Timeout> {
         let Some(value) = connect_timeout else { return Ok(timeout) };
         let bad = |problem: &str| Err(Error::bad_argument("connect_timeout", problem));
@@ -106,10 +109,11 @@ impl Language {
         }
     }
 
-    /// `wait` and `timeout` of a release: for how long it waits for the acknowledgement, at most.
+    /// Converts `wait` and `timeout` of a release to the maximum time that it waits for the
+    /// acknowledgement.
     ///
     /// # Errors
-    /// As [`timeout`](Self::timeout), and for a time-out of a release that does not wait.
+    /// Same as [`timeout`](Self::timeout), and for a timeout of a release that does not wait.
     pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Timeout> {
         self.waiting(wait, timeout, "cannot be given to a release that does not wait")
     }
@@ -122,7 +126,8 @@ impl Language {
         }
     }
 
-    /// How to connect; options that are not given have the values of the environment, or else their defaults.
+    /// Returns the options of a client. An option that is not given has the value of the
+    /// environment, or else its default.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -145,13 +150,13 @@ impl Language {
             options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
         }
         if let Some(bytes) = max_frame {
-            // Out of range is out of range, also if it is not whole or negative.
+            // A negative or fractional number becomes 0, which `max_frame` refuses as out of range.
             options = options.max_frame(bytes.to_count().unwrap_or(0))?;
         }
         identity.apply(options)
     }
 
-    /// The options that locks of all kinds have.
+    /// Returns the options that all kinds of locks share.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -188,8 +193,8 @@ impl Language {
         Ok(options)
     }
 
-    /// The process's one client for `hosts`, with the options of the environment; without hosts for those of
-    /// [`ClientOptions::new`].
+    /// Returns the process's shared client for `hosts`, with the options of the environment.
+    /// Without `hosts`, it uses the hosts of [`ClientOptions::new`].
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
@@ -199,7 +204,7 @@ impl Language {
         Ok(ClientSource::Shared(options))
     }
 
-    /// The process's one client for `hosts` with these options.
+    /// Returns the process's shared client for `hosts` with these options.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
@@ -208,14 +213,14 @@ impl Language {
     }
 }
 
-/// In Python a time-out of -1 is none.
+/// Converts a Python timeout: -1 means no timeout.
 #[must_use]
 pub fn unless_minus_one(timeout: Option<f64>) -> Option<f64> {
     #[expect(clippy::float_cmp, reason = "exactly -1 means that there is no time-out")]
     timeout.filter(|timeout| *timeout != -1.0)
 }
 
-/// How long to wait for something other than a lock; `None` is for ever.
+/// Returns the maximum wait for something other than a lock. `None` means forever.
 #[must_use]
 pub fn limit(timeout: Timeout) -> Option<Duration> {
     match timeout {
@@ -225,7 +230,7 @@ pub fn limit(timeout: Timeout) -> Option<Duration> {
     }
 }
 
-/// `connect_timeout` → `connectTimeout`.
+/// Converts `connect_timeout` to `connectTimeout`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();
@@ -237,32 +242,33 @@ fn camel(name: &str) -> String {
     camel
 }
 
-/// The options of a lock, as a program in another language gives them. Those that it leaves out have the defaults of
-/// [`LockOptions`].
+/// The options of a lock as a program in another language gives them. An option that is not given
+/// has the default of [`LockOptions`].
 #[derive(Clone, Debug, Default)]
 pub struct GivenOptions {
-    /// Whether an owner that holds the lock may acquire it again.
+    /// `true` if an owner that holds the lock can acquire it again.
     pub reentrant: Option<bool>,
-    /// A name for this contender.
+    /// Name of this contender.
     pub label: Option<String>,
-    /// The naming of nodes, in a word.
+    /// Name of the node naming scheme.
     pub naming: Option<String>,
-    /// The longest hold, in the language's unit of time.
+    /// Longest hold, in the language's unit of time.
     pub max_hold: Option<f64>,
-    /// How long before the end of its term a lease is lost, in the language's unit of time.
+    /// Time before the end of its term at which a lease is lost, in the language's unit of time.
     pub grace: Option<f64>,
-    /// How many contenders may wait at most when another one joins them.
+    /// Maximum number of waiting contenders at the time when another one joins.
     pub max_waiters: Option<f64>,
-    /// How many holds may follow each other on one node within the client.
+    /// Maximum number of consecutive holds on one node within the client.
     pub cohort: Option<f64>,
-    /// For how long a node is kept while nobody holds through it.
+    /// Time for which a node is kept while no owner holds the lock through it, in the language's
+    /// unit of time.
     pub linger: Option<f64>,
 }
 
-/// The value of an option, as a program in another language gives it.
+/// The value of an option as a program in another language gives it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GivenValue<'a> {
-    /// Yes or no.
+    /// A Boolean value.
     Flag(bool),
     /// A text.
     Text(&'a str),
@@ -273,7 +279,7 @@ pub enum GivenValue<'a> {
 }
 
 impl GivenOptions {
-    /// The options that are given, by name.
+    /// Returns the given options with their names.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, GivenValue<'_>)> {
         let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort, linger } = self;
         let all = [
@@ -298,9 +304,9 @@ fn parse_naming(name: &str) -> Result<Naming> {
     }
 }
 
-/// A number that may be a count.
+/// A number that can be a count.
 pub trait Count: Copy + fmt::Display {
-    /// The same number, if it is whole and within range.
+    /// Returns the number as a `u32` if it is whole and within range.
     fn to_count(self) -> Option<u32>;
 }
 
@@ -321,10 +327,11 @@ impl Count for f64 {
     }
 }
 
-/// The name of an owner.
+/// Checks the name of an owner.
 ///
 /// # Errors
-/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `owner`, for a name that is empty, or longer than a label.
+/// [`BadArgument`](crate::ErrorKind::BadArgument), naming `owner`, for a name that is empty or
+/// longer than a label.
 pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
     let Some(name) = name else { return Ok(None) };
     if name.is_empty() {
@@ -334,7 +341,8 @@ pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
     Ok(Some(name.into()))
 }
 
-/// A number of permits. One that is too small or too large is refused like any other invalid number.
+/// Converts a number of permits. Refuses a number that is too small or too large like any other
+/// invalid number.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`.
@@ -343,10 +351,12 @@ pub fn parse_count(argument: &str, number: impl Count) -> Result<u32> {
     number.to_count().ok_or_else(problem)
 }
 
-/// How many permits a semaphore has: a number, or whatever the node at a path states.
+/// Converts the number of permits of a semaphore: either a fixed number, or the path of a node with
+/// the number.
 ///
 /// # Errors
-/// [`BadArgument`](crate::ErrorKind::BadArgument) for none or both of them, or for a number that is out of range.
+/// [`BadArgument`](crate::ErrorKind::BadArgument) for none or both of them, or for a number that is
+/// out of range.
 pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -> Result<Permits> {
     match (number, shared_count) {
         (Some(number), None) => Ok(Permits::Fixed(parse_count("permits", number)?)),
@@ -355,8 +365,8 @@ pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -
     }
 }
 
-/// The version that a node must have. What is no whole number, or out of range, is refused: converted to one, it would
-/// let a write pass that was meant to be guarded.
+/// Converts the version that a node must have. Refuses a number that is not whole or is out of
+/// range: if it were rounded, a write could pass although it was meant to be guarded.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument).

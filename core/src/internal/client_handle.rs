@@ -1,4 +1,4 @@
-//! A client as a binding's class holds it.
+//! [`ClientHandle`]: the client inside a binding's client object.
 
 use std::ops::Deref;
 use std::sync::mpsc;
@@ -13,30 +13,32 @@ use crate::error::escape::Escaped;
 use crate::lock::any::AnyLock;
 use crate::runtime;
 
-/// A client that belongs to the process that created it, or one that every process has for itself. Either way it is
-/// used as a [`Client`].
+/// A client that belongs to the process that created it, or a client for each process. It
+/// dereferences to a [`Client`].
 #[derive(Clone, Debug)]
 pub enum ClientHandle {
-    /// In another process everything fails with [`Forked`](crate::ErrorKind::Forked).
+    /// A client of one process. In another process every call fails with
+    /// [`Forked`](crate::ErrorKind::Forked).
     One(Client),
-    /// Connects anew in every process.
+    /// A client that connects again in every process.
     EachProcess(PerProcessClient),
 }
 
 impl ClientHandle {
-    /// One for each process. Sends nothing.
+    /// Creates a handle with a client for each process. Sends no request.
     #[must_use]
     pub fn of_each_process(options: ClientOptions) -> Self {
         Self::EachProcess(PerProcessClient::new(options))
     }
 
-    /// One for this process. Sends nothing.
+    /// Creates a handle with a client for this process only. Sends no request.
     #[must_use]
     pub fn one(options: ClientOptions) -> Self {
         Self::One(Client::new(options))
     }
 
-    /// The client of a lock. That of one on a shared client belongs to this process.
+    /// Returns the client of a lock. If the lock uses a shared client, the returned client belongs
+    /// to this process.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -48,13 +50,13 @@ impl ClientHandle {
         })
     }
 
-    /// Its connect string, for people to read.
+    /// Returns the client's connect string in readable form.
     #[must_use]
     pub fn shown_hosts(&self) -> String {
         Escaped(&self.source().hosts().to_string()).to_string()
     }
 
-    /// For locks on it.
+    /// Returns the source for locks on this client.
     #[must_use]
     pub fn source(&self) -> ClientSource {
         match self {
@@ -75,15 +77,15 @@ impl Deref for ClientHandle {
     }
 }
 
-/// The connect string of a lock's client, for people to read.
+/// Returns the connect string of a lock's client in readable form.
 #[must_use]
 pub fn shown_hosts(lock: &AnyLock) -> String {
     Escaped(&lock.hosts().to_string()).to_string()
 }
 
-/// Closes clients, and waits for the servers' acknowledgements for up to `limit`.
+/// Closes clients and waits for the servers' acknowledgements, at most for `limit`.
 pub fn close_all<'a>(clients: impl IntoIterator<Item = &'a Client>, limit: Duration) {
-    // This line begins to close them all; what is left is to wait.
+    // `Client::close` starts the closing when it is called. The futures only wait for its end.
     let closing: Vec<_> = clients.into_iter().map(Client::close).collect();
     if closing.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Who a client is to the servers, from a binding's arguments.
+//! A binding's arguments for authentication, encryption and access control.
 
 use std::path::PathBuf;
 
@@ -9,28 +9,29 @@ use crate::config::secret::Secret;
 use crate::config::tls::{Tls, TlsFiles};
 use crate::error::{Error, Result};
 
-/// Who a client is to the servers, and who may touch the nodes that it creates.
+/// The credentials with which a client authenticates, and the access control of the nodes that it
+/// creates.
 #[derive(Default)]
 pub struct Identity {
     /// Schemes and credentials.
     pub auth: Option<Vec<(String, Vec<u8>)>>,
-    /// A file of credentials.
+    /// Path of a file with credentials.
     pub auth_file: Option<PathBuf>,
-    /// `open`, `creator`, or rules.
+    /// Access control of nodes: `open`, `creator`, or rules.
     pub acl: Option<String>,
-    /// The same, for the parents of lock directories.
+    /// Access control of the parents of lock directories, in the same form.
     pub parent_acl: Option<String>,
-    /// User and password.
+    /// SASL user and password.
     pub sasl: Option<(String, String)>,
-    /// The encryption of the connections.
+    /// Encryption of the connections.
     pub tls: Option<Tls>,
-    /// Whether nodes say who created them; they do by default.
+    /// `true` if nodes contain information about their creator, which is the default.
     pub identify: Option<bool>,
 }
 
 impl Identity {
-    /// The properties that the program sets. The two kinds of credentials are one: who shows some does not show those of
-    /// the environment beside them.
+    /// Returns the properties that the program sets. `auth` and `sasl` count as one property: a
+    /// program that sets either does not also get the credentials of the environment.
     pub(super) fn set(&self) -> SetByProgram {
         SetByProgram {
             credentials: self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some(),
@@ -69,7 +70,7 @@ impl Identity {
     }
 }
 
-/// What encryption needs: PEM text, or files that contain it.
+/// The parts of an encryption configuration, as PEM text or as files that contain it.
 #[derive(Clone)]
 pub struct TlsParts<T> {
     ca: T,
@@ -77,10 +78,11 @@ pub struct TlsParts<T> {
 }
 
 impl<T> TlsParts<T> {
-    /// The certificates of the authorities to trust; and a certificate to present, with its private key.
+    /// Creates the configuration from the certificates of the trusted authorities, and optionally a
+    /// client certificate with its private key.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for only one of `cert` and `key`.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if only one of `cert` and `key` is given.
     pub fn new(ca: T, cert: Option<T>, key: Option<T>) -> Result<Self> {
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some((cert, key)),
@@ -92,27 +94,28 @@ impl<T> TlsParts<T> {
 }
 
 impl<T> TlsParts<T> {
-    /// The authorities' certificates; and the certificate to present, with its private key.
+    /// Returns the authorities' certificates, and the client certificate with its private key.
     pub fn parts(&self) -> (&T, Option<(&T, &T)>) {
         (&self.ca, self.identity.as_ref().map(|(cert, key)| (cert, key)))
     }
 }
 
 impl TlsParts<PathBuf> {
-    /// What the files hold, now and whenever a connection is made.
+    /// Creates the TLS options from files. The client reads the files again for each connection.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if one of them cannot be read, or does not hold what it should.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if a file cannot be read or has invalid
+    /// content.
     pub fn tls(self) -> Result<Tls> {
         Tls::from_files(&TlsFiles { ca: self.ca, identity: self.identity })
     }
 }
 
 impl TlsParts<String> {
-    /// What the text says.
+    /// Creates the TLS options from PEM text.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if it does not say what it should.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if the text is invalid.
     pub fn tls(&self) -> Result<Tls> {
         let tls = Tls::new(&self.ca)?;
         match &self.identity {

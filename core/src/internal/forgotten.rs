@@ -1,24 +1,24 @@
-//! Leases in languages with a garbage collector: the program is warned of those that it forgets, and may look at those
-//! that are kept for it.
+//! Support for languages with a garbage collector: warnings about leases that the program forgets,
+//! and reports of leases that are kept for it.
 
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 
 pub use crate::lease::{Forgotten, on_forgotten};
 
-/// The same lease, for an object that a garbage collector drops: a drop while the lock is held warns, if it frees the
-/// lock.
+/// Marks a lease for an object that a garbage collector drops. Dropping this lease logs a warning
+/// if the lock was held and the drop frees it.
 pub fn collectable(lease: Lease) -> Lease {
     lease.collectable()
 }
 
-/// The same for all of these.
+/// Marks each of these leases like [`collectable`].
 pub fn collectable_all(leases: Leases) -> Leases {
     leases.into_iter().map(collectable).collect()
 }
 
-/// Notes in the report of its hold that a lease is kept until it is released or lost, though the program may have
-/// dropped it. The binding keeps it.
+/// Notes in the hold's report that the binding keeps this lease until it is released or lost, even
+/// if the program has dropped it.
 pub fn pin(lease: &Lease) {
     lease.pin();
 }
@@ -34,7 +34,7 @@ mod tests {
 
     static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-    /// Begins to listen; returns what was heard of this path.
+    /// Installs the listener, and returns the warnings so far about this path.
     fn warnings(path: &str) -> Vec<String> {
         on_forgotten(|forgotten| {
             WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).push(forgotten.to_string());
@@ -95,7 +95,7 @@ mod tests {
                 && warning.contains("the lock /ended, which stays held")
         );
         assert!(lock.owned_by(&owner).unwrap());
-        // The collector adds nothing to that.
+        // The collector adds no second warning.
         leases[0].release_in_background().unwrap();
         let again = reentered(&lock, &owner);
         leases[1].release_in_background().unwrap();

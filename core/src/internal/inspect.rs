@@ -1,4 +1,4 @@
-//! Looks at nodes, for those that show many locks: one request each, whatever there is to see.
+//! Reads nodes, for tools that display many locks. Each read takes a fixed number of requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,51 +17,54 @@ use crate::lock::Lock;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot};
 
-/// Lists the node at `path`, an absolute path below the client's chroot, or `/`; `None` if there is no node. One request.
+/// Lists the node at `path`, or returns `None` if it does not exist. `path` is absolute, below the
+/// client's chroot, or `/`. Sends one request.
 ///
-/// Cancel safe: nothing is left behind.
+/// Cancel safe: a dropped future has no effect.
 ///
 /// # Errors
-/// As [`Client::get`].
+/// Same as [`Client::get`].
 pub async fn list(client: &Client, path: &str) -> Result<Option<Listing>> {
     let node = client.full_or_root(path)?;
     client.ask_again(path, |reply| Query::List { node: Arc::clone(&node), reply }).await
 }
 
-/// Reads the node at `path`; `None` if there is no node. One request.
+/// Reads the node at `path`, or returns `None` if it does not exist. Sends one request.
 ///
-/// Cancel safe: nothing is left behind.
+/// Cancel safe: a dropped future has no effect.
 ///
 /// # Errors
-/// As [`Client::get`].
+/// Same as [`Client::get`].
 pub async fn look(client: &Client, path: &str) -> Result<Option<NodeContent>> {
     let node = client.full(path)?;
     client.ask_again(path, |reply| Query::Look { node: Arc::clone(&node), reply }).await
 }
 
-/// The first contender for a lock; `None` if it is free. Three requests, however many there are.
+/// Returns the first contender of a lock, or `None` if the lock is free. Sends three requests,
+/// however many contenders there are.
 ///
-/// Cancel safe: nothing is left behind.
+/// Cancel safe: a dropped future has no effect.
 ///
 /// # Errors
-/// As [`Lock::contenders`].
+/// Same as [`Lock::contenders`].
 pub async fn first_contender(lock: &Lock) -> Result<Option<Contender>> {
     let First { contender, .. } =
         lock.ask(|place, reply| Query::First { place, watch: false, reply }).await?;
     lock.with_paths::<Vec<_>>(contender).map(|mut found| found.pop())
 }
 
-/// Resolves a server, given as `HOST:PORT`. On a runtime of the caller's, whose end may have to wait for the resolver.
+/// Resolves a server given as `HOST:PORT`. Runs on the caller's runtime. When that runtime shuts
+/// down, it might have to wait for the resolver.
 ///
 /// # Errors
-/// The errors of the resolver; `TimedOut` if there is no answer within `limit`.
+/// The resolver's errors, and `TimedOut` if no result arrives within `limit`.
 pub async fn resolve(server: &str, limit: Duration) -> io::Result<Vec<SocketAddr>> {
     let (host, port) = split(server)?;
     let resolved = timeout(limit, zklock_transport::resolve(host, port)).await;
     resolved.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// The host and the port of `HOST:PORT`.
+/// Splits `HOST:PORT` into the host and the port.
 fn split(server: &str) -> io::Result<(&str, u16)> {
     let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -69,14 +72,14 @@ fn split(server: &str) -> io::Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// Asks a server, given as `HOST:PORT` and by its addresses, with one of ZooKeeper's four-letter words; encrypted if the
-/// client's connections are. The answer is empty if the server closes the connection without one. On a runtime of the
-/// caller's, with I/O.
+/// Sends one of ZooKeeper's four-letter words to a server, given as `HOST:PORT` and by its
+/// addresses. Uses TLS if the client's connections do. Returns an empty text if the server closes
+/// the connection without a reply. Runs on the caller's runtime, which needs I/O enabled.
 ///
-/// Cancel safe: the connection is closed.
+/// Cancel safe: dropping the future closes the connection.
 ///
 /// # Errors
-/// The errors of the connection; `TimedOut` if there is no answer within `limit`.
+/// The errors of the connection, and `TimedOut` if no reply arrives within `limit`.
 pub async fn four_letter_word(
     options: &ClientOptions,
     server: &str,
@@ -90,8 +93,8 @@ pub async fn four_letter_word(
     timeout(limit, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// The reason why a client's session is not proven, as far as it is known: the server that does not answer, or the result of
-/// the last attempt at each.
+/// Returns the known reason why a client's session is not proven: the server that does not reply,
+/// or the result of the last connection attempt at each server.
 #[must_use]
 pub fn why_unproven(client: &Client) -> String {
     match client.health().server {
@@ -100,28 +103,30 @@ pub fn why_unproven(client: &Client) -> String {
     }
 }
 
-/// How long ago the last proof of a lease's session was sent, also after that session has ended; `None` before the first.
+/// Returns the time since the last proof of the lease's session was sent, even after that session
+/// has ended. `None` before the first proof.
 #[must_use]
 pub fn last_proof(lease: &Lease) -> Option<Duration> {
     lease.term().proof_age()
 }
 
-/// How much is left of the term of a lease's session, with the lock's `grace` in it, also after the lease was lost. A node
-/// that is kept for its grace goes no later than at the end of the term in which the lease was lost; later heartbeats make
-/// this longer, and the grace not.
+/// Returns the remaining term of the lease's session, including the lock's `grace`, even after the
+/// lease was lost. A node that is kept during its grace period is deleted at the end of the term in
+/// which the lease was lost, at the latest. Later heartbeats extend the term but not the grace
+/// period.
 #[must_use]
 pub fn term_left(lease: &Lease) -> Duration {
     lease.term().remaining()
 }
 
-/// A contender of zklock's, in the words of its own data.
+/// Parses the data that a zklock contender stores in its node.
 #[must_use]
 pub fn about(data: &[u8]) -> Option<ContenderInfo> {
     ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
 }
 
-/// A contender at a node's full path, with the transaction that created it and its data: for tests that show queues.
-/// `None` if the node's name is not one of a contender.
+/// Builds a contender from a node's full path, the transaction that created the node, and its data.
+/// For tests that show queues. `None` if the name is not a contender's.
 #[must_use]
 pub fn contender(position: usize, node: &str, czxid: i64, data: &[u8]) -> Option<Contender> {
     let (directory, name) = node.rsplit_once('/')?;

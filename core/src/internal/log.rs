@@ -1,5 +1,6 @@
-//! Carries this library's events to a listener that is not written in Rust. For bindings: a program in Rust has its own
-//! `tracing` subscribers, and nothing here gets in their way until a binding begins to listen.
+//! Passes this library's events to a listener that is not written in Rust. For bindings only: a
+//! Rust program has its own `tracing` subscribers, and this module does not interfere with them
+//! until a binding starts to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,30 +16,30 @@ use crate::error::escape;
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// How many events wait for a slow listener. Any more are dropped, and counted.
+/// Maximum number of events that wait for a slow listener. Further events are dropped and counted.
 const CAPACITY: usize = 1000;
 
-/// How grave an event is; the gravest level comes first.
+/// Severity of an event, most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum LogLevel {
-    /// Nothing will proceed by itself.
+    /// The problem does not resolve itself.
     Error = 1,
-    /// Something was lost, or is in the way.
+    /// A lock or session was lost, or a problem blocks progress.
     Warn,
-    /// The course of a session, and waits that took long.
+    /// Session changes and long waits.
     Info,
-    /// Every lock.
+    /// Every lock operation.
     Debug,
     /// Every step.
     Trace,
 }
 
 impl LogLevel {
-    /// All of them, in this order.
+    /// All levels, in the order of their declaration.
     pub const ALL: [Self; 5] = [Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
 
-    /// The level's name, the same in all languages.
+    /// Returns the level's name, which is the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,35 +64,35 @@ impl From<tracing::Level> for LogLevel {
     }
 }
 
-/// An event. In message and fields all text is escaped that does not print.
+/// An event. Its message and fields have all unprintable text escaped.
 #[derive(Debug)]
 pub struct Record {
-    /// How grave it is.
+    /// Severity of the event.
     pub level: LogLevel,
-    /// Where it comes from: a module of this library, or of the ZooKeeper client below it.
+    /// Module that sent the event: a module of this library, or of the ZooKeeper client crate.
     pub target: &'static str,
-    /// The source file, as the compiler knows it.
+    /// Path of the source file, as the compiler records it.
     pub file: &'static str,
-    /// The line in it.
+    /// Line in the source file.
     pub line: u32,
-    /// When it happened, since the beginning of 1970.
+    /// Time of the event since 1970.
     pub time: Duration,
-    /// What happened, without the fields.
+    /// Message without the fields.
     pub message: String,
-    /// The details, by name.
+    /// Fields by name.
     pub fields: Vec<(&'static str, Value)>,
 }
 
-/// What a field says.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Text, escaped.
     Text(String),
     /// A count.
     Number(f64),
-    /// Whether something is so.
+    /// A Boolean value.
     Flag(bool),
-    /// How long something took, for the binding to give in its language's unit.
+    /// A duration. The binding converts it to its language's unit.
     Time(Duration),
 }
 
@@ -106,10 +107,11 @@ impl fmt::Display for Value {
     }
 }
 
-/// The fields that say how long something took. `tracing` has no such type, only the text of a `Duration`.
+/// Names of the fields with durations. `tracing` has no duration type, only the text of a
+/// `Duration`.
 const TIMES: [&str; 3] = ["waited", "lasted", "last_proof"];
 
-/// What the text of a `Duration` says, as `{:?}` writes it.
+/// Parses the `{:?}` text of a `Duration`.
 fn parse_time(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
     let unit = match unit {
@@ -123,28 +125,29 @@ fn parse_time(text: &str) -> Option<Duration> {
 }
 
 impl fmt::Display for Record {
-    /// The message, followed by the fields.
+    /// Writes the message, followed by the fields.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
     }
 }
 
-/// A listener. Keeps events until they are taken; ends when it is dropped.
+/// A listener. It keeps events until the binding takes them, and stops when it is dropped.
 pub struct Listener {
-    /// Zero for none.
+    /// Current level as a number, or 0 for none.
     level: AtomicU8,
     backlog: Mutex<Backlog>,
-    /// Called when the first event arrives in an empty backlog. Runs on any thread, so it must not wait.
+    /// Called when an event arrives in an empty backlog. It runs on any thread, so it must not
+    /// wait.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Events that wait to be taken.
 #[derive(Debug, Default)]
 pub struct Backlog {
-    /// In the order in which they happened.
+    /// Events in the order in which they happened.
     pub records: Vec<Arc<Record>>,
-    /// How many more there would have been.
+    /// Number of events that were dropped because the backlog was full.
     pub dropped: u64,
 }
 
@@ -155,10 +158,12 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Begins to listen to events of this level and graver ones; with `None`, to none yet. `wake` is called when the
-    /// first event to [take](Self::take) arrives in an empty backlog, on any thread: it must not wait.
+    /// Starts to listen to events of at least this severity, or to none yet with `None`. `wake` is
+    /// called when an event arrives in an empty backlog. It is called on any thread, so it must not
+    /// wait. [`take`](Self::take) returns the events.
     ///
-    /// Receives nothing in a program that has its own `tracing` subscriber, which then receives the events.
+    /// If the program has its own `tracing` subscriber, that subscriber receives the events and
+    /// this listener receives none.
     pub fn new(level: Option<LogLevel>, wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let listener =
             Arc::new(Self { level: AtomicU8::new(0), backlog: Mutex::default(), wake: Box::new(wake) });
@@ -168,7 +173,7 @@ impl Listener {
         listener
     }
 
-    /// Listens to events of this level and graver ones from now on.
+    /// Changes the minimum severity of the events that this listener receives.
     pub fn set_level(&self, level: Option<LogLevel>) {
         self.level.store(level.map_or(0, |level| level as u8), Ordering::Relaxed);
         if let Some(hub) = HUB.get() {
@@ -180,7 +185,7 @@ impl Listener {
         self.level.load(Ordering::Relaxed)
     }
 
-    /// The events that have arrived since the last call.
+    /// Returns the events that have arrived since the last call.
     pub fn take(&self) -> Backlog {
         std::mem::take(&mut *self.backlog())
     }
@@ -215,7 +220,8 @@ impl Drop for Listener {
     }
 }
 
-/// The listeners of one process. A forked child begins with none: their threads are the parent's.
+/// The listeners of one process. A forked child starts with none, because the listeners' threads
+/// belong to the parent.
 #[derive(Default)]
 struct Hub {
     listeners: Mutex<Vec<Weak<Listener>>>,
@@ -223,10 +229,11 @@ struct Hub {
 
 static HUB: PerProcess<Hub> = PerProcess::new();
 
-/// The most verbose level that any listener wants, so that one comparison rejects the events that none wants.
+/// The most verbose level that any listener wants. One comparison with it rejects all events that
+/// no listener wants.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the subscriber could be installed.
+/// `true` if this library's subscriber could be installed.
 static INSTALLED: OnceLock<bool> = OnceLock::new();
 
 impl Hub {
@@ -236,7 +243,8 @@ impl Hub {
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// The current listeners. Call it without holding the lock: a listener that is woken may add or remove listeners.
+    /// Returns the current listeners. Wake them without holding the lock, because a woken listener
+    /// can add or remove listeners.
     fn listeners(&self) -> Vec<Arc<Listener>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
@@ -251,12 +259,13 @@ impl Hub {
     }
 }
 
-/// The subscriber: our own events, and the warnings of the client crate. Its other events, and its spans, may reveal a
-/// session's password.
+/// The subscriber. It passes on this library's events and the client crate's warnings. It drops the
+/// client crate's other events and its spans, because they can reveal a session's password.
 struct Emitter;
 
-/// The level at which an event is carried; `None` if it is not. The client crate warns of each attempt to connect, many
-/// times a second during an outage. Our own events tell of the outage once, so its warnings are details.
+/// Returns the level at which an event is passed on, or `None` if it is dropped. The client crate's
+/// warnings become details. It warns of each connection attempt, many times a second during an
+/// outage, and this library reports the outage once.
 fn carried_level(metadata: &Metadata<'_>) -> Option<LogLevel> {
     let is_of = |name: &str| {
         metadata.target().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -346,7 +355,7 @@ impl Visit for Fields<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Ours escape it already, the client crate's do not.
+        // This library's texts are already escaped. The client crate's texts are not.
         let text = escape::message(format!("{value:?}").into()).into_owned();
         match field.name() {
             "message" => self.0.message = text,
@@ -376,7 +385,8 @@ mod tests {
         }
     }
 
-    /// All in one test, because a process has only one subscriber.
+    /// Listeners receive the events that they want, up to the backlog's capacity. One test, because
+    /// a process has only one subscriber.
     #[test]
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
         let woken = Arc::new(AtomicUsize::new(0));
@@ -386,7 +396,7 @@ mod tests {
         });
         let other = Listener::new(None, || ());
 
-        // Other tests of this process tell the log of their own locks.
+        // Other tests of this process send events about their own locks.
         let told = |records: &[Arc<Record>]| {
             let ours = |record: &&Arc<Record>| {
                 [module_path!(), "zookeeper_client::session"].contains(&record.target)

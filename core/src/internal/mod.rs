@@ -1,8 +1,8 @@
-//! Rules that several bindings or the command need, and would otherwise each write again. Not for programs in Rust, and
-//! not stable.
+//! Functions that several bindings or the command-line tool share. Not for Rust programs, and not
+//! stable.
 //!
-//! A binding converts errors, durations and handles, and waits as its language does. All decisions are made here or
-//! further down.
+//! A binding only converts errors, durations and handles, and waits in the manner of its language.
+//! This module and the layers below make all decisions.
 
 mod acquire;
 mod acquired;
@@ -56,19 +56,21 @@ pub use crate::lock::election::run::Rounds;
 pub use crate::runtime::block_signals;
 pub use crate::runtime::fork::{ForkGuard, PerProcess};
 
-/// An error of a kind.
+/// Creates an error of the given kind.
 #[must_use]
 pub fn error(kind: ErrorKind, message: impl Into<String>) -> Error {
     Error::new(kind, message.into())
 }
 
-/// An argument that is out of range; the message begins with its name.
+/// Creates the error of an argument that is out of range. The message begins with the argument's
+/// name.
 #[must_use]
 pub fn bad_argument(argument: &str, problem: impl std::fmt::Display) -> Error {
     Error::bad_argument(argument, problem)
 }
 
-/// The queue in which as many wait as may, of an error for that reason: for callers that name the option themselves.
+/// Returns the full queue if the error reports one. For callers that use their own name for the
+/// option.
 #[must_use]
 pub fn full_queue(error: &Error) -> Option<&FullQueue> {
     error.full_queue()

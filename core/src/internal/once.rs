@@ -1,4 +1,5 @@
-//! Once per slot, step by step: for callers that run the body themselves.
+//! Functions that run a body once per slot in separate steps, for callers that run the body
+//! themselves.
 
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
@@ -12,17 +13,20 @@ pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record
 pub use crate::lock::once::slot::{NumberedPeriod, Slot};
 pub use crate::lock::once::turn::Turn;
 
-/// Acquires a mutex for a slot. `None`: the slot is recorded already, and the lock is released. With [`Timeout::Try`] a
-/// lock that is taken is a [`LockTimeout`](crate::ErrorKind::LockTimeout).
+/// Acquires a mutex for a slot. Returns `None` if the slot is already recorded; the lock is then
+/// released. With [`Timeout::Try`], a taken lock causes a
+/// [`LockTimeout`](crate::ErrorKind::LockTimeout).
 ///
-/// A caller that gets a [`Turn`] runs its body, and then calls [`Turn::record`] if the body succeeded, or
-/// [`Turn::abandon`] if it failed. [`Turn::lease`] is the lease, to be watched while the body runs.
+/// A caller that receives a [`Turn`] runs its body. It then calls [`Turn::record`] if the body
+/// succeeded, or [`Turn::abandon`] if the body failed. [`Turn::lease`] is the lease to watch while
+/// the body runs.
 ///
-/// Cancel safe: dropping the future leaves the queue, or releases the lock. With [`Record::Start`] the slot may be recorded
-/// then.
+/// Cancel safe: dropping the future leaves the queue or releases the lock. With [`Record::Start`],
+/// the slot might then be recorded.
 ///
 /// # Errors
-/// As [`Mutex::once_as`](crate::Mutex::once_as); [`BadArgument`](crate::ErrorKind::BadArgument) for a lock that is no mutex.
+/// Same as [`Mutex::once_as`](crate::Mutex::once_as). Also
+/// [`BadArgument`](crate::ErrorKind::BadArgument) for a lock that is not a mutex.
 pub async fn begin(
     lock: &AnyLock,
     owner: &Owner,
@@ -33,12 +37,12 @@ pub async fn begin(
     begin_for(lock, owner.id(), owner, slot, timeout, record).await
 }
 
-/// Like [`begin`], for an owner and the caller that others are told of.
+/// Like [`begin`], for an owner and a `caller`, the owner that reports show.
 ///
-/// Cancel safe as [`begin`].
+/// Cancel safe like [`begin`].
 ///
 /// # Errors
-/// As [`begin`].
+/// Same as [`begin`].
 pub async fn begin_for(
     lock: &AnyLock,
     owner: OwnerId,
@@ -55,7 +59,8 @@ pub async fn begin_for(
     }
 }
 
-/// When a slot is recorded, as a program in another language says it: `body`, or `start`.
+/// Parses the moment at which a slot is recorded, as a program in another language gives it: `body`
+/// or `start`.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `record`.

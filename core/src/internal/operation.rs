@@ -1,4 +1,5 @@
-//! Futures that are begun by the thread that asks for their outcome, and go on on the library's own.
+//! [`Operation`]: a future that the calling thread starts and that continues on the library's
+//! thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,38 +15,44 @@ use crate::runtime::sync::{Mutex, MutexGuard};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A future that was begun; dropping this cancels it.
+/// A started future. Dropping this value cancels the future.
 #[must_use = "the future ends when this is dropped"]
 #[derive(Debug)]
 pub struct Operation(Arc<EagerTask>);
 
-/// How far a future has come. It is the waker of its polls outside the library's thread, too.
+/// The progress of a future. It is also the waker of polls outside the library's thread.
 struct EagerTask {
     origin: ForkGuard,
     stage: Mutex<OperationStage>,
 }
 
 enum OperationStage {
-    /// A thread of the program polls it, and it was perhaps woken meanwhile.
+    /// A thread of the program polls the future. `woken` is `true` if the future was woken
+    /// meanwhile.
     Polled { woken: bool },
-    /// It waits to be woken, and is no task yet.
+    /// The future waits to be woken. It is not a task yet.
     Waiting(Task),
-    /// It is a task on the library's thread.
+    /// The future is a task on the library's thread.
     Running { _task: Background },
-    /// It has ended, or was cancelled.
+    /// The future has completed or was cancelled.
     Over,
 }
 
-/// Runs `future` on the library's own thread, for bindings that have no executor, and hands its result to
-/// `deliver` there. `deliver` must not block: it shares the thread with the heartbeats.
+/// Runs `future` on the library's thread, for bindings without an executor, and passes its result
+/// to `deliver`. `deliver` must not block, because the heartbeats run on the same thread.
 ///
-/// The future is polled here first. So it begins before this returns; what is ready at once is delivered here; and what
-/// it sends is all that wakes the library's thread. A task of its own would wake it a second time: it is made when the
-/// future is woken, which that thread does. What a thread wakes within [`same_thread::carry_on_woken`] goes on, and is
-/// delivered, on that thread.
+/// The calling thread polls the future first:
+/// - The future starts before this function returns.
+/// - A result that is available immediately is delivered on the calling thread.
+/// - The library's thread is woken only once, by the request that the future sends. A task would
+///   wake it a second time, so the future becomes a task only when the library's thread wakes it.
+///
+/// If a thread wakes the future inside [`same_thread::carry_on_woken`], the future continues on
+/// that thread and its result is delivered there.
 ///
 /// # Errors
-/// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a thread.
+/// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a
+/// thread.
 pub fn begin<F>(future: F, deliver: impl FnOnce(F::Output) + Send + 'static) -> Result<Operation>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -63,17 +70,18 @@ impl EagerTask {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls on this thread, and keeps the future until it is woken.
+    /// Polls the future on this thread, and stores it until it is woken.
     fn poll(self: &Arc<Self>, mut task: Task) {
         let waker = Waker::from(Arc::clone(self));
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        // Dropped after the lock of the stage: dropping a future runs code of core, which may wake this.
+        // Dropped after the stage is unlocked: dropping a future runs this crate's code, which can
+        // call this waker.
         let mut over = None;
         let mut stage = self.stage();
         *stage = match *stage {
             OperationStage::Polled { woken: false } if !ended => OperationStage::Waiting(task),
             OperationStage::Polled { woken: true } if !ended => run(task),
-            // It was perhaps cancelled meanwhile.
+            // The future completed, or was cancelled meanwhile.
             _ => {
                 over = Some(task);
                 OperationStage::Over
@@ -85,7 +93,8 @@ impl EagerTask {
 }
 
 fn run(task: Task) -> OperationStage {
-    // The thread was there when the future began, and stays until the process ends.
+    // The library's thread was running when the future started, and it runs until the process
+    // exits.
     runtime::run(task, drop).map_or(OperationStage::Over, |task| OperationStage::Running { _task: task })
 }
 
@@ -105,7 +114,7 @@ impl Wake for EagerTask {
                 OperationStage::Waiting(task)
             }
             OperationStage::Waiting(task) => run(task),
-            // A task has a waker of its own; this one may still be called.
+            // A task has its own waker, but this waker can still be called.
             later => later,
         };
     }
@@ -119,7 +128,7 @@ impl Woken for EagerTask {
                 drop(stage);
                 self.poll(task);
             }
-            // Another thread was faster, or it was cancelled.
+            // Another thread was faster, or the operation was cancelled.
             later => *stage = later,
         }
     }
@@ -128,7 +137,8 @@ impl Woken for EagerTask {
 impl Drop for Operation {
     fn drop(&mut self) {
         if self.0.origin.is_here() {
-            // What is dropped runs code of core, which may wake this: not under the lock.
+            // Dropping the future runs this crate's code, which can call this waker. So the stage
+            // is dropped after it is unlocked.
             let stage = std::mem::replace(&mut *self.0.stage(), OperationStage::Over);
             drop(stage);
         }
@@ -137,7 +147,7 @@ impl Drop for Operation {
 
 impl Drop for EagerTask {
     fn drop(&mut self) {
-        // In a forked child the future exists in the parent only.
+        // In a forked child, the future exists only in the parent.
         if !self.origin.is_here() {
             std::mem::forget(std::mem::replace(&mut *self.stage(), OperationStage::Over));
         }
@@ -169,7 +179,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Delivers what comes, with the thread that delivers it.
+    /// Returns a `deliver` function and a channel with the delivered values and the delivering
+    /// threads.
     fn delivery<T: Send + 'static>() -> (impl FnOnce(T) + Send + 'static, mpsc::Receiver<(T, ThreadId, bool)>)
     {
         let (send, receive) = mpsc::channel();
@@ -179,7 +190,7 @@ mod tests {
         (deliver, receive)
     }
 
-    /// Says so when it is dropped.
+    /// Sends a message when it is dropped.
     struct Dropped(mpsc::Sender<()>);
 
     impl Drop for Dropped {
@@ -300,7 +311,7 @@ mod tests {
         };
         drop(begin(future, deliver).unwrap());
         assert_eq!(dropped.try_recv(), Ok(()));
-        // Nobody waits for it any more, and to call its waker is harmless.
+        // No receiver waits any more, and calling its waker is harmless.
         assert_eq!(wake.send(3), Err(3));
         assert!(delivered.recv().is_err());
     }

@@ -1,9 +1,11 @@
-//! Operations that a thread wakes in the middle of its work, and carries on itself afterwards: a lock that is handed on
-//! from one task of an event loop to another needs no second thread, and no wake-up of the loop.
+//! Operations that continue on the thread that woke them, after the work in which it woke them. A
+//! lock that one task of an event loop hands to another task then needs neither a second thread nor
+//! a wake-up of the loop.
 //!
-//! Why this is safe: a waker is called in the middle of work, perhaps with a lock held. So an operation is only noted
-//! there, and goes on once the work has ended and holds no lock. Another thread may wake it meanwhile and carry it on. Each
-//! operation has one owner of its progress at a time, and the second to come finds nothing to do.
+//! Why this is safe: a waker is called in the middle of work, perhaps while a lock is held. So the
+//! waker only records the operation. The operation continues once the work has completed and holds
+//! no lock. Another thread can wake and continue the operation meanwhile. Only one thread at a time
+//! can advance an operation; a second thread finds nothing to do.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,52 +16,56 @@ use crate::runtime::sync::thread_local;
 
 /// An operation that can be woken.
 pub trait Woken: Send + Sync {
-    /// Goes on, on the thread that woke it.
+    /// Continues the operation on the thread that woke it.
     fn go_on(self: Arc<Self>);
 }
 
 thread_local! {
-    /// The operations that this thread has woken; `None` unless it is to carry them on.
+    /// The operations that this thread has woken. `None` if this thread does not continue them.
     static WOKEN: RefCell<Option<Vec<Arc<dyn Woken>>>> = RefCell::new(None);
 }
 
-/// Does some work, and then carries on the operations that the work woke, on this thread and in the same order.
+/// Runs `work`, and then continues the operations that it woke, on this thread and in the order in
+/// which they were woken.
 pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
     let around = WOKEN.with(|woken| woken.borrow_mut().replace(Vec::new()));
-    // Also if the work panics.
+    // Continues the operations when it is dropped, so also if the work panics.
     let _carries_on = CarriesOn(around);
     work()
 }
 
-/// For a waker: leaves it to this thread to carry on its operation. Returns false if the thread does not do that.
+/// Records an operation from its waker so that this thread continues it. Returns `false` if this
+/// thread does not continue operations.
 pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
-    // Wakers are also called while a thread ends.
+    // Wakers are also called while a thread exits, when the thread-local value is gone.
     WOKEN
         .try_with(|woken| woken.borrow_mut().as_mut().map(|woken| woken.push(operation())).is_some())
         .unwrap_or_default()
 }
 
-/// Carries on at the end of the work. With what is to be carried on by the work around this one.
+/// Continues the recorded operations when it is dropped. Contains the operations of the surrounding
+/// work, if any.
 struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
 
 impl Drop for CarriesOn {
     fn drop(&mut self) {
         let mut panicked = None;
         loop {
-            // An operation that goes on may wake another one.
+            // An operation can wake another one.
             let woken = WOKEN.with(|woken| woken.borrow_mut().as_mut().map(std::mem::take));
             let woken = woken.unwrap_or_default();
             if woken.is_empty() {
                 break;
             }
             for operation in woken {
-                // One that panics takes none of the others with it: nobody else would carry them on.
+                // If one operation panics, the others still continue, because no other thread would
+                // continue them.
                 let outcome = catch_unwind(AssertUnwindSafe(|| operation.go_on()));
                 panicked = panicked.or(outcome.err());
             }
         }
         WOKEN.with(|woken| *woken.borrow_mut() = self.0.take());
-        // A second panic would end the process.
+        // A second panic would abort the process.
         if let Some(panic) = panicked.filter(|_| !thread::panicking()) {
             resume_unwind(panic);
         }
@@ -74,7 +80,7 @@ mod tests {
 
     type Said = Arc<Mutex<Vec<&'static str>>>;
 
-    /// Says its name when it goes on, and wakes the next.
+    /// Records its name when it continues, and wakes the next operation.
     struct Says(&'static str, Said, Option<Arc<Says>>);
 
     impl Woken for Says {
@@ -124,7 +130,7 @@ mod tests {
         assert_eq!(*said.lock().unwrap(), ["inner", "work", "outer"]);
     }
 
-    /// Panics when it goes on.
+    /// Panics when it continues.
     struct Panics;
 
     impl Woken for Panics {
@@ -148,7 +154,7 @@ mod tests {
             let message = if work_panics { "the work" } else { "an operation" };
             assert_eq!(panic.downcast_ref::<&str>(), Some(&message));
             assert_eq!(*said.lock().unwrap(), ["before", "after"]);
-            // The thread carries on no more than before.
+            // This thread again continues no operations, as before.
             assert!(!note(|| says("nobody", &said, None)));
         }
     }

@@ -1,4 +1,4 @@
-//! How a scope ends that held a lock: with the error of its body, or with the loss of the lock.
+//! The end of a scope that held a lock: with the error of its body, or with the loss of the lock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -7,32 +7,32 @@ use super::acquired::{Acquired, Released};
 use crate::config::timeout::Timeout;
 use crate::error::Error;
 
-/// What the body of a scope raised.
+/// The outcome of a scope's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyOutcome {
-    /// Nothing.
+    /// The body raised no error.
     Nothing,
-    /// The cancellation with which the loss ended the body: an error that the loss caused.
+    /// The body was cancelled because of the loss.
     Cancelled,
-    /// A loss: the body has noticed it.
+    /// The body noticed a loss and raised it.
     Loss,
-    /// Anything else.
+    /// The body raised any other error.
     Error,
 }
 
-/// The error that a scope ends with.
+/// The error with which a scope ends.
 #[derive(Debug)]
 pub enum ScopeError {
-    /// That of the body, if it raised one.
+    /// The error of the body, if any.
     OfBody,
-    /// The loss of the lock, caused by the body's cancellation if there was one.
+    /// The loss of the lock. Its cause is the body's cancellation, if there was one.
     Loss(Error),
-    /// That of the body, to which the loss is attached.
+    /// The error of the body, with the loss attached.
     OfBodyWithLoss(Error),
 }
 
-/// Decides which error a scope ends with. The loss replaces nothing but a cancellation that it caused: the body's own
-/// error tells what failed, and callers handle it by its type.
+/// Decides with which error a scope ends. The loss replaces only a cancellation that it caused. All
+/// other errors of the body stay, because they tell what failed and callers handle them by type.
 #[must_use]
 pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
     match (loss, raised) {
@@ -42,27 +42,28 @@ pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
     }
 }
 
-/// What is left to do at the end of a scope.
+/// The remaining work at the end of a scope.
 #[derive(Debug)]
 pub enum ScopeExit {
-    /// All: it was lost or released before, and is as it was.
+    /// Everything remains to be done: the lock was lost or released before, and nothing was
+    /// changed.
     All,
-    /// Nothing: it is released, and there is nothing to tell of.
+    /// Nothing remains to be done: the lock is released and was not lost.
     Nothing,
-    /// To wait for this, and then to look for a loss.
+    /// Wait for the release, and then check for a loss.
     ToWait(Released),
 }
 
-/// Releases at the end of a scope what is held.
+/// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // Reads the clock: after the release nobody could tell any more that the term had ended.
+    // This check reads the clock. After the release, an ended term could no longer be detected.
     if !acquired.is_held() {
         return ScopeExit::All;
     }
     let mut released = acquired.release(Timeout::Forever);
     match Pin::new(&mut released).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(_) if acquired.loss().is_none() => ScopeExit::Nothing,
-        // It was lost just before it was released.
+        // The lock was lost just before it was released.
         Poll::Ready(end) => ScopeExit::ToWait(Released::over(end)),
         Poll::Pending => ScopeExit::ToWait(released),
     }
@@ -76,7 +77,8 @@ mod tests {
     use crate::error::loss_reason::LossReason;
     use crate::error::{ErrorKind, Result};
 
-    /// It is held until it is released; then it turns out to be lost just before, or not.
+    /// A lease that is held until it is released. With `lost`, the release reveals that it was lost
+    /// just before.
     struct Held {
         released: AtomicBool,
         lost: bool,

@@ -1,9 +1,10 @@
-//! Which of the scopes of a shared lock object an exit ends.
+//! Matches an exit with one of the scopes of a shared lock object.
 //!
-//! A language calls the object's exit, and does not say which of its scopes it means. Several owners may be inside at
-//! once, and a scope in a generator may be left by an owner that never entered it: so the last one to enter is not
-//! always the first to leave. The frame that entered is: a `with` statement enters and leaves in one frame. Only a call
-//! of the exit that is written out, as a stack of scopes makes it, comes from a different frame.
+//! A language calls the object's exit method without saying which scope it ends. Several owners can
+//! be inside a scope at the same time, and a generator's scope can be left by an owner that never
+//! entered it. So the last scope entered is not always the first one left. The frame identifies the
+//! scope: a `with` statement enters and leaves in one frame. Only an explicit call of the exit
+//! method, as `ExitStack` makes it, comes from a different frame.
 
 use std::sync::Arc;
 
@@ -12,35 +13,38 @@ use crate::lease::owner::OwnerId;
 
 /// A frame of the program's call stack.
 ///
-/// No two live frames have the same address. The address of a frame that has returned is used again, but a frame that
-/// entered a scope and returned without leaving it rarely runs the code that leaves it.
+/// No two live frames have the same address. The address of a returned frame is reused. This rarely
+/// matters: it matters only if a frame entered a scope, returned without leaving it, and its code
+/// then runs again to leave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where it is.
+    /// Address of the frame.
     pub address: usize,
-    /// The code that it runs.
+    /// Identity of the code that the frame runs.
     pub code: usize,
 }
 
-/// Where a scope is entered, or left.
+/// The place in the program at which a scope is entered or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The calling frame.
     pub frame: Frame,
-    /// Whether different owners may run the frame, one after the other: it is a generator's.
+    /// `true` if different owners can run the frame one after the other, because it belongs to a
+    /// generator.
     pub moves: bool,
-    /// The object whose enter or exit is called: 0 for the lock itself, otherwise the number of one of its holds.
+    /// The object whose enter or exit method is called: 0 for the lock itself, otherwise the number
+    /// of one of its holds.
     pub through: u64,
 }
 
-/// An exit.
+/// A call of an exit method.
 #[derive(Clone, Copy, Debug)]
 pub struct Exit {
     /// The owner that calls it.
     pub owner: OwnerId,
-    /// Where it is called.
+    /// The place from which it is called.
     pub site: Site,
-    /// Whether the object was entered only once, so that there is only one scope that can be meant.
+    /// `true` if the object was entered only once, so that only one scope is possible.
     pub only: bool,
 }
 
@@ -49,20 +53,22 @@ pub(super) struct Entered<B> {
     pub(super) acquired: Arc<dyn Acquired>,
     pub(super) owner: OwnerId,
     pub(super) site: Site,
-    /// The binding's knowledge of the owner.
+    /// The binding's data about the owner.
     pub(super) beginner: B,
 }
 
 impl Exit {
-    /// Whether this is the frame that entered a scope. Frames that do not move stay with their owner.
+    /// Returns `true` if this exit comes from the frame that entered the scope. A frame that is not
+    /// a generator's belongs to one owner.
     pub(super) fn is_of(&self, owner: OwnerId, site: &Site) -> bool {
         *site == self.site && (site.moves || owner == self.owner)
     }
 
-    /// The scope that this exit ends, of those in the order in which they were entered.
+    /// Returns the scope that this exit ends. `entered` is in the order in which the scopes were
+    /// entered.
     ///
-    /// `runs`: whether a frame is on the caller's call stack. `ended`: whether an owner has ended. Neither is asked for
-    /// an exit of the frame that entered.
+    /// `runs` returns `true` if a frame is on the caller's call stack. `ended` returns `true` if an
+    /// owner has ended. Neither is called if the exit comes from the frame that entered a scope.
     pub(super) fn choose<'a, B>(
         &self,
         entered: &'a [Entered<B>],
@@ -73,19 +79,20 @@ impl Exit {
         if let Some(own) = newest(&|one| self.is_of(one.owner, &one.site)) {
             return Some(own);
         }
-        // A generator leaves nothing that it has not entered: what it entered was ended otherwise.
+        // A generator leaves only scopes that it entered. Any scope that it entered has already
+        // ended in another way.
         if self.site.moves {
             return None;
         }
-        // Entered by a call that is written out, or by a statement whose frame still runs. What a generator entered only
-        // the generator leaves.
+        // Scopes entered by an explicit call, or by a statement whose frame still runs. Only a
+        // generator leaves the scopes that it entered.
         let candidate = |one: &Entered<B>| one.site.through == self.site.through && !one.site.moves;
         let returned = |one: &&Entered<B>| candidate(one) && one.owner == self.owner && !runs(one.site.frame);
         newest(&returned)
             .or_else(|| newest(&|one| self.only && candidate(one)))
             .or_else(|| {
-                // An owner that has ended does not leave its scopes itself, and its frames have returned. Of two such owners
-                // nobody knows whose scope is meant.
+                // An owner that has ended does not leave its scopes itself, and its frames have
+                // returned. If two owners have ended, the right scope is unknown.
                 let abandoned =
                     |one: &Entered<B>| candidate(one) && one.owner != self.owner && ended(&one.beginner);
                 let left: Vec<_> = entered.iter().filter(|one| abandoned(one)).collect();
@@ -93,7 +100,7 @@ impl Exit {
                 left.iter().all(|one| one.owner == newest.owner).then_some(newest)
             })
             .or_else(|| newest(&|one| candidate(one) && one.owner == self.owner))
-            // A coroutine that nobody awaits any more is closed by whoever finds it.
+            // Any owner can close a coroutine that is no longer awaited.
             .or_else(|| newest(&|one| one.site == self.site))
     }
 }

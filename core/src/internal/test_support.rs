@@ -1,4 +1,5 @@
-//! For tests: locks of a client that never connects, and leases of them as its driver would grant them.
+//! Test helpers: locks of a client that never connects, and leases as the client's driver would
+//! grant them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,7 @@ fn node(number: u64) -> NodeName {
     NodeName::parse(&format!("lock-{number:010}")).unwrap()
 }
 
-/// Has `owner` hold a mutex, through the node with this number.
+/// Makes `owner` hold a mutex through the node with this number.
 pub(super) fn held(mutex: &AnyLock, owner: &Owner, number: u64) -> Lease {
     let term = Term::new(Duration::from_secs(60), 1);
     term.prove(BootInstant::now(), 1);
@@ -46,7 +47,7 @@ pub(super) fn held(mutex: &AnyLock, owner: &Owner, number: u64) -> Lease {
     holds(mutex).grant(AcquireRequest::new(owner.clone(), Kind::Exclusive, Some(WaitTimer::begin())), grant)
 }
 
-/// One level more for `owner`, which holds the mutex.
+/// Adds one level for `owner`, which holds the mutex.
 pub(super) fn reentered(mutex: &AnyLock, owner: &Owner) -> Lease {
     let Ok(Requested::Granted(lease)) = request(mutex, owner.id(), owner, Timeout::Forever) else {
         panic!("its owner's")
@@ -54,12 +55,12 @@ pub(super) fn reentered(mutex: &AnyLock, owner: &Owner) -> Lease {
     lease
 }
 
-/// Deletes that node.
+/// Loses the hold with this node, as if the node was deleted.
 pub(super) fn lose(mutex: &AnyLock, number: u64) {
     holds(mutex).lose(&node(number), LossReason::NodeDeleted);
 }
 
-/// The report of the hold through that node.
+/// Returns the report of the hold with this node.
 pub(super) fn report(mutex: &AnyLock, number: u64) -> Option<HoldReport> {
     holds(mutex).report(&node(number))
 }

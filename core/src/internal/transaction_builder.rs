@@ -1,19 +1,19 @@
-//! A transaction that is assembled step by step, by calls on one object.
+//! [`TransactionBuilder`]: a transaction that is built step by step, by calls on one object.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::lease::transaction::Transaction;
 
-/// A transaction that is being assembled.
+/// A transaction that is being built.
 #[derive(Debug)]
 pub struct TransactionBuilder<T = Transaction>(
-    /// None once it has been committed.
+    /// `None` after the transaction was committed.
     Mutex<Option<T>>,
 );
 
 impl<T> TransactionBuilder<T> {
-    /// Begins with this transaction.
+    /// Starts with this transaction.
     pub fn new(transaction: T) -> Self {
         Self(Mutex::new(Some(transaction)))
     }
@@ -28,17 +28,17 @@ impl<T> TransactionBuilder<T> {
         Ok(())
     }
 
-    /// The transaction, to be committed.
+    /// Returns the transaction so that the caller can commit it.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) the second time.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) on the second call.
     pub fn take(&self) -> Result<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(committed)
     }
 }
 
 fn committed() -> Error {
-    Error::bad_argument("transaction", "has been committed already; begin another one")
+    Error::bad_argument("transaction", "was already committed; begin a new one")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A client's statistics.
+//! [`Stats`], the statistics of a client.
 
 pub(crate) mod recorder;
 
@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::error::loss_reason::LossReason;
 
-/// What a client has done since it was created: a snapshot, of numbers that only grow.
+/// A snapshot of the counters of a client since it was created. The counters never decrease.
 ///
-/// A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins none, and is not
-/// counted: it costs nothing. Each permit of a semaphore is a hold; the turn that its contenders take is none.
+/// A *hold* begins with a grant and ends with its last release or with its loss. A re-entry sends
+/// no request and is not counted. Each permit of a semaphore counts as a hold. The internal lock
+/// that a semaphore's contenders take in turn is not counted.
 ///
 /// ```
 /// use zklock::{Client, ClientOptions};
@@ -27,40 +28,43 @@ use crate::error::loss_reason::LossReason;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What carries the requests; `None` before there was a session.
+    /// The transport that carries the requests. `None` before the first session.
     pub transport: Option<Transport>,
-    /// Holds that began.
+    /// Number of holds that began.
     pub acquisitions: u64,
-    /// Those of them that had to wait for another contender.
+    /// Number of these holds that had to wait for another contender.
     pub contended: u64,
-    /// Acquisitions without a request: the client handed the lock on to its next waiter. See
-    /// [`cohort`](crate::LockOptions::cohort).
+    /// Number of acquisitions without a request because the client handed the lock to its next
+    /// waiter. See [`cohort`](crate::LockOptions::cohort).
     pub handoffs: u64,
-    /// Acquisitions without a request: the client took a node again that it had kept. See
-    /// [`linger`](crate::LockOptions::linger).
+    /// Number of acquisitions without a request because the client reused a node that it had kept.
+    /// See [`linger`](crate::LockOptions::linger).
     pub retakes: u64,
-    /// Tries that found the lock taken, and attempts that [`max_waiters`](crate::LockOptions::max_waiters) refused.
+    /// Number of tries that found the lock taken, and of attempts that
+    /// [`max_waiters`](crate::LockOptions::max_waiters) refused.
     pub busy: u64,
-    /// Attempts that timed out.
+    /// Number of attempts that timed out.
     pub timeouts: u64,
-    /// Holds that were lost, except by closing the client.
+    /// Number of holds that were lost. Closing the client does not count as a loss.
     pub losses: u64,
-    /// The same by reason. Every reason is there, but for closing the client and for fork, which are not counted.
+    /// Number of lost holds by reason. The map contains every reason except a closed client and a
+    /// fork, which are not counted.
     pub losses_by_reason: BTreeMap<LossReason, u64>,
-    /// Sessions that began: more than one says that one was lost.
+    /// Number of sessions that began. A number above 1 means that a session was lost.
     pub sessions: u64,
-    /// Connections that were lost and replaced within a session.
+    /// Number of connections that were lost and replaced within a session.
     pub reconnections: u64,
-    /// How long the acquisitions took, from the call to the grant.
+    /// Durations of the acquisitions, from the call to the grant.
     pub wait: Histogram,
-    /// How long the holds that have ended lasted.
+    /// Durations of the holds that have ended.
     pub hold: Histogram,
-    /// Requests for locks, by purpose. What a session sends for itself is not counted: pings, opening and closing the
-    /// session, and setting or dropping watches on a server.
+    /// Number of requests for locks, by purpose. Requests that a session sends for itself are not
+    /// counted: pings, opening and closing the session, and setting or removing watches on a
+    /// server.
     pub requests: BTreeMap<RequestKind, u64>,
 }
 
-/// How often something took how long, in the form that Prometheus calls a histogram.
+/// The distribution of durations, in the form of a Prometheus histogram.
 ///
 /// ```
 /// use std::time::Duration;
@@ -77,14 +81,15 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Histogram {
-    /// The number of values.
+    /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: Duration,
-    /// The largest of them.
+    /// Largest value.
     pub max: Duration,
-    /// Upper bounds, ascending, each with the number of values up to it: 1, 2 and 5 times every power of ten from 100
-    /// µs to 1,000 s. Larger values are in `count` only.
+    /// Upper bounds in ascending order, each with the number of values up to that bound. The bounds
+    /// are 1, 2 and 5 times every power of ten, from 100 µs to 1,000 s. Larger values appear only
+    /// in `count`.
     pub buckets: Vec<(Duration, u64)>,
 }
 
@@ -106,11 +111,12 @@ pub enum RequestKind {
     Create,
     /// Lists a lock directory.
     List,
-    /// Has a server catch up before a listing.
+    /// Makes the server catch up with its leader before a listing.
     Sync,
-    /// Watches a node.
+    /// Sets a watch on a node.
     Watch,
-    /// Checks who owns a node, after the reply to its creation was lost, or whether there is one.
+    /// Checks the owner of a node after the reply to its create was lost, or checks that a node
+    /// exists.
     Verify,
     /// Deletes a node.
     Delete,
@@ -118,13 +124,13 @@ pub enum RequestKind {
     Parents,
     /// Reads contenders' data, the number of permits in a node, or data for the application.
     Read,
-    /// Proves the session, for the term of its leases.
+    /// Proves the session, which extends the term of its leases.
     Heartbeat,
     /// Asks a contender to give up its lock.
     Revoke,
-    /// Writes of the application, on condition that a lock is held.
+    /// Executes writes of the application on the condition that a lock is held.
     Transaction,
-    /// Sets a shared count, or the data of a node that a revocation has written over.
+    /// Sets a shared count, or restores the data of a node that a revocation has overwritten.
     Write,
 }
 
@@ -135,7 +141,7 @@ impl fmt::Display for RequestKind {
 }
 
 impl RequestKind {
-    /// All of them, in this order.
+    /// All kinds, in the order of their declaration.
     pub const ALL: &[Self] = &[
         Self::Create,
         Self::List,
@@ -151,7 +157,7 @@ impl RequestKind {
         Self::Write,
     ];
 
-    /// Its name, the same in all languages.
+    /// Returns the name, which is the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -171,7 +177,7 @@ impl RequestKind {
     }
 }
 
-/// What carries the requests.
+/// The transport that carries the requests.
 ///
 /// ```
 /// use zklock::{Client, ClientOptions, Transport};
@@ -189,9 +195,13 @@ impl RequestKind {
 pub enum Transport {
     /// This library's own sockets and timers.
     Zklock,
-    /// Those of the `async-net` and `async-io` crates, because the two `[patch.crates-io]` lines are missing. Locks are
-    /// as safe, but take more round trips, and a forked child cannot use the library. Connections cannot be encrypted,
-    /// what servers send is not checked, and they may be connected to at any rate.
+    /// Sockets and timers of the `async-net` and `async-io` crates, because the two
+    /// `[patch.crates-io]` lines are missing. Locks are equally safe, but have these limits:
+    /// - They need more round trips.
+    /// - A forked child cannot use the library.
+    /// - Connections cannot be encrypted.
+    /// - The client does not validate the servers' replies.
+    /// - The connection rate is unlimited.
     Stock,
 }
 
@@ -202,7 +212,7 @@ impl fmt::Display for Transport {
 }
 
 impl Transport {
-    /// Its name, the same in all languages.
+    /// Returns the name, which is the same in all languages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -211,8 +221,9 @@ impl Transport {
         }
     }
 
-    /// The transport with which a session was created. It may not be the one that this crate sees: without the patch a
-    /// program's ZooKeeper client has another, so this tells which one was used, not which one exists.
+    /// Returns the transport that a session used. Without the patch, the program's ZooKeeper client
+    /// uses a different transport than this crate links, so this function asks whether ours was
+    /// used.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }

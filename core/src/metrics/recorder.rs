@@ -1,4 +1,5 @@
-//! Counts what a client does. Every count is one atomic addition: nothing waits for a reader.
+//! The recorder of a client's statistics. Each count is one atomic addition, so recording never
+//! waits for a reader.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 use crate::error::loss_reason::LossReason;
 use crate::metrics::{Histogram, RequestKind, Stats, Transport};
 
-/// The upper bounds of the buckets: 1, 2 and 5 of every power of ten from 100 µs to 1,000 s.
+/// Upper bounds of the buckets: 1, 2 and 5 times every power of ten, from 100 µs to 1,000 s.
 const BOUNDS: [Duration; 22] = bounds();
 
 const fn bounds() -> [Duration; 22] {
@@ -17,20 +18,20 @@ const fn bounds() -> [Duration; 22] {
     let (mut at, mut micros) = (0, 100);
     while at < bounds.len() {
         bounds[at] = Duration::from_micros(micros);
-        // From 2 to 5 it is not a doubling.
+        // The step from 2 to 5 is the only one that does not double.
         micros = if at % 3 == 1 { micros / 2 * 5 } else { micros * 2 };
         at += 1;
     }
     bounds
 }
 
-/// How a caller has waited so far.
+/// Measures how long a caller has waited so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitTimer {
     pub(crate) since: Instant,
-    /// Whether for another contender.
+    /// `true` if the caller waited for another contender.
     pub(crate) contended: bool,
-    /// Whether what it is for counts as a hold.
+    /// `true` if the acquired lock counts as a hold.
     pub(crate) counts: bool,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A hold began.
+    /// Counts a hold that began.
     pub(crate) fn acquired(&self, waited: Duration, contended: bool) {
         self.wait.record(waited);
         if contended {
@@ -64,56 +65,57 @@ impl Recorder {
         }
     }
 
-    /// A hold that began was handed on to its owner.
+    /// Counts a hold that began with a hand-off to its owner.
     pub(crate) fn handoff(&self) {
         count(&self.handoffs);
     }
 
-    /// A hold that began took a node that was kept.
+    /// Counts a hold that began on a kept node.
     pub(crate) fn retake(&self) {
         count(&self.retakes);
     }
 
-    /// A hold ended.
+    /// Counts a hold that ended.
     pub(crate) fn ended(&self, held: Duration) {
         self.hold.record(held);
     }
 
-    /// A hold was lost, for one of the reasons that count.
+    /// Counts a lost hold if the reason is counted.
     pub(crate) fn lost(&self, reason: LossReason) {
         if let Some(at) = LossReason::COUNTED.iter().position(|counted| *counted == reason) {
             count(&self.losses[at]);
         }
     }
 
-    /// A session began.
+    /// Counts a session that began.
     pub(crate) fn session_began(&self) {
         count(&self.sessions);
     }
 
-    /// A session has another connection.
+    /// Counts a reconnection of a session.
     pub(crate) fn reconnected(&self) {
         count(&self.reconnections);
     }
 
-    /// A try found the lock taken.
+    /// Counts a try that found the lock taken.
     pub(crate) fn busy(&self) {
         count(&self.busy);
     }
 
-    /// An attempt's time ran out.
+    /// Counts an attempt that timed out.
     pub(crate) fn timed_out(&self) {
         count(&self.timeouts);
     }
 
-    /// A request is sent.
+    /// Counts a request that is about to be sent.
     pub(crate) fn requested(&self, request: RequestKind) {
         count(&self.requests[request as usize]);
     }
 
     pub(crate) fn snapshot(&self, transport: Option<Transport>) -> Stats {
         let requests = RequestKind::ALL.iter().map(|kind| (*kind, read(&self.requests[*kind as usize])));
-        // A part is read before the whole, so that it is never larger.
+        // A part is read before its whole, so a snapshot never shows a part that is larger than the
+        // whole.
         let losses: BTreeMap<_, _> =
             LossReason::COUNTED.into_iter().zip(self.losses.iter().map(read)).collect();
         let (hold, contended) = (self.hold.snapshot(), read(&self.contended));
@@ -140,7 +142,7 @@ impl Recorder {
 
 #[derive(Debug, Default)]
 struct Distribution {
-    /// One for each bound, and one for values beyond them. Not cumulative.
+    /// One counter for each bound, and one for larger values. Not cumulative.
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_nanos: AtomicU64,
     max_nanos: AtomicU64,
@@ -162,7 +164,7 @@ impl Distribution {
             buckets.push((*bound, count));
         }
         Histogram {
-            // From the same reading as the buckets, or they might contradict each other.
+            // Computed from the same reads as the buckets, so that the count and the buckets agree.
             count: count + read(&self.buckets[BOUNDS.len()]),
             sum: Duration::from_nanos(read(&self.sum_nanos)),
             max: Duration::from_nanos(read(&self.max_nanos)),
@@ -171,7 +173,7 @@ impl Distribution {
     }
 }
 
-/// Counts become visible in one order: a count that is visible shows everything that came before it.
+/// Adds one with release ordering: a reader that sees this count also sees all counts before it.
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Release);
 }

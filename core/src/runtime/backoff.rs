@@ -1,21 +1,23 @@
-//! Pauses before something is tried again.
+//! Pauses before a retry.
 
 use std::time::Duration;
 
 use crate::runtime::random;
 
-/// The first pause; they double up to the longest.
+/// The first pause. Pauses double up to `LONGEST`.
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The same between sessions, each of which costs the servers some connections and writes, and between nodes.
+/// The same limits for the pauses between sessions and between nodes. They are longer, because each
+/// session costs the servers some connections and writes.
 const FIRST_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(4);
 
-/// What has lived for so long ended for a reason of its own.
+/// Lifetime after which the end of a session or node counts as unrelated to earlier failures.
 const LIVED_WELL: Duration = Duration::from_secs(5);
 
-/// Pauses that grow. Jitter keeps clients that were turned away together from returning together.
+/// Growing pauses with jitter. The jitter spreads out clients that were rejected at the same
+/// moment.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -29,7 +31,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next pause.
+    /// Returns the next pause, and lengthens the one after it.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next.mul_f64(0.5 + random::fraction());
         self.next = self.longest.min(self.next * 2);
@@ -37,13 +39,13 @@ impl Backoff {
     }
 }
 
-/// Pauses between the end of a session and the search for another, or between a contender's nodes. There is none after
-/// the first that ends young; they grow while more of them do, whatever ends them.
+/// Pauses before a new session is opened or a contender's new node is created. The first early end
+/// causes no pause. The pauses then grow with each further early end, for any cause.
 #[derive(Debug, Default)]
 pub(crate) struct RestartBackoff(Option<Backoff>);
 
 impl RestartBackoff {
-    /// The pause after one that has lived for so long.
+    /// Returns the pause after the end of a session or node with this lifetime.
     pub(crate) fn after(&mut self, life: Duration) -> Duration {
         if life >= LIVED_WELL {
             self.0 = None;

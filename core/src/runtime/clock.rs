@@ -1,13 +1,14 @@
-//! The one place that reads a clock, through libc: a library linked or preloaded in front of libc can set the time here
-//! too. Timers are tokio's.
+//! The only module that reads a clock. It calls libc, so a library that is linked or preloaded in
+//! front of libc can set the time here too. Timers use tokio's clock.
 
 use std::time::Duration;
 
-/// No one sets this clock, and it includes the time for which the machine was suspended: the server counted that time
-/// too.
+/// A clock that no one can set. It includes the time during which the machine was suspended,
+/// because the server counts that time too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT: libc::clockid_t = libc::CLOCK_BOOTTIME;
-/// Counts suspension on systems without a clock of its own for that.
+/// On other systems the monotonic clock. It includes suspension if the system has no separate clock
+/// for that.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
@@ -34,16 +35,18 @@ impl BootInstant {
     }
 }
 
-/// The time since the beginning of 1970 by the wall clock, which may be set at any time: only for people to read.
+/// Returns the time since 1970 by the wall clock. Only for people to read, because this clock can
+/// be set at any time.
 pub(crate) fn since_1970() -> Duration {
     let (seconds, nanos) = read(libc::CLOCK_REALTIME);
     Duration::new(seconds, nanos)
 }
 
-/// In seconds and nanoseconds.
+/// Reads a clock, in seconds and nanoseconds.
 fn read(clock: libc::clockid_t) -> (u64, u32) {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is ours. The call cannot fail: every system that this compiles for has these clocks.
+    // SAFETY: the structure is a local variable. The call cannot fail: every supported system has
+    // these clocks.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     (now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }

@@ -1,8 +1,10 @@
-//! Which process this is. A forked child must not use what it inherited: it has none of its parent's threads, its locks
-//! may be held for ever by one of them, and its sockets are the parent's.
+//! Fork detection for the whole library. A forked child must not use anything that it inherited: it
+//! has none of its parent's threads, one of these threads might hold an inherited lock forever, and
+//! the sockets belong to the parent.
 //!
-//! The one fork detector. Handles remember where they were made ([`ForkGuard`]) and refuse to work elsewhere; what
-//! belongs to a process hangs on it ([`PerProcess`]), and a child starts with a new one.
+//! A handle remembers the process that created it ([`ForkGuard`]) and refuses to work in any other.
+//! Data that belongs to one process is stored in a [`PerProcess`], so a child starts with a new
+//! value.
 
 use std::fmt;
 use std::sync::Once;
@@ -13,7 +15,7 @@ use crate::runtime::sync::AtomicPtr;
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// The count of forks between the process that first used the library and this one.
+/// Returns the number of forks between the process that first used the library and this one.
 fn generation() -> u64 {
     static AT_FORK: Once = Once::new();
     AT_FORK.call_once(|| {
@@ -27,25 +29,25 @@ extern "C" fn after_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The process in which something was made.
+/// Identifies the process in which a value was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForkGuard(u64);
 
 impl ForkGuard {
-    /// This process.
+    /// Returns the guard of this process.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two defaults could be two different values")]
     pub fn new() -> Self {
         Self(generation())
     }
 
-    /// Whether that is this process, and not one that this one was forked from.
+    /// Returns `true` in the process that created this guard, and `false` in its forked children.
     #[must_use]
     pub fn is_here(self) -> bool {
         self.0 == generation()
     }
 
-    /// Fails elsewhere.
+    /// Fails in any process except the one that created this guard.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -54,30 +56,31 @@ impl ForkGuard {
     }
 }
 
-/// A value of which every process has its own, created on first use and kept for as long as this is: for a static, until
-/// the process ends.
+/// A value that each process creates for itself on first use. It is kept until this container is
+/// dropped; a static keeps it until the process exits.
 ///
-/// A forked child leaks its parent's: dropping it would touch the parent's locks and sockets.
+/// A forked child leaks its parent's value, because dropping it would use the parent's locks and
+/// sockets.
 pub struct PerProcess<T>(AtomicPtr<(ForkGuard, T)>);
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// No value yet.
+    /// Creates an empty container.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "for statics, which need a constant function")]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// This process's value, if it has been created.
+    /// Returns this process's value if it was created.
     pub fn get(&self) -> Option<&T> {
         made_here(self.0.load(Ordering::Acquire))
     }
 
-    /// This process's value; creates it on first use. If several threads are first at once, the values of all but one
-    /// are dropped.
+    /// Returns this process's value and creates it on first use. If several threads create it at
+    /// the same time, one value is kept and the others are dropped.
     ///
     /// # Errors
-    /// As `make`.
+    /// The errors of `make`.
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.get() {
             Some(value) => Ok(value),
@@ -100,12 +103,13 @@ impl<T: Send + Sync> PerProcess<T> {
                 theirs
             }
         };
-        // SAFETY: published, and not freed before `self` is dropped, which no reference outlives. Only a thread of
-        // this process can have been faster.
+        // SAFETY: the value is published and is freed only when `self` is dropped, and the
+        // reference cannot outlive `self`. If another thread was faster, it is a thread of this
+        // process.
         Ok(unsafe { &(*published).1 })
     }
 
-    /// As [`get_or_try_init`](Self::get_or_try_init), for a value that cannot fail to be created.
+    /// Like [`get_or_try_init`](Self::get_or_try_init), for a `make` that cannot fail.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         let value: Result<_, std::convert::Infallible> = self.get_or_try_init(|| Ok(make()));
         match value {
@@ -119,15 +123,18 @@ impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let made = *self.0.get_mut();
         if made_here(made).is_some() {
-            // SAFETY: published by `get_or_try_init`, so it came from a box; and nobody else can have it any more.
+            // SAFETY: `get_or_try_init` published this pointer, so it came from a `Box`. Nothing
+            // else can use it any more.
             drop(unsafe { Box::from_raw(made) });
         }
     }
 }
 
-/// The published value, if it was published in this process. Valid until the `PerProcess` is dropped.
+/// Returns the published value if this process published it. Valid until the `PerProcess` is
+/// dropped.
 fn made_here<'a, T>(made: *const (ForkGuard, T)) -> Option<&'a T> {
-    // SAFETY: null, or published by `PerProcess::get_or_try_init`; what is published is freed by `drop` only.
+    // SAFETY: null, or published by `PerProcess::get_or_try_init`. Only `drop` frees published
+    // values.
     let made = unsafe { made.as_ref() };
     made.filter(|(origin, _)| origin.is_here()).map(|(_, value)| value)
 }

@@ -1,4 +1,5 @@
-//! The one runtime thread per process: started on first use, and started anew in a forked child.
+//! The library's only runtime thread in each process: it starts on first use, and again in a forked
+//! child.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;
@@ -31,16 +32,18 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(not(feature = "_simulation"))]
 struct Runtime {
     handle: Handle,
-    // Dropping it stops the thread; only the loser of a race to be first does.
+    // Dropping the sender stops the thread. This happens only if two threads race to start it: the
+    // loser drops its runtime.
     _stop: oneshot::Sender<()>,
 }
 
 thread_local! {
-    /// Whether this is the library's own thread. Constant and without a destructor: it can be read at any time.
+    /// `true` on the library's own thread. Constant and without a destructor, so it can be read at
+    /// any time.
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this is called on the library's own thread, where nothing may wait.
+/// Returns `true` on the library's own thread, which must never block.
 pub(crate) fn is_current() -> bool {
     OURS.try_with(Cell::get).unwrap_or(false)
 }
@@ -48,22 +51,22 @@ pub(crate) fn is_current() -> bool {
 #[cfg(not(feature = "_simulation"))]
 static RUNTIME: PerProcess<Runtime> = PerProcess::new();
 
-/// The runtime thread's runtime. Starts the thread, unless it already runs.
+/// Returns the handle of the library's runtime. Starts the thread if it is not running.
 #[cfg(not(feature = "_simulation"))]
 fn handle() -> Result<Handle> {
     Ok(RUNTIME.get_or_try_init(start)?.handle.clone())
 }
 
-/// In a simulation nothing runs on a thread of its own: the caller's runtime takes everything.
+/// Returns the caller's runtime: in a simulation all tasks run on the caller's thread.
 #[cfg(feature = "_simulation")]
 fn handle() -> Result<Handle> {
     Handle::try_current().map_err(|error| Error::new(ErrorKind::ConnectionFailed, error.to_string()))
 }
 
-/// Starts the thread, unless it already runs.
+/// Starts the thread if it is not running.
 ///
 /// # Errors
-/// As [`run`].
+/// Same as [`run`].
 pub(crate) fn ready() -> Result<()> {
     handle().map(drop)
 }
@@ -79,7 +82,7 @@ where
     Ok(handle()?.spawn(gated(future)))
 }
 
-/// A future running on the runtime thread; dropping it cancels the future.
+/// A future that runs on the library's thread. Dropping this handle cancels the future.
 #[derive(Debug)]
 pub(crate) struct Background {
     task: AbortHandle,
@@ -88,15 +91,15 @@ pub(crate) struct Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // In a forked child the future exists in the parent only.
+        // In a forked child, the future exists only in the parent.
         if self.origin.is_here() {
             self.task.abort();
         }
     }
 }
 
-/// Runs `future` on the runtime thread, and hands its result to `deliver` there, which must not block: it shares the
-/// thread with the heartbeats.
+/// Runs `future` on the library's thread and passes its result to `deliver` on the same thread.
+/// `deliver` must not block, because the heartbeats run on this thread.
 ///
 /// # Errors
 /// [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the operating system refuses a thread.
@@ -108,10 +111,10 @@ where
     Ok(Background { task: task.abort_handle(), origin: ForkGuard::new() })
 }
 
-/// Sleeps by the library's own timers, wherever the future is awaited.
+/// Waits for `time` on the library's own timers, on any executor.
 ///
 /// # Errors
-/// As [`run`].
+/// Same as [`run`].
 pub(crate) async fn sleep(time: Duration) -> Result<()> {
     let (wake, awake) = oneshot::channel::<()>();
     let timer = async move { tokio::time::sleep(time).await };
@@ -120,8 +123,9 @@ pub(crate) async fn sleep(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Puts the tasks that the client crate spawns on the runtime thread. The connections which they make follow the
-/// settings of the client for which they were spawned. They catch their panics, so only their end shows one.
+/// Spawns the tasks of the ZooKeeper client crate on the library's thread. Connections that a task
+/// opens use the settings of the client that spawned it. The tasks catch their panics, so only the
+/// end of a task reveals a panic.
 struct OnRuntime;
 
 impl Spawn for OnRuntime {
@@ -132,20 +136,20 @@ impl Spawn for OnRuntime {
     }
 }
 
-/// What becomes a task of its own passes through here, so that a simulation can stop a client. Nothing happens to it
-/// otherwise.
+/// Wraps every future that becomes a task, so that a simulation can stop a client. Without a
+/// simulation it does nothing.
 #[cfg(not(feature = "_simulation"))]
 pub(crate) fn gated<F: Future>(future: F) -> F {
     future
 }
 
-/// The same for what a simulation makes panic.
+/// Wraps a future in which a simulation can inject a panic. Without a simulation it does nothing.
 #[cfg(not(feature = "_simulation"))]
 pub(crate) fn fragile<F: Future>(_: Part, future: F) -> F {
     future
 }
 
-/// What a simulation makes panic.
+/// The kinds of futures in which a simulation injects panics.
 #[cfg(not(feature = "_simulation"))]
 pub(crate) enum Part {
     Service,
@@ -155,7 +159,8 @@ pub(crate) enum Part {
 #[cfg(feature = "_simulation")]
 pub(crate) use self::simulation::gate::{Part, fragile, gated};
 
-/// For a simulation: what the client crate spawns while `body` runs is put on the caller's runtime.
+/// For a simulation: runs `body`, and spawns the tasks that the client crate starts meanwhile on
+/// the caller's runtime.
 #[cfg(feature = "_simulation")]
 pub(crate) fn adopt<R>(body: impl FnOnce() -> R) -> R {
     let _scope = spawns_core::enter(&OnRuntime);
@@ -171,8 +176,8 @@ fn start() -> Result<Runtime> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Blocking threads serve one purpose, to resolve host names, and end as soon as they are idle. A lookup that
-        // hangs keeps its thread, so there are enough for others.
+        // Blocking threads only resolve host names, and exit as soon as they are idle. A lookup
+        // that hangs keeps its thread, so the limit leaves enough threads for other lookups.
         .thread_name("zklock-resolve")
         .thread_keep_alive(Duration::from_millis(1))
         .max_blocking_threads(64)
@@ -186,14 +191,15 @@ fn start() -> Result<Runtime> {
             block_signals();
             OURS.set(true);
             let _scope = spawns_core::enter(&OnRuntime);
-            // Ends with an error when the sender is dropped, which means that the thread is to stop.
+            // Dropping the sender ends `stopped` with an error, which stops the thread.
             runtime.block_on(stopped).ok();
         })
         .map_err(failed)?;
     Ok(Runtime { handle, _stop: stop })
 }
 
-/// Blocks all signals on the calling thread, so that the host program's threads, which expect them, receive them.
+/// Blocks all signals on the calling thread. The host program's threads, which expect signals, then
+/// receive them.
 #[doc(hidden)]
 pub fn block_signals() {
     // SAFETY: plain calls on a local set.

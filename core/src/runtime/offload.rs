@@ -1,5 +1,5 @@
-//! Work on data of others, away from the library's thread: how long it takes is theirs to choose, and heartbeats must
-//! not wait for it.
+//! Parsing of foreign data away from the library's thread. Other programs choose the size of this
+//! data, and heartbeats must not wait for it.
 
 use std::sync::mpsc;
 
@@ -7,26 +7,28 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::runtime::fork::PerProcess;
 
-/// So few bytes are worked on at once: that takes less than starting a thread.
+/// Data up to this size is processed immediately, because that is faster than starting a thread.
 const FEW: usize = 8 * 1024;
 
-/// How many threads of a process may do this at once.
+/// Maximum number of threads of a process that do such work at the same time.
 const THREADS: usize = 2;
 
 static TURNS: PerProcess<Semaphore> = PerProcess::new();
 
-/// Does `work` on `size` bytes: on a thread of its own, unless they are few. If the system refuses a thread, it is done
-/// here. A caller that no longer waits does not stop it; so it must end by itself. `None` if it panicked.
+/// Does `work` on `size` bytes, and returns `None` if it panicked. Large data gets a dedicated
+/// thread. If the system refuses a thread, the work runs on the calling thread. Dropping the future
+/// does not stop the work, so it must end by itself.
 pub(crate) async fn aside<T, F>(size: usize, work: F) -> Option<T>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    // A simulation has one thread: when another one is done depends on more than the seed.
+    // A simulation uses only one thread: a second thread's timing would depend on more than the
+    // seed.
     if size <= FEW || cfg!(feature = "_simulation") {
         return Some(work());
     }
-    // Never closed, so a turn always comes.
+    // The semaphore is never closed, so `acquire` always succeeds.
     let turn = TURNS.get_or_init(|| Semaphore::new(THREADS)).acquire().await;
     let (give, take) = mpsc::channel::<F>();
     let (reply, done) = oneshot::channel();

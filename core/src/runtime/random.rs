@@ -1,15 +1,16 @@
-//! The one source of randomness: the operating system's, as the `uuid` crate reads it.
+//! The library's only source of randomness: the operating system, through the `uuid` crate.
 
 use uuid::Uuid;
 
-/// Sixty-four random bits.
+/// Returns 64 random bits.
 pub(crate) fn bits() -> u64 {
     let (high, low) = Uuid::new_v4().as_u64_pair();
-    // The fixed bits of one half are covered by random ones of the other.
+    // A version 4 UUID has fixed bits. The rotation combines them with random bits of the other
+    // half.
     high.rotate_left(24) ^ low
 }
 
-/// A random number between 0 and 1.
+/// Returns a random number between 0 and 1.
 pub(crate) fn fraction() -> f64 {
     let bits = u32::try_from(bits() >> 32).unwrap_or_default();
     f64::from(bits) / f64::from(u32::MAX)

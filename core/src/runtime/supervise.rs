@@ -1,4 +1,4 @@
-//! Watches over futures and tasks whose end nobody would hear of: what panics, or ends before its time, is reported.
+//! Supervision of futures and tasks that run unobserved: it reports a panic or an early end.
 
 use std::any::Any;
 use std::future::{Future, pending, poll_fn};
@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 
 tokio::task_local! {
-    /// Where the ends of the tasks are reported that the client crate spawns here, and where they are told to end.
+    /// The channels for the tasks that the client crate spawns here: reports of their ends, and
+    /// requests to stop.
     static LINES: Lines;
 }
 
@@ -27,12 +28,13 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Waits for the end of one of them, however it comes. At once if there are none.
+    /// Waits until one of the tasks has ended, for any reason. Returns immediately if there are
+    /// none.
     pub(crate) async fn ended(&mut self) {
         self.ended.wait_for(|ended| *ended).await.ok();
     }
 
-    /// Waits until one of them has ended, or they are told to.
+    /// Waits until one of the tasks has ended, or until they are asked to stop.
     pub(crate) async fn over(&mut self) {
         let mut stopped = self.stop.subscribe();
         tokio::select! {
@@ -42,13 +44,13 @@ impl Tasks {
         }
     }
 
-    /// Ends them where they are. What they have open is closed.
+    /// Stops the tasks at their current await point, which closes their connections.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
 }
 
-/// Runs a future, and watches over the tasks that are spawned meanwhile and [`watched`] over.
+/// Runs a future and supervises the [`watched`] tasks that are spawned meanwhile.
 pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     let (ended, reports) = watch::channel(false);
     let (stop, stopped) = watch::channel(false);
@@ -56,7 +58,8 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     (LINES.scope(lines, future).await, Tasks { ended: reports, stop })
 }
 
-/// A task that is being spawned. Its end is reported to whom its spawner is [`supervised`] by, who may stop it.
+/// Wraps a task that is about to be spawned. The [`supervised`] call around its spawner receives a
+/// report when the task ends, and can stop the task.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
         Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),
@@ -72,18 +75,18 @@ pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()
     }
 }
 
-/// Waits until a task is told to end.
+/// Waits until the task is asked to stop.
 async fn told(stopped: Option<watch::Receiver<bool>>) {
     if let Some(mut stopped) = stopped {
         if stopped.wait_for(|stopped| *stopped).await.is_ok() {
             return;
         }
     }
-    // Nobody is there who could tell it.
+    // The supervisor is gone or never existed, so no stop request can arrive.
     pending::<()>().await;
 }
 
-/// Goes with a task, and tells when the task does.
+/// Reports the end of a task when it is dropped together with the task.
 struct TaskEnd(Option<watch::Sender<bool>>);
 
 impl Drop for TaskEnd {
@@ -94,14 +97,15 @@ impl Drop for TaskEnd {
     }
 }
 
-/// Runs a future; if it panics, that is the outcome, in the words of the panic. The hook for panics has shown them
-/// already. The future leaves nothing behind in which the panic could show.
+/// Runs a future and returns its output, or the panic message if it panics. The panic hook has
+/// already shown the panic. The future must not leave shared state behind that the panic could have
+/// made inconsistent.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = pin!(future);
     poll_fn(|context| poll_caught(future.as_mut(), context)).await
 }
 
-/// Polls a future whose panic is an outcome.
+/// Polls a future and returns a panic as an error.
 pub(crate) fn poll_caught<F: Future>(
     future: Pin<&mut F>,
     context: &mut Context<'_>,
@@ -124,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Spawns a task as the client crate does: the runtime never sees it panic.
+    /// Spawns a task as the client crate does: its panic never reaches the runtime.
     async fn spawn(task: impl Future<Output = ()> + Send + 'static) -> (tokio::task::AbortHandle, Tasks) {
         let task = async { drop(caught(task).await) };
         supervised(async { tokio::spawn(watched(task)).abort_handle() }).await
@@ -155,7 +159,7 @@ mod tests {
         let (_, other) = spawn(pending()).await;
         spawn(ready(())).await.1.ended().await;
         assert!(!*other.ended.borrow());
-        // Without a supervisor a task is spawned all the same.
+        // A watched task also runs without a supervisor.
         watched(ready(())).await;
     }
 

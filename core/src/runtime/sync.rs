@@ -1,7 +1,9 @@
-//! The locks and atomics through which threads share a hold, its levels, its term, and an operation.
+//! The locks and atomics through which threads share a hold, its levels, its term, and an
+//! operation.
 //!
-//! `tests/threads` compiles the files that use these with stand-ins, under which every interleaving of the threads is
-//! tried. Here they are the standard library's and tokio's own.
+//! `tests/threads` compiles the files that use these types with replacements that try every
+//! interleaving of the threads. In normal builds they are the types of the standard library and
+//! tokio.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};

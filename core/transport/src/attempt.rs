@@ -1,4 +1,4 @@
-//! One attempt to have a connection, from its beginning to the end of the connection.
+//! [`ConnectAttempt`]: one connection attempt, from its start to the end of the connection.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
@@ -10,36 +10,37 @@ use crate::connect_log::ConnectOutcome;
 use crate::connect_throttle::{AttemptEnd, Server};
 use crate::settings::Settings;
 
-/// A connection on which nothing has come for this part of the session's time-out fell silent: the client crate asks for a
-/// sign of life within a fifth, and gives up after two.
+/// Fraction of the session timeout after which a silent connection counts as broken. The client
+/// crate sends a ping within a fifth of the timeout, and gives up after two fifths.
 const SILENT_FOR: (u32, u32) = (3, 10);
 
-/// One attempt. Ends when it is dropped: where a future that was given up ends, too.
+/// One connection attempt. It ends when it is dropped, which also happens when the connecting
+/// future is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
     settings: Settings,
     server: Server,
     began: Instant,
-    /// Until when there has to be an answer.
+    /// Time by which the server must have replied.
     deadline: Option<Instant>,
-    /// What is to be said of it if it ends now.
+    /// The outcome to report if the attempt ends now.
     outcome: ConnectOutcome,
-    /// When anything was heard last, and after which time without that the server is silent.
+    /// Time of the last received data, and the silence after which the server counts as silent.
     heard: Instant,
     silent_for: Duration,
-    /// Whether the server has ended the connection.
+    /// `true` if the server has closed the connection.
     hung_up: bool,
 }
 
 impl ConnectAttempt {
-    /// Begins one as soon as the server may be connected to.
+    /// Starts an attempt as soon as the throttle allows a connection to this server.
     ///
     /// # Errors
-    /// If the others are to be tried before.
+    /// Fails if the other servers must be tried first.
     pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Result<Self> {
         let server = (host.to_owned(), port);
         if settings.pace().passes_over(&server) {
-            return Err(Error::new(ErrorKind::TimedOut, "it has just fallen silent; the others come first"));
+            return Err(Error::new(ErrorKind::TimedOut, "it stopped replying; the other servers come first"));
         }
         let began = settings.pace().turn(&server).await;
         let deadline = settings.pace().limit(&server).map(|limit| began + limit);
@@ -54,29 +55,30 @@ impl ConnectAttempt {
         &self.settings
     }
 
-    /// Until when there has to be an answer, if there are other servers to try.
+    /// Returns the time by which the server must have replied. `None` if there are no other servers
+    /// to try.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Notes how far it has come, or why it ends.
+    /// Records the progress of the attempt, or the reason of its end.
     pub(crate) fn is_now(&mut self, outcome: ConnectOutcome) {
         self.settings.diary().note(&self.server, self.began, outcome.clone());
         self.outcome = outcome;
     }
 
-    /// Notes that the server has sent something.
+    /// Records that the server has sent data.
     pub(crate) fn hears(&mut self) {
         self.heard = Instant::now();
     }
 
-    /// Notes the time-out of the session that the server has given.
+    /// Records the timeout of the session that the server has granted.
     pub(crate) fn serves_session(&mut self, timeout: Duration) {
         let (numerator, denominator) = SILENT_FOR;
         self.silent_for = timeout * numerator / denominator;
     }
 
-    /// Notes that the server has ended the connection.
+    /// Records that the server has closed the connection.
     pub(crate) fn hangs_up(&mut self) {
         self.hung_up = true;
     }
@@ -105,7 +107,7 @@ impl ConnectAttempt {
     }
 }
 
-/// The server.
+/// Shows the server.
 impl fmt::Display for ConnectAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.server.0, self.server.1)

@@ -1,4 +1,4 @@
-//! How a connection comes to a host: its addresses, one after the other.
+//! Connecting to a host: resolving its name and trying its addresses one after the other.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
@@ -18,17 +18,17 @@ use crate::srvr_probe;
 use crate::tls::Encryption;
 use crate::tls_failure;
 
-/// For how long an address is tried alone.
+/// Time for which an address is tried before the next one is tried in parallel.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any connection was made.
+/// Returns `true` if any connection was made.
 pub(crate) fn used() -> bool {
     USED.load(Ordering::Relaxed)
 }
 
-/// Connects to a server as the settings say, once it may be connected to again.
+/// Connects to a server with these settings, as soon as the throttle allows it.
 pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, ConnectAttempt)> {
     let mut attempt = ConnectAttempt::begin(settings, host, port).await?;
     if attempt.settings().diary().wonders_about(attempt.server()) {
@@ -45,23 +45,23 @@ pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result
     Ok((connected?, attempt))
 }
 
-/// The failure of an attempt that is given up because another server may answer.
+/// Returns the error of an attempt that is abandoned because another server might reply.
 pub(crate) fn no_answer() -> Error {
     Error::new(ErrorKind::TimedOut, "no answer; another server is tried")
 }
 
-/// Asks a server that closes connections what it does.
+/// Asks a server that closes connections for its status.
 async fn ask(settings: &Settings, host: &str, port: u16) -> Result<Option<ConnectOutcome>> {
     let socket = open(settings.clone(), host, port, drop).await?;
     srvr_probe::ask(socket).await
 }
 
-/// Asks a server with one of ZooKeeper's four-letter words, on a connection of its own to the first of its addresses that
-/// answers. The answer is empty if the server closes the connection without one. `host` is the name that its certificate
-/// has to be for.
+/// Sends one of ZooKeeper's four-letter words to a server, on a new connection to the first address
+/// that accepts it. Returns an empty text if the server closes the connection without a reply. The
+/// server's certificate must be for the name `host`.
 ///
 /// # Errors
-/// The errors of the connection, of its encryption, and of the request.
+/// The errors of the connection, of the TLS handshake, and of the request.
 pub async fn four_letter_word(
     encryption: Option<Encryption>,
     host: &str,
@@ -78,10 +78,10 @@ pub async fn four_letter_word(
     srvr_probe::answer(socket, word).await
 }
 
-/// The addresses of a host, which may be given as an address itself.
+/// Returns the addresses of a host. `host` can also be an address.
 ///
 /// # Errors
-/// The errors of the resolver.
+/// The resolver's errors.
 pub async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
     match host.parse::<IpAddr>() {
         Ok(ip) => Ok(vec![SocketAddr::new(ip, port)]),
@@ -89,7 +89,7 @@ pub async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// Connects, and says how far it has come.
+/// Connects, and reports its progress to `is_now`.
 async fn open(
     settings: Settings,
     host: &str,
@@ -135,7 +135,7 @@ async fn reach(host: &str, port: u16, is_now: &mut impl FnMut(ConnectOutcome)) -
     })
 }
 
-/// A name without an address.
+/// The error of a name without an address.
 #[derive(Debug)]
 struct UnknownHost(String);
 
@@ -147,14 +147,15 @@ impl fmt::Display for UnknownHost {
 
 impl std::error::Error for UnknownHost {}
 
-/// Connects to the first address of `host` that answers, and says how far it has come.
+/// Connects to the first address of `host` that accepts the connection, and reports its progress to
+/// `is_now`.
 pub(crate) async fn dial(
     host: &str,
     port: u16,
     is_now: &mut impl FnMut(ConnectOutcome),
 ) -> Result<TcpStream> {
     let connected = if let Ok(ip) = host.parse::<IpAddr>() {
-        // An address needs no resolver, and a resolver needs a thread.
+        // An address needs no resolver. A resolver would need a thread.
         TcpStream::connect(SocketAddr::new(ip, port)).await
     } else {
         is_now(ConnectOutcome::Unresolved);
@@ -165,14 +166,16 @@ pub(crate) async fn dial(
     };
     let stream = connected?;
     USED.store(true, Ordering::Relaxed);
-    // The client crate never does, and with Nagle's algorithm the second of two requests sent back to back waits for
-    // the acknowledgement of the first: one more round trip for every lock.
+    // Disables Nagle's algorithm, because the client crate does not. Otherwise the second of two
+    // requests sent in a row would wait for the TCP acknowledgement of the first, which costs every
+    // lock one more round trip.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// Connects to an address of a host, in the resolver's order. One that does not answer keeps the next from being tried
-/// only for a moment: otherwise it would use up the client crate's time for the host, every time.
+/// Connects to an address of a host, in the resolver's order. An address that does not reply delays
+/// the next one only for a moment. Otherwise it would use up the client crate's time for the host
+/// at each attempt.
 async fn connect_to_any(mut addresses: impl Iterator<Item = SocketAddr>) -> Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut failure = Error::new(ErrorKind::NotFound, UnknownHost("the name has no address".to_owned()));

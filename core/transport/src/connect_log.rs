@@ -1,4 +1,4 @@
-//! What became of the attempts to connect to each server: for errors and logs.
+//! [`ConnectLog`]: the outcomes of the connection attempts at each server, for errors and logs.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use tokio::time::Instant;
 use crate::connect_throttle::Server;
 use crate::tls_failure::Distrust;
 
-/// What became of the last attempt to connect to a server.
+/// The outcome of the last connection attempt at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAttempt {
-    /// The server's host, as the client names it.
+    /// Host of the server, as the client names it.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// What became of it.
+    /// Outcome of the attempt.
     pub outcome: ConnectOutcome,
 }
 
@@ -32,57 +32,60 @@ impl fmt::Display for ServerAttempt {
     }
 }
 
-/// What became of an attempt to connect.
+/// The outcome of a connection attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectOutcome {
-    /// The name was not resolved when time was up.
+    /// The attempt timed out before the name was resolved.
     Unresolved,
-    /// There is no such host, or nobody who knows.
+    /// The host does not exist, or no resolver replied.
     UnknownHost(String),
-    /// There was no connection when time was up.
+    /// The attempt timed out before there was a connection.
     Silent,
-    /// Nobody listens there.
+    /// The host refused the connection: no process listens on the port.
     Refused(String),
-    /// There is no connection to be had.
+    /// The connection failed for another reason.
     Unreachable(String),
-    /// There was a connection, but no encryption when time was up.
+    /// The attempt timed out during the TLS handshake.
     HalfSecured,
-    /// The connection could not be encrypted.
+    /// The TLS handshake failed.
     Unsecured(Distrust, String),
-    /// There was a connection, but no answer.
+    /// The server accepted the connection but did not reply.
     Mute,
-    /// The server closed the connection before it answered.
+    /// The server closed the connection before it replied.
     Closed,
-    /// The same; asked what it does, it said that it serves no one.
+    /// The server closed the connection before it replied. Asked for its status, it replied that it
+    /// serves no requests.
     NotServing,
-    /// The same; asked what it does, it said that it can only be read.
+    /// The server closed the connection before it replied. Asked for its status, it replied that it
+    /// is read-only.
     ReadOnly,
-    /// What came was not ZooKeeper's protocol.
+    /// The server's bytes do not follow ZooKeeper's protocol.
     Malformed(String),
-    /// The server answered, whatever came after that.
+    /// The server replied, whatever happened afterwards.
     Answered,
 }
 
 impl ConnectOutcome {
-    /// Whether the server turned the client away without a word.
+    /// Returns `true` if the server closed the connection without a reply.
     fn is_wordless(&self) -> bool {
         matches!(self, Self::Closed)
     }
 
-    /// Whether the attempt was given up before the server did anything that tells why.
+    /// Returns `true` if the attempt was abandoned before the server did anything that reveals the
+    /// reason.
     fn is_unfinished(&self) -> bool {
         matches!(self, Self::Unresolved | Self::Silent | Self::HalfSecured | Self::Mute)
     }
 }
 
-/// For use after the name of the server.
+/// Writes a phrase that follows the server's name.
 impl fmt::Display for ConnectOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Unresolved => "could not be looked up in time",
             Self::UnknownHost(problem) => {
-                return write!(f, "is no host that can be found: {}", ControlEscaped(problem));
+                return write!(f, "could not be resolved: {}", ControlEscaped(problem));
             }
             Self::Silent => "did not accept a connection in time",
             Self::Refused(problem) => {
@@ -106,7 +109,8 @@ impl fmt::Display for ConnectOutcome {
     }
 }
 
-/// Text with parts that a server chose: what would move a terminal's cursor is escaped.
+/// Text that is partly chosen by a server. Control characters are escaped, so that it cannot
+/// control a terminal.
 struct ControlEscaped<'a>(&'a str);
 
 impl fmt::Display for ControlEscaped<'_> {
@@ -122,31 +126,33 @@ impl fmt::Display for ControlEscaped<'_> {
     }
 }
 
-/// An attempt that goes on is told of once it has lasted for so long, or there is nothing else to tell: one that began a
-/// moment ago says less than the last.
+/// Time after which a running attempt is reported instead of the previous one. Until then the
+/// previous outcome is more informative, if there is one.
 const TELLING: Duration = Duration::from_secs(1);
 
-/// The last attempt for each server of a client, so that it is no longer than the client's list of servers.
+/// The last attempt at each server of a client. It is at most as long as the client's list of
+/// servers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
     pages: Mutex<Vec<ServerEntry>>,
-    /// Told when an attempt fails.
+    /// Notified when an attempt fails.
     failed: Notify,
 }
 
-/// One server's.
+/// The entry of one server.
 #[derive(Debug)]
 struct ServerEntry {
     server: Server,
-    /// The outcome of the last attempt that has ended.
+    /// Outcome of the last completed attempt.
     last: Option<ConnectOutcome>,
-    /// When an attempt ended last without an answer.
+    /// Time at which an attempt last ended without a reply.
     failed: Option<Instant>,
-    /// When the attempt began that goes on, and how far it has come.
+    /// Start and progress of the running attempt.
     now: Option<(Instant, ConnectOutcome)>,
-    /// Whether an attempt since was given up too soon to tell more than that.
+    /// `true` if a later attempt was abandoned too early to replace `last`.
     doubted: bool,
-    /// Whether the server was asked why it closes connections without an answer, and what it said.
+    /// `true` if the server was asked why it closes connections without a reply. `said` is its
+    /// reply.
     asked: bool,
     said: Option<ConnectOutcome>,
 }
@@ -163,12 +169,12 @@ impl ServerEntry {
         }
     }
 
-    /// The outcome of the last attempt that has ended.
+    /// Returns the outcome of the last completed attempt.
     fn last_outcome(&self) -> Option<ConnectOutcome> {
         self.last.as_ref().map(|outcome| self.explained(outcome))
     }
 
-    /// An outcome, with what the server says of it.
+    /// Returns the outcome, or the server's own explanation of it if there is one.
     fn explained(&self, outcome: &ConnectOutcome) -> ConnectOutcome {
         let said = self.said.as_ref().filter(|_| outcome.is_wordless());
         said.unwrap_or(outcome).clone()
@@ -181,13 +187,14 @@ impl ServerEntry {
 }
 
 impl ConnectLog {
-    /// How far an attempt has come that began then.
+    /// Records the progress of the attempt that began at `began`.
     pub(crate) fn note(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
         self.on_page(server, |page| page.now = Some((began, outcome)));
     }
 
-    /// What became of an attempt that began then. One that was given up within moments says less than an earlier one
-    /// that came to an end: this machine may have been too busy. Two in a row say that the server has changed.
+    /// Records the outcome of the attempt that began at `began`. An attempt that was abandoned
+    /// within moments says less than an earlier completed one, because this machine might have been
+    /// too busy. Two such attempts in a row mean that the server has changed.
     pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
         let failed = outcome != ConnectOutcome::Answered;
         self.on_page(server, |page| {
@@ -216,21 +223,23 @@ impl ConnectLog {
         self.failed.notified().await;
     }
 
-    /// The servers at which an attempt has failed since then, and why the last one did.
+    /// Returns the servers at which an attempt has failed since `since`, with the reason of the
+    /// last failure.
     pub(crate) fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
         let pages = self.pages();
         let failed = pages.iter().filter(|page| page.failed.is_some_and(|failed| failed >= since));
         failed.filter_map(|page| Some(page.entry(page.last_outcome()?))).collect()
     }
 
-    /// Whether the server closes connections without an answer, and was not asked why.
+    /// Returns `true` if the server closes connections without a reply and was not yet asked for
+    /// the reason.
     pub(crate) fn wonders_about(&self, server: &Server) -> bool {
         self.on_page(server, |page| {
             !page.asked && page.last.as_ref().is_some_and(ConnectOutcome::is_wordless)
         })
     }
 
-    /// What the server says when it is asked why.
+    /// Records the server's reply to the question why it closes connections.
     pub(crate) fn said(&self, server: &Server, answer: Option<ConnectOutcome>) {
         self.on_page(server, |page| (page.asked, page.said) = (true, answer));
     }
@@ -240,7 +249,8 @@ impl ConnectLog {
         pages.iter().filter_map(|page| Some(page.entry(page.outcome(now)?))).collect()
     }
 
-    /// The server of the current connection: the one whose answer is the last word of an attempt that goes on.
+    /// Returns the server of the current connection: the server that has replied during a running
+    /// attempt.
     pub(crate) fn connected(&self) -> Option<Server> {
         let is_connected = |page: &&ServerEntry| matches!(&page.now, Some((_, ConnectOutcome::Answered)));
         self.pages().iter().find(is_connected).map(|page| page.server.clone())
@@ -316,7 +326,7 @@ mod tests {
         assert_eq!(told(&diary), std::slice::from_ref(&refused));
         diary.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
         assert_eq!(told(&diary), [ConnectOutcome::Silent]);
-        // One that had its time needs no second.
+        // A single attempt that had enough time replaces the earlier outcome.
         diary.conclude(&server(), Instant::now(), refused);
         let began = Instant::now();
         tokio::time::sleep(TELLING).await;
@@ -360,7 +370,7 @@ mod tests {
         let since = Instant::now();
         let mut failed = std::pin::pin!(diary.failed());
         assert!(futures_poll(failed.as_mut()).is_pending());
-        // That of a connection which has served the session is none.
+        // The end of a connection that has served the session is not a failure.
         diary.conclude(&server(), since, ConnectOutcome::Answered);
         assert!(futures_poll(failed.as_mut()).is_pending());
         assert!(diary.failures_since(since).is_empty());

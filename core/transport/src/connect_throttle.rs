@@ -1,11 +1,14 @@
-//! How soon a server is connected to again.
+//! The pauses before a server is connected to again.
 //!
-//! A server may turn a client away in many ways: refuse the connection, close it after the handshake or after each
-//! request, send what is no reply, or say what makes the client give its session up. All of them show in one thing: the
-//! attempt did not last. Whatever ended it, the server is left in peace for a while, and for longer each time.
+//! A server can turn a client away in many ways. It can refuse the connection, close it after the
+//! handshake or after each request, send an invalid reply, or send a reply that makes the client
+//! give up its session. They all have one thing in common: the attempt did not last. After such an
+//! attempt, for any reason, the client pauses before it connects to this server again. Each pause
+//! is longer than the one before.
 //!
-//! The client crate has pauses of its own between rounds, which double without a limit. `timer.rs` ends them at once, so
-//! these are the only ones within a session. Between rounds in search of a new session core's run at the same time.
+//! The client crate has its own pauses between rounds, which double without a limit. `timer.rs`
+//! cuts them short, so within a session only the pauses of this module apply. Between the rounds of
+//! a search for a new session, the pauses of `core` run at the same time.
 
 mod silent_servers;
 mod urgency;
@@ -21,42 +24,43 @@ use silent_servers::SilentServers;
 pub(crate) use silent_servers::{AttemptEnd, Server};
 pub use urgency::Urgency;
 
-/// The first pause; they double up to the longest. Short, for one lost connection is no storm.
+/// First pause. Pauses double up to the longest. The first is short, because one lost connection is
+/// harmless.
 const FIRST: Duration = Duration::from_millis(10);
-/// An attempt that lasted for as long as this was a success, however it ended.
+/// Duration after which an attempt counts as a success, for whatever reason it ended.
 const LASTING: Duration = Duration::from_secs(2);
-/// After so much peace a pause is the first again.
+/// Time without a failure after which the pauses start with the first again.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.
 #[derive(Debug)]
 pub(crate) struct ConnectThrottle {
-    /// A random number between 0 and 1.
+    /// Returns a random number between 0 and 1.
     random: fn() -> f64,
     past: Mutex<Past>,
-    /// Wakes those who wait for their turn.
+    /// Wakes the attempts that wait for a pause to end.
     hurry: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Past {
     urgency: Urgency,
-    /// When the last attempt began, at any server.
+    /// Start of the last attempt, at any server.
     last: Option<Instant>,
-    /// The servers that have turned us away since an attempt at them lasted.
+    /// The servers that have turned the client away since their last successful attempt.
     rests: BTreeMap<Server, Rest>,
     silent_servers: SilentServers,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    /// Its length before jitter.
+    /// Length of the pause before jitter.
     pause: Duration,
     until: Instant,
 }
 
 impl Past {
-    /// When this server may be connected to, if not at once.
+    /// Returns the time from which this server can be connected to. `None` means immediately.
     fn turn(&self, server: &Server) -> Option<Instant> {
         let Rest { pause, until } = *self.rests.get(server)?;
         let servers = u32::try_from(self.rests.len()).unwrap_or(u32::MAX);
@@ -70,12 +74,12 @@ impl ConnectThrottle {
         Self { random, past: Mutex::default(), hurry: Notify::new() }
     }
 
-    /// Notes how many servers there are.
+    /// Records the number of servers.
     pub(crate) fn servers(&self, count: usize) {
         self.past().silent_servers.servers = count;
     }
 
-    /// Sets how urgent a connection is. Pauses that are too long for that end sooner.
+    /// Sets the urgency of a connection. Pauses that are now too long end sooner.
     pub(crate) fn set_urgency(&self, urgency: Urgency) {
         let mut past = self.past();
         let shortens = urgency.longest() < past.urgency.longest();
@@ -91,23 +95,25 @@ impl ConnectThrottle {
         }
     }
 
-    /// How urgent a connection is.
+    /// Returns the urgency of a connection.
     pub(crate) fn urgency(&self) -> Urgency {
         self.past().urgency
     }
 
-    /// For how long an attempt at a server may go without an answer, if there are others to try.
+    /// Returns the maximum time without a reply for an attempt at a server. `None` if there are no
+    /// other servers to try.
     pub(crate) fn limit(&self, server: &Server) -> Option<Duration> {
         self.past().silent_servers.limit(server)
     }
 
-    /// Whether the others are to be tried before this server. At most once, so that nothing depends on it.
+    /// Returns `true` if the other servers must be tried before this one. At most once per silence,
+    /// so no server is blocked.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
         self.past().silent_servers.passes_over(server)
     }
 
-    /// Waits until the server may be connected to, and returns when that is. Whoever gives up waiting has not
-    /// shortened the pause.
+    /// Waits until the server can be connected to, and returns that time. Dropping the future does
+    /// not shorten the pause.
     pub(crate) async fn turn(&self, server: &Server) -> Instant {
         loop {
             let hurry = self.hurry.notified();
@@ -122,25 +128,25 @@ impl ConnectThrottle {
             };
             match turn {
                 None => return now,
-                // Whatever ends the wait, how long it has to be is looked at again.
+                // The wait can end for any reason, so the remaining time is computed again.
                 Some(turn) => drop(timeout_at(turn, hurry).await),
             }
         }
     }
 
-    /// Ends all pauses, and starts with the first again.
+    /// Ends all pauses. The next pause is the first again.
     pub(crate) fn hurry(&self) {
         self.past().rests.clear();
         self.hurry.notify_waiters();
     }
 
-    /// Notes that an attempt has ended which began then.
+    /// Records the end of an attempt that began at `began`.
     pub(crate) fn ended(&self, server: &Server, began: Instant, end: AttemptEnd) {
         let now = Instant::now();
         let mut past = self.past();
         let urgency = past.urgency;
         past.silent_servers.ended(server, end, urgency);
-        // One that nobody answered was no success, however long it took.
+        // An attempt without a reply was not a success, however long it took.
         let lasted = matches!(end, AttemptEnd::Told | AttemptEnd::FellSilent);
         if lasted && now.duration_since(began) >= LASTING {
             past.rests.remove(server);
@@ -152,18 +158,21 @@ impl ConnectThrottle {
             }
             _ => FIRST,
         };
-        // From beginning to beginning, so that the time that attempts take does not add up.
+        // Measured from start to start, so that the duration of an attempt is not added to the
+        // pause.
         let until = began + self.jittered(pause);
         past.rests.insert(server.clone(), Rest { pause, until });
     }
 
-    /// In proportion to the pause, so that clients that were turned away together do not return together.
+    /// Adds jitter in proportion to the pause, so that clients that were rejected together do not
+    /// return together.
     fn jittered(&self, pause: Duration) -> Duration {
         pause.mul_f64(0.5 + (self.random)() / 2.0)
     }
 
     fn past(&self) -> MutexGuard<'_, Past> {
-        // A panic while it was locked leaves it usable: every change is a single assignment, insertion or removal.
+        // Every change is a single assignment, insertion or removal, so a panic under the lock
+        // leaves the data consistent.
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

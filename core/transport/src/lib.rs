@@ -1,8 +1,10 @@
-//! What carries zklock's requests: sockets and timers on tokio, below the `zookeeper-client` crate.
+//! The transport of zklock's requests: sockets and timers on tokio, below the `zookeeper-client`
+//! crate.
 //!
-//! The client crate takes its sockets from `async-net` and its timers from `async-io`; stand-ins with these names hand
-//! it ours. It knows nothing of them but the names, so what a connection is to do (encrypt, wait before it dials, refuse
-//! to read more than so much) does not pass through it: [`Settings`] travel along with the task.
+//! The client crate imports its sockets from `async-net` and its timers from `async-io`. Stand-in
+//! crates with these names provide ours. The client crate cannot pass options on to a connection,
+//! such as encryption, a pause before connecting, or a size limit for replies. So the [`Settings`]
+//! are attached to the task that uses the connection.
 
 mod attempt;
 mod connect;
@@ -35,7 +37,8 @@ pub use tls::Encryption;
 pub use tls_failure::Distrust;
 pub use tls_failure::PemError;
 
-/// Whether these sockets and timers have carried anything. A program that lacks the stand-ins has others.
+/// Returns `true` if these sockets and timers were used. A program without the stand-in crates uses
+/// different ones.
 #[must_use]
 pub fn used() -> bool {
     connect::used() && timer::used()

@@ -1,4 +1,4 @@
-//! What stands in for encryption in a build without it: nothing can be made that would encrypt.
+//! Replacement for the `tls` module in a build without TLS. No value of its types can be created.
 
 use std::convert::Infallible;
 use std::io::{Error, Result};
@@ -7,26 +7,26 @@ use tokio::net::TcpStream;
 
 use crate::tls_failure::PemError;
 
-/// There is no encrypted connection.
+/// Placeholder for an encrypted connection. Never created in this build.
 pub(crate) type Secured = TcpStream;
 
-/// There is none in this build: it lacks the feature `tls`.
+/// Encryption of connections. Never created in this build, because the feature `tls` is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Encryption(Infallible);
 
-/// The name of a server.
+/// Name of a server.
 pub(crate) struct Name;
 
 impl Encryption {
-    /// Always fails: this build lacks the feature `tls`.
+    /// Always fails, because this build lacks the feature `tls`.
     ///
     /// # Errors
-    /// That.
+    /// Always.
     pub fn from_pem(_ca: &str, _identity: Option<(&str, &str)>) -> std::result::Result<Self, PemError> {
         Err(PemError::new("ca", "this build of zklock cannot encrypt: it lacks the feature \"tls\""))
     }
 
-    /// Never called: there is nothing to call it on.
+    /// Never called, because no [`Encryption`] exists in this build.
     ///
     /// # Errors
     /// None.
@@ -43,7 +43,7 @@ impl Encryption {
     }
 }
 
-/// Nothing to say about plain connections.
+/// Returns the error unchanged: plain connections need no explanation.
 pub(crate) fn explain(error: Error) -> Error {
     error
 }

@@ -1,49 +1,52 @@
-//! What the server of a connection is certain to have heard, and since when: what a term has to know of the requests
-//! that came before its proof (`docs/safety.md`).
+//! Records which requests the server of a connection has certainly received, and when they were
+//! sent. The term depends on the requests that were sent before its proof (`docs/safety.md`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many requests are remembered of a connection.
+/// Number of requests that are remembered for each connection.
 const REMEMBERED: usize = 32;
 
-/// One request is remembered for each such part of the session's time-out: together they reach back for the whole of it.
+/// One request is remembered per 1/32 of the session timeout. Together they cover the whole
+/// timeout.
 const PARTS: u32 = 32;
 
-/// When the server of the current connection heard of the client: the handshake, and requests that it has answered.
+/// The evidence of contact between the client and the server of its current connection: the
+/// handshake, and the requests that the server has replied to.
 ///
-/// Moments are those of the clock that the settings were made with, in nanoseconds. Clones are views of the same.
+/// Times are in nanoseconds of the clock that the settings use. Clones share the same data.
 #[derive(Clone, Debug, Default)]
 pub struct LastContact(Arc<Mutex<Connections>>);
 
 #[derive(Debug, Default)]
 struct Connections {
-    /// How many there have been.
+    /// Number of connections so far.
     count: u64,
     current: Option<Signs>,
 }
 
-/// What is known of one connection.
+/// The evidence from one connection.
 #[derive(Debug)]
 struct Signs {
-    /// When the handshake was sent.
+    /// Time at which the handshake was sent.
     greeted: u64,
-    /// Of two requests that were sent within this time only the first is remembered.
+    /// Minimum time between two remembered requests. Of requests that were sent closer together,
+    /// only the first is remembered.
     spacing: u64,
-    /// Answered requests, those last sent at `newest`, in a ring. Both moments of a mark are as late as its predecessor's
-    /// at least.
+    /// Ring of requests with replies. `newest` is the request that was sent last. Both times of a
+    /// mark are at least as late as those of the mark before it.
     marks: [Mark; REMEMBERED],
     newest: usize,
 }
 
-/// A request that was answered.
+/// A request that received a reply.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     sent: u64,
     answered: u64,
 }
 
-/// The right to note what one connection heard.
+/// Recorder for one connection. Only the recorder of the current connection has an effect.
 #[derive(Debug)]
 pub struct ContactRecorder {
     heard: LastContact,
@@ -51,17 +54,20 @@ pub struct ContactRecorder {
 }
 
 impl LastContact {
-    /// The latest moment of which this is certain: what was sent then on the current connection, its server had heard by
-    /// `moment`. The handshake counts also when it was answered later: it is not this server that keeps it in mind.
+    /// Returns the latest time for which this is certain: the server of the current connection had
+    /// received, by `moment`, a request that was sent at the returned time. The handshake counts
+    /// even if its reply arrived after `moment`: the leader itself receives it, so the server does
+    /// not have to report it.
     ///
-    /// `None` if no connection of this transport has had a session yet. A request may be passed over in favour of one that
-    /// was sent up to a thirty-second of the session's time-out earlier.
+    /// Returns `None` if no connection of this transport had a session yet. The result can be too
+    /// early by up to 1/32 of the session timeout, because not every request is remembered.
     #[must_use]
     pub fn by(&self, moment: u64) -> Option<u64> {
         Some(self.connections().current.as_ref()?.by(moment))
     }
 
-    /// A server has a session with this time-out on a new connection, on which the handshake was sent at that moment.
+    /// Records that a server granted a session with this timeout on a new connection, whose
+    /// handshake was sent at `sent`.
     #[must_use]
     pub fn greeted(&self, sent: u64, timeout: Duration) -> ContactRecorder {
         let mut connections = self.connections();
@@ -76,10 +82,10 @@ impl LastContact {
 }
 
 impl ContactRecorder {
-    /// A request that was sent at one moment is known, at another, to be answered.
+    /// Records that the reply to the request sent at `sent` had arrived by `now`.
     pub fn answered(&self, sent: u64, now: u64) {
         let mut connections = self.heard.connections();
-        // What a connection says that there was before is of no use any more.
+        // Evidence from an earlier connection is useless.
         let is_current = connections.count == self.number;
         if let Some(signs) = connections.current.as_mut().filter(|_| is_current) {
             signs.answered(sent, now);
@@ -156,7 +162,7 @@ mod tests {
             let by = heard.by(moment).unwrap();
             assert!(by + 10 <= moment && by + 110 >= moment, "{by} by {moment}");
         }
-        // Of what was forgotten nothing is claimed.
+        // Nothing is claimed about requests that were forgotten.
         assert_eq!(heard.by(90_000), Some(0));
     }
 

@@ -1,4 +1,4 @@
-//! What the connections of one client have in common.
+//! [`Settings`]: the settings and records that the connections of one client share.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,45 +13,47 @@ use crate::server_contact::LastContact;
 use crate::tls::Encryption;
 
 tokio::task_local! {
-    /// The settings of the client for which the current task works.
+    /// The settings of the client that the current task works for.
     static CURRENT: Settings;
 }
 
-/// What the connections of one client have in common. Clones share everything.
+/// The settings and records that the connections of one client share. Clones share the same data.
 #[derive(Clone, Debug)]
 pub struct Settings(Arc<Inner>, LastContact);
 
 #[derive(Debug)]
 struct Inner {
     limits: Limits,
-    /// What the next connection is encrypted with, if it is.
+    /// Encryption of the next connection, if any.
     encryption: Mutex<Option<Encryption>>,
     pace: ConnectThrottle,
     diary: ConnectLog,
-    /// Reads the clock of the moments in `heard`.
+    /// Reads the clock for the times in `LastContact`.
     clock: fn() -> u64,
-    /// When a server last answered anything, on any connection; 0 if none has.
+    /// Time of the last reply from any server, on any connection; 0 if there was none.
     last_answer: AtomicU64,
-    /// Whether they are a question, not settings: no connection is made.
+    /// `true` if this is only a probe: no connection is made.
     is_probe: bool,
-    /// Whether a connection has followed them.
+    /// `true` if a connection has used these settings.
     followed: AtomicBool,
-    /// Whether a server has given a session without a password.
+    /// `true` if a server has granted a session without a password.
     without_password: AtomicBool,
-    /// How many pauses of the client crate were over at once.
+    /// Number of the client crate's pauses that were skipped.
     skipped: AtomicU64,
 }
 
 impl Settings {
-    /// Settings with these limits. `random` draws a number between 0 and 1; `clock` reads, in nanoseconds, a clock that
-    /// no one sets and that goes on while the machine is suspended.
+    /// Creates settings with these limits. `random` returns a number between 0 and 1. `clock` reads
+    /// a clock in nanoseconds. No one must be able to set this clock, and it must continue while
+    /// the machine is suspended.
     #[must_use]
     pub fn new(limits: Limits, random: fn() -> f64, clock: fn() -> u64) -> Self {
         Self::make(limits, random, clock, false)
     }
 
-    /// No settings, but a question: who tries to connect in their [`scope`](Self::scope) fails at once if there is a
-    /// way from these settings to the connection, and they are [`followed`](Self::followed) then.
+    /// Creates a probe. It finds out if settings reach the connection code. A connection attempt
+    /// inside its [`scope`](Self::scope) fails immediately if they do, and
+    /// [`followed`](Self::followed) then returns `true`.
     #[must_use]
     pub fn probe() -> Self {
         Self::make(Limits::default(), || 0.0, || 0, true)
@@ -78,28 +80,31 @@ impl Settings {
         *self.0.encryption.lock().unwrap_or_else(PoisonError::into_inner) = Some(encryption);
     }
 
-    /// Whether anything has followed them.
+    /// Returns `true` if a connection attempt has used these settings.
     #[must_use]
     pub fn followed(&self) -> bool {
         self.0.followed.load(Ordering::Relaxed)
     }
 
-    /// Ends the pauses before further connections, once: the client is about to close, and waits for it.
+    /// Ends the current pauses before further connections, because the client is closing and waits
+    /// for a connection.
     pub fn hurry(&self) {
         self.0.pace.hurry();
     }
 
-    /// Sets how many servers there are: one that does not answer is given up sooner if there are others.
+    /// Sets the number of servers. If there are several, a server that does not reply is abandoned
+    /// sooner.
     pub fn set_servers(&self, count: usize) {
         self.0.pace.servers(count);
     }
 
-    /// Sets how urgent a connection is.
+    /// Sets the urgency of a connection.
     pub fn set_urgency(&self, urgency: Urgency) {
         self.0.pace.set_urgency(urgency);
     }
 
-    /// How many pauses of the client crate between its attempts at servers were over at once, in favour of ours.
+    /// Returns the number of the client crate's pauses between attempts that were skipped in favor
+    /// of this crate's pauses.
     #[must_use]
     pub fn skipped_pauses(&self) -> u64 {
         self.0.skipped.load(Ordering::Relaxed)
@@ -109,71 +114,73 @@ impl Settings {
         self.0.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until an attempt to connect fails.
+    /// Waits until a connection attempt fails.
     pub async fn attempt_failed(&self) {
         self.0.diary.failed().await;
     }
 
-    /// The outcome of the last attempt that has failed since then, for each server.
+    /// Returns the outcome of the last attempt that has failed since `since`, for each server.
     #[must_use]
     pub fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
         self.0.diary.failures_since(since)
     }
 
-    /// What became of the last attempt to connect to each server.
+    /// Returns the outcome of the last connection attempt at each server.
     #[must_use]
     pub fn entries(&self) -> Vec<ServerAttempt> {
         self.0.diary.entries()
     }
 
-    /// Host and port of the server with which there is a connection now, as the client names it.
+    /// Returns the host and port of the currently connected server, as the client names it.
     #[must_use]
     pub fn connected(&self) -> Option<(String, u16)> {
         self.0.diary.connected()
     }
 
-    /// When the server of the current connection heard of the client.
+    /// Returns the evidence of contact with the server of the current connection.
     #[must_use]
     pub fn heard(&self) -> LastContact {
         self.1.clone()
     }
 
-    /// When a server last answered a handshake or a request, pings included, on any connection of the client. `None` if
-    /// none has.
+    /// Returns the time of the last reply to a handshake or a request, including pings, on any
+    /// connection of the client. `None` if there was no reply.
     #[must_use]
     pub fn last_answer(&self) -> Option<u64> {
         Some(self.0.last_answer.load(Ordering::Relaxed)).filter(|moment| *moment > 0)
     }
 
-    /// Notes that a server answers now.
+    /// Records that a server replies now.
     pub(crate) fn note_answer(&self) {
         self.0.last_answer.fetch_max(self.now(), Ordering::Relaxed);
     }
 
-    /// The same, for connections of another session: what their server hears is noted apart. The connection of a session
-    /// that is given up may come to stand after that of the next one.
+    /// Returns the same settings for connections of another session, with a separate
+    /// [`LastContact`]. Separate records are necessary because a connection of the old session can
+    /// be established after that of the new session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
         Self(Arc::clone(&self.0), LastContact::default())
     }
 
-    /// Runs `future` so that the connections which it makes follow these settings.
+    /// Runs `future` so that its connections use these settings.
     pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         CURRENT.scope(self.clone(), future)
     }
 
-    /// Those of the current task, if it has any.
+    /// Returns the settings of the current task, if any.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// Notes that a connection follows them. Returns whether it is to be made.
+    /// Records that a connection uses these settings. Returns `true` if the connection must be
+    /// made.
     pub(crate) fn follow(&self) -> bool {
         self.0.followed.store(true, Ordering::Relaxed);
         !self.0.is_probe
     }
 
-    /// Notes that a server gave a session without a password. Returns whether it is the first.
+    /// Records that a server granted a session without a password. Returns `true` the first time.
     pub(crate) fn is_first_without_password(&self) -> bool {
         !self.0.without_password.swap(true, Ordering::Relaxed)
     }
@@ -199,7 +206,8 @@ impl Settings {
     }
 }
 
-/// Lets `future`, which is about to become a task of its own, follow the settings of the task that spawns it.
+/// Wraps `future`, which is about to become a task, so that it uses the settings of the task that
+/// spawns it.
 pub fn inherit<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
     let settings = Settings::current();
     async move {

@@ -1,4 +1,5 @@
-//! Connections in memory, for the simulation in `tests/simulation`: no name is resolved and no socket opened.
+//! In-memory connections for the simulation in `tests/simulation`. They resolve no names and open
+//! no sockets.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -8,15 +9,15 @@ use std::rc::Rc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A connection in memory.
+/// An in-memory connection.
 pub trait Stream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> Stream for S {}
 
-/// What [`Network::connect`] returns.
+/// The return type of [`Network::connect`].
 pub type Connecting = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>>> + Send>>;
 
-/// Where all connections of the current thread are made.
+/// A network in which all connections of the current thread are made.
 pub trait Network {
     /// Connects to a host by its name.
     fn connect(&self, host: &str, port: u16) -> Connecting;
@@ -26,7 +27,7 @@ thread_local! {
     static NETWORK: RefCell<Option<Rc<dyn Network>>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`; meanwhile all connections of this thread are made in `network`.
+/// Runs `body`. All connections of this thread are meanwhile made in `network`.
 pub fn enter<R>(network: Rc<dyn Network>, body: impl FnOnce() -> R) -> R {
     NETWORK.set(Some(network));
     let result = body();
@@ -34,7 +35,7 @@ pub fn enter<R>(network: Rc<dyn Network>, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A connection in the current thread's network, if it has one.
+/// Connects in the current thread's network, if it has one.
 pub(crate) async fn connect(host: &str, port: u16) -> Option<Result<Box<dyn Stream>>> {
     let connecting =
         NETWORK.with_borrow(|network| network.as_ref().map(|network| network.connect(host, port)));

@@ -1,4 +1,4 @@
-//! A connection to a server, encrypted or not.
+//! [`Socket`]: a connection to a server, encrypted or not.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -24,7 +24,8 @@ impl AsyncRead for Socket {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             #[cfg(feature = "_simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_read(cx, buf),
-            // A server that does not accept our certificate says so only after its own handshake.
+            // A server that rejects the client's certificate reports it only after its own
+            // handshake.
             Self::Secured(stream) => Pin::new(stream).poll_read(cx, buf).map_err(explain),
         }
     }

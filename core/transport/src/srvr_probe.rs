@@ -1,7 +1,9 @@
-//! ZooKeeper's four-letter words, and `srvr` as the question what a server does that closes connections without an answer.
+//! ZooKeeper's four-letter words. The word `srvr` reveals why a server closes connections without a
+//! reply.
 //!
-//! A server that has lost its quorum turns clients away in silence, whether it can still be read or not. But it answers
-//! this question, which no configuration can forbid: ZooKeeper's own scripts depend on it.
+//! A server that has lost its quorum closes connections without a reply, even if it still serves
+//! reads. But it replies to `srvr`. No configuration can forbid this word, because ZooKeeper's own
+//! scripts depend on it.
 
 use std::future::poll_fn;
 use std::io::Result;
@@ -12,17 +14,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connect_log::ConnectOutcome;
 use crate::socket::Socket;
 
-/// The longest answer that is read. What a server says of itself comes early in it.
+/// Maximum size of a reply that is read. The server's own state appears early in it.
 const MOST: usize = 16 * 1024;
 
-/// Why a server serves no one; `None` if it does not say.
+/// Returns the reason why a server serves no requests, or `None` if its reply gives none.
 pub(crate) async fn ask(socket: Socket) -> Result<Option<ConnectOutcome>> {
     Ok(understand(&answer(socket, "srvr").await?))
 }
 
-/// The answer of a server to a four-letter word. An answer that is cut off is as good.
+/// Returns a server's reply to a four-letter word. A truncated reply is also useful.
 pub(crate) async fn answer(mut socket: Socket, word: &str) -> Result<String> {
-    // Four bytes fit in any buffer.
+    // Four bytes fit into any send buffer.
     poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, word.as_bytes())).await?;
     poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx)).await?;
     let mut bytes = vec![0; MOST];

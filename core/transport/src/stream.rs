@@ -1,4 +1,5 @@
-//! The stream that the client crate reads and writes: a socket below, the guard above it.
+//! [`TcpStream`]: the stream that the client crate reads and writes. It consists of a socket and a
+//! [`FrameValidator`].
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -20,13 +21,13 @@ use crate::socket::Socket;
 use crate::tls_failure;
 use crate::write_coalescing::Bundle;
 
-/// A connected stream with Nagle's algorithm off.
+/// A connected stream with Nagle's algorithm disabled.
 #[derive(Debug)]
 pub struct TcpStream {
     socket: Socket,
-    /// What is to be sent with the next flush.
+    /// Bytes that the next flush sends.
     bundle: Bundle,
-    /// Without settings nobody has asked for a guard, and the bytes may be anything.
+    /// `None` for a stream without settings. It carries any bytes, without validation.
     guarded: Option<Guarded>,
 }
 
@@ -34,25 +35,26 @@ pub struct TcpStream {
 struct Guarded {
     guard: FrameValidator,
     attempt: ConnectAttempt,
-    /// Goes off when the handshake was not answered in time. None once it was, or if there is no other server to try.
+    /// Timer for the reply to the handshake. `None` after the reply, or if there is no other server
+    /// to try.
     deadline_timer: Option<Pin<Box<Sleep>>>,
-    /// Notes what the server has heard, once it has a session.
+    /// Records the evidence of contact with the server. `None` until there is a session.
     recorder: Option<ContactRecorder>,
 }
 
 impl TcpStream {
-    /// Connects to the first address of `host` that answers. The name is resolved for this connection alone: a server
-    /// whose address has changed is found again. Must be called on a tokio runtime. Follows the [`Settings`] of the
-    /// current task, if it has any.
+    /// Connects to the first address of `host` that accepts the connection. The name is resolved
+    /// again for each connection, so a server whose address has changed is found. Must be called on
+    /// a tokio runtime. Uses the [`Settings`] of the current task, if any.
     ///
     /// # Errors
-    /// The last address's error, or the resolver's, or that of encryption.
+    /// The error of the last address, of the resolver, or of the TLS handshake.
     pub async fn connect((host, port): (&str, u16)) -> Result<Self> {
         let connected = Self::open(host, port).await;
         if connected.is_err() {
-            // Some failures, such as a lack of file descriptors, are reported at once. The client crate tries again
-            // at once when its time is up, and checks its clock only while it waits for a connection: without
-            // this it would never let go of the thread.
+            // Some failures, such as a lack of file descriptors, return immediately. The client
+            // crate then retries immediately, and checks its time limit only while it waits for a
+            // connection. Without this yield it would block the thread forever.
             tokio::task::yield_now().await;
         }
         connected
@@ -68,19 +70,20 @@ impl TcpStream {
         }
         let guard = FrameValidator::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
-        // The socket is closed before another server is asked: there are never two handshakes of one session at once, of
-        // which the slower would take the session over.
+        // The socket is closed before another server is tried. So one session never has two
+        // handshakes at the same time. Otherwise the slower handshake would take over the session.
         let deadline_timer = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
         let guarded = Some(Guarded { guard, attempt, deadline_timer, recorder: None });
         Ok(Self { socket, bundle: Bundle::default(), guarded })
     }
 
-    /// The time, for those whose requests are watched.
+    /// Returns the time, or 0 without a validator.
     fn now(&self) -> u64 {
         self.guarded.as_ref().map_or(0, |guarded| guarded.attempt.settings().now())
     }
 
-    /// So much of this was written, not before `since`.
+    /// Passes the first `count` bytes of `pieces` to the validator. They were not written before
+    /// `since`.
     fn written(&mut self, pieces: &[IoSlice<'_>], mut count: usize, since: u64) {
         let Some(Guarded { guard, .. }) = &mut self.guarded else { return };
         for piece in pieces {
@@ -95,7 +98,7 @@ impl TcpStream {
 }
 
 impl Guarded {
-    /// Hands on what was checked, and reads and checks more when there is none.
+    /// Returns validated bytes. Reads and validates more if there are none.
     fn poll_read(
         &mut self,
         mut socket: Pin<&mut Socket>,
@@ -128,7 +131,7 @@ impl Guarded {
         }
     }
 
-    /// Fails when the handshake was not answered in time.
+    /// Fails if the server did not reply to the handshake in time.
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
         let Some(deadline_timer) = &mut self.deadline_timer else { return Poll::Pending };
         ready!(deadline_timer.as_mut().poll(cx));
@@ -145,7 +148,8 @@ impl Guarded {
             if *self.attempt.outcome() == ConnectOutcome::Answered {
                 tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
             } else {
-                // It comes again with each attempt. Core tells of it, with what the others did.
+                // The error recurs with each attempt. The core crate reports it together with the
+                // other servers' errors.
                 tracing::debug!(target: "zklock::transport", server = %self.attempt, "{outcome}");
             }
             self.attempt.is_now(outcome);
@@ -184,7 +188,7 @@ impl Guarded {
     fn ended(&mut self, error: Option<&Error>) {
         self.attempt.hangs_up();
         if *self.attempt.outcome() == ConnectOutcome::Mute {
-            // Encryption reports in this way what the server thinks of our certificate.
+            // TLS reports the server's rejection of the client's certificate as `InvalidData`.
             let trust = error.filter(|error| error.kind() == ErrorKind::InvalidData);
             let unsecured =
                 |error: &Error| ConnectOutcome::Unsecured(tls_failure::why(error), error.to_string());
@@ -216,7 +220,7 @@ impl AsyncWrite for TcpStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        // Of now: a server may hear of it later, but not earlier.
+        // Taken before the write: the server can receive the bytes later, but never earlier.
         let since = self.now();
         let Self { socket, bundle, .. } = &mut *self;
         let added = ready!(bundle.poll_add(socket, cx, bufs));
@@ -229,7 +233,7 @@ impl AsyncWrite for TcpStream {
         let Self { socket, bundle, .. } = &mut *self;
         let sent = ready!(bundle.poll_send(socket, cx));
         unless_hung_up(sent, ())?;
-        // What was encrypted is written here at times.
+        // The TLS layer can still hold encrypted bytes, which this flush writes.
         let flushed = ready!(Pin::new(socket).poll_flush(cx));
         Poll::Ready(unless_hung_up(flushed, ()))
     }
@@ -241,9 +245,10 @@ impl AsyncWrite for TcpStream {
     }
 }
 
-/// To write to a server that has hung up is no failure, but bytes that are lost, as they would have been a moment
-/// earlier. The failure is the reader's to tell: it finds the end of the connection too, behind what the server said
-/// before. The client crate ends a connection at the first failure, and would not read why it was refused.
+/// Treats a write to a closed connection as a success. The bytes are lost, as they would be if the
+/// server had closed it just after the write. The reader reports the failure: it finds the end of
+/// the connection after the server's last bytes. If the write failed, the client crate would close
+/// the connection without reading why the server refused it.
 fn unless_hung_up<T>(done: Result<T>, all: T) -> Result<T> {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     match done {
@@ -268,7 +273,7 @@ mod tests {
     use crate::frame_validator::Limits;
     use crate::settings::Settings;
 
-    // Elsewhere a reset may take with it what was not read before it.
+    // On other systems a reset can discard bytes that were not read yet.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn what_a_server_said_before_it_hung_up_is_read_after_writing() {
@@ -282,7 +287,7 @@ mod tests {
         server.readable().await.unwrap();
         server.writable().await.unwrap();
         assert_eq!(server.try_write(b"refused").unwrap(), 7);
-        // It leaves something unread: closing is a reset.
+        // The server closes the connection with unread bytes, which causes a reset.
         drop(server);
         for _ in 0..3 {
             let written = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"more")).await;
@@ -301,7 +306,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_handshake_that_is_not_answered_is_given_up_only_if_there_is_another_server() {
-        // The system accepts connections; nobody says anything on them.
+        // The operating system accepts connections, but no server sends data on them.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         for (servers, is_given_up) in [(1, false), (2, true)] {
@@ -311,7 +316,7 @@ mod tests {
             assert_eq!(stream.guarded.as_ref().unwrap().deadline_timer.is_some(), is_given_up);
             if is_given_up {
                 let read = poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut [0; 8]));
-                // A client that waits for ever is one that the test notices.
+                // The test fails if the client waits forever.
                 let read = timeout(Duration::from_secs(60), read).await.expect("an end");
                 assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut);
             }
@@ -322,7 +327,8 @@ mod tests {
     fn a_failure_that_is_there_at_once_is_told_a_moment_later() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
-            // Connecting to the broadcast address is not permitted: the system says so without waiting.
+            // Connecting to the broadcast address is not permitted, and the system reports it
+            // immediately.
             let mut connecting = pin!(TcpStream::connect(("255.255.255.255", 1)));
             let poll = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(poll, Poll::Pending));

@@ -1,13 +1,14 @@
-//! The timers. Those of `async-io` start a hidden reactor thread for the whole process: a forked child does not have that
-//! thread, and heartbeats would depend on a second thread being scheduled. These run on the runtime that creates them,
-//! which is zklock's own.
+//! Timers on tokio. The timers of `async-io` start a hidden reactor thread for the whole process. A
+//! forked child does not have that thread, and heartbeats would depend on the scheduling of a
+//! second thread. These timers run on the runtime that creates them, which is zklock's own.
 //!
-//! One of the client crate's timers is not for it to set: the pause before a server that it tries again, in its
-//! `endpoint.rs`. It doubles with each round of the servers, without a limit but the session's end, so that after an outage
-//! of half the time for which a lease is certain the client may be away for longer than the lease lasts. The pace of the
-//! transport has pauses for the same purpose, by server and with a limit. So a timer that is asked for in that file, in a
-//! task of a client of ours, fires after a millisecond. The crate's other timers, such as the limit of an attempt to connect
-//! (`session/connection.rs`), are what they are asked to be.
+//! This module overrides one timer of the client crate: the pause before it retries a server, in
+//! its `endpoint.rs`. That pause doubles with each round of the servers, and only the end of the
+//! session limits it. After an outage of half a lease's term, the client could therefore stay
+//! disconnected for longer than the lease lasts. The throttle of this crate has limited pauses for
+//! each server, for the same purpose. So if `endpoint.rs` requests a timer in a task of one of our
+//! clients, the timer fires after one millisecond. The client crate's other timers keep their
+//! durations, such as the time limit of a connection attempt (`session/connection.rs`).
 
 use std::future::Future;
 use std::panic::Location;
@@ -20,16 +21,16 @@ use tokio::time::Sleep;
 
 use crate::settings::Settings;
 
-/// The file of the client crate in which it pauses before a server that it has tried before.
+/// The file of the client crate that contains its pauses before a retry.
 const PAUSES: &str = "endpoint.rs";
 
-/// The length of such a pause in place of the crate's. It is not zero: attempts may fail at once, whatever the reason, and others have work for the
-/// thread as well.
+/// Duration that replaces such a pause. It is not zero: attempts can fail immediately, and other
+/// tasks need the thread too.
 const YIELD: Duration = Duration::from_millis(1);
 
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any timer was created.
+/// Returns `true` if any timer was created.
 pub(crate) fn used() -> bool {
     USED.load(Ordering::Relaxed)
 }
@@ -44,18 +45,19 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that never fires.
+    /// Creates a timer that never fires.
     #[must_use]
     pub fn never() -> Self {
         Self { sleep: None, period: None }
     }
 
-    /// A timer that fires once, `duration` from now. If that is too long to count, it never fires. A pause of the client
-    /// crate before a server that it has tried before is over at once: the pace decides when that is connected to.
+    /// Creates a timer that fires once, after `duration`. It never fires if the time is too far in
+    /// the future to be represented. A retry pause of the client crate ends almost immediately,
+    /// because the throttle decides when to connect again.
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Self {
-        // Not within a closure, which would be the caller.
+        // Not inside a closure, because the closure would then be the caller.
         let caller = Location::caller();
         if let Some(settings) = Settings::current().filter(|_| is_pause(caller)) {
             settings.skip_pause();
@@ -69,21 +71,21 @@ impl Timer {
         Instant::now().checked_add(duration).map_or_else(Self::never, Self::at)
     }
 
-    /// A timer that fires once, at `instant`.
+    /// Creates a timer that fires once, at `instant`.
     #[must_use]
     pub fn at(instant: Instant) -> Self {
         USED.store(true, Ordering::Relaxed);
         Self { sleep: Some(Box::pin(tokio::time::sleep_until(instant.into()))), period: None }
     }
 
-    /// A timer that fires every `period`, for the first time one period from now.
+    /// Creates a timer that fires every `period`, first after one period.
     #[must_use]
     pub fn interval(period: Duration) -> Self {
         Self { period: Some(period), ..Self::in_time(period) }
     }
 }
 
-/// Whether a timer that is asked for there is a pause of the client crate.
+/// Returns `true` if a timer created at this location is a retry pause of the client crate.
 fn is_pause(caller: &Location<'_>) -> bool {
     caller.file().rsplit(['/', '\\']).next() == Some(PAUSES)
 }
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
     use crate::frame_validator::Limits;
 
-    /// In what time a timer fires, in whole seconds.
+    /// Returns the time until a timer fires, in whole seconds.
     fn seconds(timer: &Timer) -> u128 {
         let sleep = timer.sleep.as_ref().unwrap();
         sleep.deadline().into_std().duration_since(Instant::now()).as_millis().div_ceil(1000)
@@ -127,16 +129,16 @@ mod tests {
     async fn only_the_pauses_of_the_client_crate_are_over_at_once() {
         let settings = Settings::new(Limits::default(), || 0.0, || 0);
         let long = Duration::from_secs(10);
-        // This file is not the one with the pauses.
+        // This file does not contain the pauses.
         let other = settings.scope(async { seconds(&Timer::after(long)) }).await;
         assert_eq!((other, settings.skipped_pauses()), (10, 0));
         let skipped = settings.scope(async { seconds(&pause(long)) }).await;
         assert!(skipped <= 1);
         assert_eq!(settings.skipped_pauses(), 1);
-        // Without settings it is somebody else's.
+        // Without settings the timer belongs to other code.
         assert_eq!(seconds(&pause(long)), 10);
     }
 
-    // Stands for the client crate's file: what counts is its name.
+    // This file replaces the client crate's file of the same name. Only the name matters.
     include!("timer/endpoint.rs");
 }

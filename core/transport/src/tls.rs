@@ -1,4 +1,4 @@
-//! Encryption of a connection, by rustls.
+//! [`Encryption`]: TLS connections through rustls.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -24,12 +24,12 @@ use crate::tls_failure::{self, Distrust};
 /// An encrypted connection.
 pub(crate) type Secured = tokio_rustls::client::TlsStream<TcpStream>;
 
-/// Whom a client trusts, and who it is: what it needs to encrypt its connections. Two are equal if made from the same
-/// text.
+/// The authorities that a client trusts and its own certificate, for encrypted connections. Two
+/// values are equal if they were made from the same text.
 #[derive(Clone)]
 pub struct Encryption {
     ca: String,
-    /// A certificate, and its private key.
+    /// Certificate and private key of the client.
     identity: Option<(String, Zeroizing<String>)>,
     config: Arc<ClientConfig>,
 }
@@ -56,13 +56,15 @@ impl fmt::Debug for Encryption {
 }
 
 impl Encryption {
-    /// Trusts servers whose certificates an authority in `ca` has signed; certificate revocation lists in it are obeyed.
-    /// `identity` is a certificate to show to servers that ask for one, and its private key. All of it in PEM.
+    /// Creates an encryption that trusts servers whose certificates were signed by an authority in
+    /// `ca`. It also applies the certificate revocation lists in `ca`. `identity` is a certificate
+    /// for servers that request one, and its private key. All texts are in PEM format.
     ///
     /// # Errors
-    /// If one of them does not hold what it should, or certificate and key do not belong together.
+    /// Fails if a text has invalid content, or if the certificate and the key do not match.
     pub fn from_pem(ca: &str, identity: Option<(&str, &str)>) -> std::result::Result<Self, PemError> {
-        // Named, and not the process's default: a program with two providers and no default would panic.
+        // Names the provider instead of using the process's default: a program with two providers
+        // and no default would panic.
         let provider = Arc::new(named::default_provider());
         let verifier = verifier(ca, &provider)?;
         let config = ClientConfig::builder_with_provider(provider)
@@ -87,26 +89,27 @@ impl Encryption {
         Ok(Self { ca: ca.to_owned(), identity: identity.map(owned), config: Arc::new(config) })
     }
 
-    /// The same, but for the certificate that is shown to servers.
+    /// Returns the same encryption with a different client certificate.
     ///
     /// # Errors
-    /// As [`from_pem`](Self::from_pem).
+    /// Same as [`from_pem`](Self::from_pem).
     pub fn with_identity(&self, certificate: &str, key: &str) -> std::result::Result<Self, PemError> {
         Self::from_pem(&self.ca, Some((certificate, key)))
     }
 
-    /// The name that the certificate of a server must hold.
+    /// Returns the name that the server's certificate must contain.
     pub(crate) fn name(host: &str) -> Result<Name> {
-        // The dot of a complete name belongs to the resolver, not to the certificate.
+        // The trailing dot of a fully qualified name is for the resolver. Certificates do not
+        // contain it.
         let name = ServerName::try_from(host.strip_suffix('.').unwrap_or(host));
         let name = name.map_err(|_| {
-            let problem = format!("{host:?} is no name that a certificate can hold");
+            let problem = format!("{host:?} is not a name that a certificate can contain");
             tls_failure::error(ErrorKind::InvalidInput, Distrust::Name, problem)
         })?;
         Ok(Name(name.to_owned()))
     }
 
-    /// Encrypts a connection to a server of this name.
+    /// Encrypts a connection to a server with this name.
     pub(crate) async fn secure(&self, stream: TcpStream, Name(name): Name) -> Result<Secured> {
         TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await.map_err(|error| {
             if error.kind() == ErrorKind::UnexpectedEof {
@@ -119,10 +122,10 @@ impl Encryption {
     }
 }
 
-/// The name of a server.
+/// Name of a server.
 pub(crate) struct Name(ServerName<'static>);
 
-/// Says in our words what is wrong with an encrypted connection.
+/// Replaces the text of a TLS error with a clearer explanation.
 pub(crate) fn explain(error: Error) -> Error {
     let Some(problem) = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) else {
         return error;
@@ -170,7 +173,8 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> std::result::Result<Arc<WebPkiServerVerifier>, PemError> {
     let mut roots = RootCertStore::empty();
-    // A system's collection may hold some that rustls does not understand; the others are as good.
+    // A system's certificate collection can contain some that rustls cannot parse. The others are
+    // still usable.
     roots.add_parsable_certificates(certificates("ca", ca)?);
     if roots.is_empty() {
         return Err(PemError::new("ca", "none of its certificates can be used"));

@@ -1,24 +1,25 @@
-//! Why a connection could not be encrypted, told apart as far as a program may want to, and which certificate or key
-//! cannot be read.
+//! The errors of encrypted connections: the reason why a connection could not be encrypted, and the
+//! certificate or key that cannot be read.
 
 use std::fmt;
 use std::io::{Error, ErrorKind};
 
-/// Why a connection could not be encrypted.
+/// The reason why a connection could not be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Distrust {
-    /// The server's certificate is for another name than the one by which it was reached.
+    /// The server's certificate is for a different name than the one in the connect string.
     Name,
-    /// The server's certificate has expired, or is not valid yet.
+    /// The server's certificate has expired or is not valid yet.
     Expired,
     /// No authority that the client trusts has signed the server's certificate.
     Authority,
-    /// Something else: the server does not speak TLS, or does not accept the client's certificate.
+    /// Another reason: for example, the server does not speak TLS, or does not accept the client's
+    /// certificate.
     Other,
 }
 
-/// What travels in an [`Error`] of a connection that could not be encrypted.
+/// The inner error of an [`Error`] of a connection that could not be encrypted.
 #[derive(Debug)]
 pub(crate) struct Problem {
     why: Distrust,
@@ -38,18 +39,19 @@ pub(crate) fn error(kind: ErrorKind, why: Distrust, text: impl Into<String>) -> 
     Error::new(kind, Problem { why, text: text.into() })
 }
 
-/// What an error says about that.
+/// Returns the reason that is stored in an error, or `Other`.
 pub(crate) fn why(error: &Error) -> Distrust {
     let problem = error.get_ref().and_then(|inner| inner.downcast_ref::<Problem>());
     problem.map_or(Distrust::Other, |problem| problem.why)
 }
 
-/// A certificate or key that cannot be read. Never shows the text.
+/// The error of a certificate or key that cannot be read. Never shows the text of the certificate
+/// or key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PemError {
-    /// `ca`, `cert` or `key`.
+    /// The invalid part: `ca`, `cert` or `key`.
     pub part: &'static str,
-    /// The problem with it.
+    /// Description of the problem.
     pub problem: String,
 }
 

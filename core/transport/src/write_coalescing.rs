@@ -1,8 +1,9 @@
-//! What is written piece by piece goes out together.
+//! Combines the pieces that the client crate writes into one write to the socket.
 //!
-//! The client crate writes each request as soon as it has it, and flushes when it has no other: so the two requests of an
-//! uncontended acquire, or of many contenders, would each be a packet and a system call of its own, and a read of its own
-//! to the server. Here a flush first lets the other tasks of the thread go on, which may have more to say.
+//! The client crate writes each request as soon as it has it, and flushes when it has no other. So
+//! an uncontended acquire would cost two packets and two system calls, and the server would read
+//! twice. The same holds for the requests of many contenders. Here a flush first lets the thread's
+//! other tasks run, because they might write more.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -10,21 +11,21 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::AsyncWrite;
 
-/// No more is taken in while so many bytes wait to be written.
+/// Maximum number of bytes that wait to be written. Above this, no more are accepted.
 const FULL: usize = 64 << 10;
 
-/// Bytes on their way to a socket.
+/// Bytes that wait to be written to a socket.
 #[derive(Debug, Default)]
 pub(crate) struct Bundle {
     bytes: Vec<u8>,
-    /// So many of them were written.
+    /// Number of bytes in `bytes` that were already written.
     written: usize,
-    /// Whether something was added since it was last to be sent: perhaps more follows.
+    /// `true` if bytes were added since the last call of `poll_send`, so that more might follow.
     grows: bool,
 }
 
 impl Bundle {
-    /// Takes in all of these pieces, unless there is too much to be written already.
+    /// Adds all pieces, unless too many bytes already wait to be written.
     pub(crate) fn poll_add<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -42,7 +43,8 @@ impl Bundle {
         Poll::Ready(Ok(self.bytes.len() - before))
     }
 
-    /// Sends all, once nothing was added since this was last called: what runs on this thread has had its turn then.
+    /// Writes all bytes if none were added since the last call. By then, this thread's other tasks
+    /// have run.
     pub(crate) fn poll_send<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -55,7 +57,7 @@ impl Bundle {
         self.poll_write(socket, cx)
     }
 
-    /// Writes all.
+    /// Writes all bytes.
     pub(crate) fn poll_write<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -66,7 +68,7 @@ impl Bundle {
                 Ok(0) => return Poll::Ready(Err(Error::from(ErrorKind::WriteZero))),
                 Ok(count) => self.written += count,
                 Err(error) => {
-                    // Nothing more can follow.
+                    // The connection has failed, so no bytes can follow.
                     self.clear();
                     return Poll::Ready(Err(error));
                 }
@@ -78,7 +80,7 @@ impl Bundle {
 
     fn clear(&mut self) {
         self.bytes.clear();
-        // A large request is rare, and its room not kept for the next one.
+        // Large requests are rare, so their memory is released.
         self.bytes.shrink_to(FULL);
         self.written = 0;
     }
@@ -92,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// What was written in one go each, and how much it takes at once.
+    /// Records each write, and accepts `room` bytes in total.
     struct Socket {
         writes: Vec<Vec<u8>>,
         room: usize,
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!((scene.wakes(), scene.wire.writes.len()), (2, 0), "it is woken to go on");
         assert_eq!(scene.send(), Poll::Ready(()));
         assert_eq!(scene.wire.writes, [b"createlisten"]);
-        // Nothing is left to be sent, or to be woken for.
+        // No bytes are left to send, and there is no further wake-up.
         assert_eq!(scene.send(), Poll::Ready(()));
         assert_eq!((scene.wakes(), scene.wire.writes.len()), (2, 1));
     }

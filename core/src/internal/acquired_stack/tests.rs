@@ -1,4 +1,4 @@
-//! What a lock object remembers of its levels, and what it forgets.
+//! Tests for [`AcquiredStack`]: the levels that a lock object keeps, and those that it forgets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 use crate::internal::acquired::Released;
 use crate::internal::acquired_stack::*;
 
-/// Held until released or lost.
+/// A lease that is held until it is released or lost.
 #[derive(Default)]
 struct Fake {
     released: AtomicBool,
@@ -33,7 +33,8 @@ impl Acquired for Fake {
     }
 }
 
-/// Code that enters a scope and leaves it, and code that does one of the two.
+/// Code objects of the tests: `STATEMENT` enters and leaves a scope, `ENTER` only enters one,
+/// `EXIT` only leaves one.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
@@ -42,7 +43,7 @@ fn site(address: usize, code: usize) -> Site {
     Site { frame: Frame { address, code }, moves: false, through: 0 }
 }
 
-/// The frame of a function with a `with` statement.
+/// Returns the frame of a function with a `with` statement.
 fn function(address: usize) -> Site {
     site(address, STATEMENT)
 }
@@ -51,7 +52,7 @@ fn generator(address: usize) -> Site {
     Site { moves: true, ..function(address) }
 }
 
-/// Adds a level with this number as its handle, and its number in words as its scope, which function 1 enters.
+/// Adds a level with a number as its handle. Function 1 enters the given scope, if any.
 fn push<'a>(
     levels: &AcquiredStack<u8, &'a str>,
     owner: OwnerId,
@@ -72,13 +73,13 @@ fn enter<'a>(
     fake
 }
 
-/// The scope that an exit there ends, while nothing else runs and nobody has ended.
+/// Leaves a scope at this site, while no other frame runs and no owner has ended.
 fn leave_at<'a>(levels: &AcquiredStack<u8, &'a str>, owner: OwnerId, site: Site) -> Exited<u8, &'a str> {
     let exit = Exit { owner, site, only: false };
     levels.leave(&exit, |_| (), |_| false, |()| false)
 }
 
-/// The scope that function 1 leaves.
+/// Leaves a scope in function 1 and returns it.
 fn leave<'a>(levels: &AcquiredStack<u8, &'a str>, owner: OwnerId) -> Option<(u8, &'a str)> {
     match leave_at(levels, owner, function(1)) {
         Exited::Scope(number, scope) => Some((number, scope)),
@@ -87,7 +88,7 @@ fn leave<'a>(levels: &AcquiredStack<u8, &'a str>, owner: OwnerId) -> Option<(u8,
     }
 }
 
-/// The number of a level that can be released.
+/// Returns the handle of a level that can be released.
 fn releasable(saved: &SuspendedLevel<u8, &str>) -> Option<u8> {
     saved.releasable().map(|_| saved.0.handle)
 }
@@ -184,7 +185,7 @@ fn a_generator_ends_its_own_scope_whoever_runs_it() {
     enter(&levels, other, 2, Some((generator(2), "two")));
     push(&levels, other, 3, Some("three"));
     assert_eq!(leave_at(&levels, other, generator(1)), Exited::Scope(1, "one"));
-    // There is nothing left that it entered.
+    // Generator 1 has no scope left.
     assert_eq!(leave_at(&levels, other, generator(1)), Exited::Others);
     assert_eq!(leave_at(&levels, OwnerId::new(), generator(2)), Exited::Scope(2, "two"));
     assert_eq!(leave(&levels, other), Some((3, "three")));
@@ -198,7 +199,7 @@ fn an_exit_of_another_owner_ends_nothing() {
     push(&levels, one, 1, Some("one"));
     enter(&levels, one, 2, Some((site(7, ENTER), "two")));
     enter(&levels, one, 3, Some((generator(4), "three")));
-    // Even where one of its frames was.
+    // Not even an exit in a frame that once entered a scope, except the frame that still has one.
     for site in [function(1), function(9), site(7, EXIT), generator(9)] {
         let exit = Exit { owner: other, site, only: false };
         let left = levels.leave(&exit, |_| (), |_| true, |()| false);
@@ -216,7 +217,7 @@ fn a_call_that_is_written_out_ends_what_such_a_call_began() {
     let exit = Exit { owner, site: site(7, EXIT), only: false };
     let running = |frame: Frame| frame == function(1).frame;
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(1, "stack"));
-    // The statement's frame may have begun it by a call.
+    // The statement's frame can also have entered this scope by a plain call.
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(3, "statement"));
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Others);
     assert_eq!(leave_at(&levels, OwnerId::new(), generator(3)), Exited::Scope(2, "generator"));
@@ -273,7 +274,7 @@ fn an_owner_lets_go_for_a_while_and_its_scopes_end_in_their_order() {
     push(&levels, owner, 1, Some("one"));
     push(&levels, other, 2, None);
     push(&levels, owner, 3, None);
-    // Released in its scope.
+    // Released inside its scope.
     push(&levels, owner, 4, Some("four")).released.store(true, Ordering::Relaxed);
     let saved = levels.save(owner);
     assert_eq!(saved.iter().map(releasable).collect::<Vec<_>>(), [Some(1), Some(3), None]);
@@ -374,7 +375,7 @@ fn an_owner_leaves_what_only_it_can_release() {
     assert_eq!(found.len(), 1);
     left.released.store(true, Ordering::Relaxed);
     assert!(!found[0].is_open());
-    // Without re-entry anybody can release it.
+    // Without re-entry any caller can release the level.
     let levels = AcquiredStack::new(false);
     push(&levels, owner, 1, None);
     assert!(levels.left_by(owner, |_| true).is_empty());

@@ -1,4 +1,4 @@
-//! Stops the tasks of one client while others run, in a simulation. Compiled for nothing else.
+//! The gate that stops one client's tasks while others run. Compiled only for the simulation.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -7,25 +7,26 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 tokio::task_local! {
-    /// The number of the client for which the current task works.
+    /// Number of the client that the current task works for.
     static CLIENT: usize;
 }
 
-/// Decides whether a client's tasks may run now; if not, keeps their context's waker for later.
+/// Decides whether a client's tasks can run now. If they cannot, it keeps the context's waker for
+/// later.
 pub trait Gate {
-    /// Whether the tasks of this client may run.
+    /// Returns `true` if the tasks of this client can run.
     fn open(&self, client: usize, cx: &mut Context<'_>) -> bool;
 
-    /// Whether this part of a client panics now.
+    /// Returns `true` if this part of the client must panic now.
     fn breaks(&self, client: usize, part: Part) -> bool;
 }
 
-/// What can panic, and is not to end the client.
+/// The parts of a client that can panic without ending the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What the client crate runs for a session, and the search for one.
+    /// A task that the ZooKeeper client crate runs for a session, or for the search for one.
     Service,
-    /// A request of the driver's, or something else that runs on a session.
+    /// A request of the driver, or another future that runs on a session.
     Request,
 }
 
@@ -41,12 +42,13 @@ pub(crate) fn behind<R>(gate: Rc<dyn Gate>, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `future` as a part of a client: it stops when the client is stopped, and so do the tasks that come of it.
+/// Runs `future` as part of a client. It stops when the client is stopped, and so do the tasks that
+/// it spawns.
 pub fn of_client<F: Future>(client: usize, future: F) -> impl Future<Output = F::Output> {
     CLIENT.scope(client, Gated { client: Some(client), future: Box::pin(future) })
 }
 
-/// A task that stops with the client of the task that spawns it.
+/// Wraps a task so that it stops together with the client whose task spawns it.
 pub(crate) fn gated<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
     let client = CLIENT.try_with(|client| *client).ok();
     let gated = Gated { client, future: Box::pin(future) };
@@ -58,7 +60,7 @@ pub(crate) fn gated<F: Future>(future: F) -> impl Future<Output = F::Output> + u
     }
 }
 
-/// A task that panics when the gate says so.
+/// Wraps a future so that it panics when the gate requires it.
 pub(crate) fn fragile<F: Future>(part: Part, future: F) -> impl Future<Output = F::Output> + use<F> {
     let mut future = Box::pin(future);
     std::future::poll_fn(move |cx| {

@@ -1,5 +1,5 @@
-//! The seams of the simulation in `tests/simulation`, which runs many clients, and servers, on one thread and in simulated
-//! time. Compiled for nothing else.
+//! Hooks for the simulation in `tests/simulation`, which runs many clients and servers on one
+//! thread in simulated time. Compiled only for this simulation.
 
 #[cfg(feature = "_simulation")]
 pub(super) mod gate;
@@ -16,7 +16,8 @@ thread_local! {
     static WATCH_ROOM: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// How many bytes of paths this thread's clients may watch, instead of as many as always.
+/// Limits the total length of the paths that this thread's clients can watch, in bytes. `None`
+/// restores the default.
 pub fn set_watch_room(bytes: Option<usize>) {
     WATCH_ROOM.set(bytes);
 }
@@ -25,7 +26,8 @@ pub(crate) fn watch_room() -> Option<usize> {
     WATCH_ROOM.get()
 }
 
-/// Runs `body` with this gate, and puts everything that clients spawn meanwhile on the caller's runtime, of one thread.
+/// Runs `body` with this gate. Spawns all tasks that clients start meanwhile on the caller's
+/// single-threaded runtime.
 pub fn adopt<R>(gate: Rc<dyn Gate>, body: impl FnOnce() -> R) -> R {
     gate::behind(gate, || runtime::adopt(body))
 }

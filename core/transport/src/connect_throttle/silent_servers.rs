@@ -1,41 +1,42 @@
-//! Servers that say nothing: how long they are waited for while there are others.
+//! The time limits for servers that do not reply, if there are others to try.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::urgency::Urgency;
 
-/// For how long the first attempt at a server may go without an answer, if there are others to try.
+/// Maximum time without a reply for the first attempt at a server, if there are others to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// It doubles so often at most. The client crate gives up before.
+/// Maximum number of times that the limit doubles. The client crate gives up earlier.
 const DOUBLINGS: u32 = 6;
 
 /// A server, as the client names it.
 pub(crate) type Server = (String, u16);
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
-    /// The server did something: it refused, hung up, or spoke.
+    /// The server did something: it refused or closed the connection, or sent data.
     Told,
-    /// There was no connection when the attempt was given up.
+    /// The attempt was abandoned before there was a connection.
     NotConnected,
-    /// There was a connection, but no answer when the attempt was given up.
+    /// The attempt was abandoned after the connection, before the server replied.
     NotAnswered,
-    /// The server had answered, and then nothing was heard of it for too long.
+    /// The server had replied, and then sent nothing for too long.
     FellSilent,
 }
 
-/// The servers that do not answer.
+/// The servers that do not reply.
 #[derive(Debug, Default)]
 pub(super) struct SilentServers {
-    /// How many servers there are.
+    /// Number of servers.
     pub(super) servers: usize,
-    /// How often the limit was doubled for a server since it last did anything. Without that, servers that are all slow
-    /// would be given up for ever.
+    /// Number of times that the limit was doubled since the server last did anything. Without
+    /// doubling, the client would abandon all attempts forever if all servers are slow.
     doublings: BTreeMap<Server, u32>,
-    /// The server whose connection was given up because nothing came any more: the others come first.
+    /// The server whose connection was abandoned because no more data arrived. The other servers
+    /// are tried before it.
     last_resort: Option<Server>,
 }
 
@@ -53,7 +54,8 @@ impl SilentServers {
         match end {
             AttemptEnd::Told => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
-            // More time is of no use to a host that drops packets: the next attempt sends one too.
+            // A longer limit does not help with a host that drops packets, because the next attempt
+            // also sends a packet.
             AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
             AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();

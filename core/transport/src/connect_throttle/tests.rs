@@ -1,13 +1,14 @@
 use super::*;
 
-/// The longest pause, unless something else was said.
+/// Longest pause with the default urgency.
 const LONGEST: Duration = Duration::from_secs(1);
 
 fn server(port: u16) -> Server {
     ("a".to_owned(), port)
 }
 
-/// How many attempts were made in each second, if each lasts for `lasts`; servers take turns.
+/// Returns the number of attempts in each second. Each attempt lasts for `lasts`, and the client
+/// tries the servers in turn.
 async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
     let pace = ConnectThrottle::new(|| 0.0);
     let start = Instant::now();
@@ -29,7 +30,7 @@ async fn a_server_that_turns_us_away_gets_few_attempts_after_the_first_second() 
     for servers in [1, 2, 3, 5, 9] {
         for lasts in [0, 1, 30, 700] {
             let counts = attempts(servers, Duration::from_millis(lasts), 12).await;
-            // With the shortest pauses that jitter makes.
+            // With the shortest pauses that jitter produces.
             assert!(counts[1..].iter().all(|count| *count <= 5), "{servers} {lasts} {counts:?}");
             let lately: usize = counts[9..].iter().sum();
             assert!(lately > 0, "it is tried for ever: {servers} {lasts} {counts:?}");
@@ -110,8 +111,8 @@ async fn in_a_hurry_the_pauses_begin_anew() {
     assert!((FIRST / 2..FIRST * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
 
-/// How long it is at most from one attempt at a server to the next after the first seconds, and how many attempts there
-/// are a second, if all servers turn the client away after `lasts`.
+/// Returns the longest time between two attempts at one server after the first seconds, and the
+/// maximum number of attempts in one second. All servers turn the client away after `lasts`.
 async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Duration) -> (Duration, u32) {
     let pace = ConnectThrottle::new(random);
     pace.set_urgency(urgency);
@@ -192,7 +193,7 @@ async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and
     assert_eq!(pace.limit(&server(2)), Some(second));
     pace.ended(&one, Instant::now(), AttemptEnd::Told);
     assert_eq!(pace.limit(&one), Some(second));
-    // Where packets are dropped more time is of no use, and others may be back.
+    // More time does not help if packets are dropped, and other servers might be available again.
     pace.set_urgency(Urgency::Session(second * 10));
     pace.ended(&one, Instant::now(), AttemptEnd::NotConnected);
     assert_eq!(pace.limit(&one), Some(second));

@@ -1,38 +1,42 @@
-//! How urgent a connection is, and how long pauses may be then.
+//! [`Urgency`]: how urgently a connection is needed, and the longest pauses for each case.
 
 use std::time::Duration;
 
-/// The longest pause for one server while nobody waits for a connection.
+/// Longest pause for one server while no caller waits for a connection.
 const IDLE: Duration = Duration::from_secs(5);
-/// The same while somebody does.
+/// Longest pause for one server while a caller waits for a connection.
 const WANTED: Duration = Duration::from_secs(1);
-/// The same while something ends with the session: this, or an eighth of the session's time-out.
+/// Longest pause for one server while the session is needed: this time or an eighth of the session
+/// timeout, if shorter.
 const URGENT: Duration = Duration::from_millis(1500);
-/// The least time between two attempts at any servers that turned the client away, and the same if it is urgent.
+/// Minimum time between two attempts at any servers that turned the client away. `URGENT_GAP` is
+/// the minimum while the session is needed.
 const GAP: Duration = Duration::from_millis(250);
 const URGENT_GAP: Duration = Duration::from_millis(50);
 
-/// For how long a server is asked why it closes connections.
+/// Maximum time to wait for a server's reply to the question why it closes connections.
 const QUESTION: Duration = Duration::from_millis(500);
 
-/// How urgent a connection is.
+/// How urgently a connection is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Urgency {
-    /// Nobody waits for it.
+    /// No caller waits for a connection.
     Idle,
-    /// Somebody waits for it.
+    /// A caller waits for a connection.
     #[default]
     Wanted,
-    /// A lease, or a place near the head of a queue, is lost unless the session is served again in time. The session has
-    /// this time-out.
+    /// A lease, or a position near the head of a queue, is lost unless a server serves the session
+    /// again in time. The value is the session timeout.
     Session(Duration),
 }
 
 impl Urgency {
-    /// The longest pause for one server, from the beginning of one attempt to that of the next.
+    /// Returns the longest pause for one server, measured from the start of one attempt to the
+    /// start of the next.
     ///
-    /// For a session, an eighth below the bound that is promised (`docs/safety.md`): the answer to the first heartbeat is
-    /// one round trip later than the connection, and a server may be asked in between why it hangs up.
+    /// For a session this is an eighth below the bound that `docs/safety.md` promises. The first
+    /// heartbeat's reply arrives one round trip after the connection, and in between the client
+    /// might ask the server why it closes connections.
     pub(super) fn longest(self) -> Duration {
         match self {
             Self::Idle => IDLE,
@@ -41,8 +45,9 @@ impl Urgency {
         }
     }
 
-    /// The least time between attempts at any of so many servers, which all turned the client away: these do not make a
-    /// storm in turns. For a session all of them are tried within the longest pause.
+    /// Returns the minimum time between attempts at any of `servers` servers that all turned the
+    /// client away. It prevents a storm of attempts at alternating servers. For a session, all
+    /// servers are still tried within the longest pause.
     pub(super) fn gap(self, servers: u32) -> Duration {
         match self {
             Self::Idle | Self::Wanted => GAP,
@@ -50,7 +55,8 @@ impl Urgency {
         }
     }
 
-    /// For how long a server may be asked why it closes connections: in between two attempts, which are not to wait.
+    /// Returns the maximum time for asking a server why it closes connections. The next attempt
+    /// must not wait for the reply.
     pub(crate) fn question(self) -> Duration {
         match self {
             Self::Idle | Self::Wanted => QUESTION,

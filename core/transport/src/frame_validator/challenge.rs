@@ -1,11 +1,13 @@
-//! What a server says in a DIGEST-MD5 login: directives such as `realm="zk"`, with commas between them.
+//! Validation of a server's DIGEST-MD5 challenge: directives such as `realm="zk"`, separated by
+//! commas.
 //!
-//! The client crate's parser loops for ever on two escapes in one value, and panics on an escape of anything but ASCII.
-//! It does not undo escapes either, so no login with one could succeed: they are refused.
+//! The client crate's parser loops forever on two escapes in one value, and panics on an escaped
+//! non-ASCII character. It does not decode escapes either, so no login with an escape could
+//! succeed. Escapes are therefore refused.
 
 use super::jute::Malformed;
 
-/// In bytes; RFC 2831 says so.
+/// Longest challenge in bytes, as in RFC 2831.
 const LONGEST: usize = 2048;
 
 pub(super) fn check(challenge: &[u8]) -> Result<(), Malformed> {
@@ -26,7 +28,7 @@ pub(super) fn check(challenge: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Reads one directive, and returns what is behind it and its comma.
+/// Parses one directive and returns the text after it and its comma.
 fn directive(text: &str) -> Result<&str, Malformed> {
     let (key, value) = text.split_once('=').ok_or_else(|| refused("has a directive without a value"))?;
     if key.is_empty() || !key.chars().all(is_of_token) {

@@ -1,17 +1,18 @@
-//! What a server says when a watch fires.
+//! Validation of watch events.
 
 use super::jute::Malformed;
 use super::jute::Reader;
 use super::parts::path;
 use super::request::WatchAllowance;
 
-/// The state that servers name in every event.
+/// The state that servers send in every event.
 const CONNECTED: i32 = 3;
 
-/// Checks an event against the watches that are left.
+/// Validates an event against the remaining watches.
 ///
-/// Each event that the client crate cannot place costs a request, without a limit and whether or not the server reads
-/// it; and the time to place it grows with the square of the path's length.
+/// Each event that the client crate cannot match with a watch makes it send a request, without a
+/// limit, and even if the server does not read the request. The time of the search grows with the
+/// square of the path's length.
 pub(super) fn check(body: &[u8], watches: &mut WatchAllowance) -> Result<(), Malformed> {
     let mut reader = Reader::new(body);
     let (kind, state, path) = (reader.int()?, reader.int()?, path(&mut reader)?);
@@ -21,7 +22,7 @@ pub(super) fn check(body: &[u8], watches: &mut WatchAllowance) -> Result<(), Mal
     }
     if path.len() > watches.longest {
         return Err(Malformed::new(format!(
-            "an event for a path of {} bytes, which nobody watches",
+            "an event for a path of {} bytes, which is not watched",
             path.len()
         )));
     }

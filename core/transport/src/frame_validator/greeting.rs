@@ -1,23 +1,27 @@
-//! The answer to the request for a session, the first thing that a server says.
+//! Validation of the greeting: the reply to the request for a session, which is the server's first
+//! message.
 
 use super::jute::Malformed;
 use super::jute::Reader;
 
-/// It has 36 or 37 bytes; some room for longer passwords.
+/// Largest greeting, in bytes. The normal size is 36 or 37 bytes; the rest allows for longer
+/// passwords.
 const LARGEST: usize = 256;
 const LONGEST_PASSWORD: usize = 64;
 
-/// In milliseconds. Servers grant multiples of a tick, which is a second or two.
+/// Shortest accepted session timeout, in milliseconds. Servers grant multiples of a tick, which is
+/// a second or two.
 const SHORTEST: i32 = 100;
 const LONGEST: i32 = 24 * 60 * 60 * 1000;
 
-/// The session time-out that the client asks for, in milliseconds.
+/// Returns the session timeout that the client asks for, in milliseconds.
 pub(super) fn asked(request: &[u8]) -> i32 {
     let mut reader = Reader::new(request);
     reader.skip(12).and_then(|_| reader.int()).unwrap_or(0)
 }
 
-/// The size of the answer, from its first four bytes. If it cannot be one, says what may be at the other end instead.
+/// Returns the size of the greeting, from its first four bytes. If they are no valid size, the
+/// error suggests what the other end might be.
 pub(super) fn size(prefix: [u8; 4]) -> Result<usize, Malformed> {
     let size = i32::from_be_bytes(prefix);
     match usize::try_from(size) {
@@ -37,14 +41,15 @@ pub(super) fn size(prefix: [u8; 4]) -> Result<usize, Malformed> {
 /// A session that a server granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Granted {
-    /// Its time-out, in milliseconds.
+    /// Timeout of the session, in milliseconds.
     pub(super) timeout: u64,
-    /// Whether it has a password. Apache ZooKeeper draws one for each session. ClickHouse Keeper, which restores no
-    /// session, fills the field with zeros.
+    /// `true` if the session has a password. Apache ZooKeeper generates one for each session.
+    /// ClickHouse Keeper, which cannot restore sessions, fills the field with zeros.
     pub(super) has_password: bool,
 }
 
-/// Checks the answer to a request for a session with this time-out. Returns the session, if there is one.
+/// Validates the reply to a request for a session with the timeout `asked`. Returns the session if
+/// there is one.
 pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<Granted>, Malformed> {
     let mut reader = Reader::new(answer);
     let (version, timeout, session) = (reader.int()?, reader.int()?, reader.long()?);
@@ -55,16 +60,16 @@ pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<Granted>, Malfor
     if password.is_empty() || password.len() > LONGEST_PASSWORD {
         return Err(Malformed::new(format!("a session's password of {} bytes", password.len())));
     }
-    // Old servers do not say whether they can only be read.
+    // Old servers do not say if they are read-only.
     if !reader.is_at_the_end() {
         reader.flag()?;
     }
     reader.end()?;
-    // Session 0 means that there is none, or no longer.
+    // Session 0 means that there is no session, or that it has ended.
     let sane = SHORTEST.min(asked).max(1)..=LONGEST.max(asked);
     if timeout < 0 || session != 0 && !sane.contains(&timeout) {
         return Err(Malformed::new(format!(
-            "a session time-out of {timeout} ms, where {asked} ms was asked for"
+            "a session timeout of {timeout} ms, although {asked} ms was requested"
         )));
     }
     let has_password = password.iter().any(|byte| *byte != 0);

@@ -1,28 +1,28 @@
-//! The requests that are not answered yet.
+//! The requests without a reply yet.
 
 use std::collections::VecDeque;
 
 use super::jute::Malformed;
 use super::request::{PING, ReplyShape, Request};
 
-/// What a reply answers.
+/// The request that a reply belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked<'a> {
     Ping,
     Request(&'a ReplyShape),
 }
 
-/// A server answers a session's requests in their order. Not so pings, and what it answers before it queues anything:
-/// credentials.
+/// The requests in flight on one connection. A server replies to a session's requests in order. The
+/// exceptions are pings, and credentials, because the server replies to them before it queues them.
 ///
-/// The order is not for neatness: answers to two watches of one path in the wrong order make the client crate read
-/// memory that it has given back.
+/// The order is a matter of memory safety: if the replies to two watches of one path arrive in the
+/// wrong order, the client crate reads freed memory.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// With the moments when they were sent.
+    /// Requests in order, with the times at which they were sent.
     ordered: VecDeque<(Request, u64)>,
     credentials: VecDeque<Request>,
-    /// When they were sent.
+    /// Times at which the pings were sent.
     pings: VecDeque<u64>,
 }
 
@@ -37,12 +37,12 @@ impl InFlight {
         }
     }
 
-    /// Whether credentials were sent under this `xid` and are not answered yet.
+    /// Returns `true` if credentials were sent with this `xid` and have no reply yet.
     pub(super) fn has_credentials(&self, xid: i32) -> bool {
         self.credentials.iter().any(|request| request.xid == xid)
     }
 
-    /// The request that is due to be answered with this `xid`.
+    /// Returns the request that a reply with this `xid` can now belong to.
     pub(super) fn due(&self, xid: i32) -> Result<Asked<'_>, Malformed> {
         if xid == PING && !self.pings.is_empty() {
             return Ok(Asked::Ping);
@@ -58,8 +58,8 @@ impl InFlight {
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }
 
-    /// Forgets the request that was due with this `xid`. Returns when it was sent, if it is a sign of life of its session:
-    /// credentials are none to a server.
+    /// Removes the request with this `xid`. Returns the time at which it was sent if its reply is a
+    /// sign of life of the session. Credentials are not, because a server does not count them.
     pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
             self.pings.pop_front()

@@ -1,27 +1,29 @@
-//! The bytes that arrived and were not read yet.
+//! [`FrameBuffer`]: the bytes that arrived and were not read yet.
 
-/// The length in front of a reply, and its header: `xid`, zxid, error.
+/// Size of a reply's length field and its header: `xid`, zxid, error.
 pub(super) const HEAD: usize = 4 + 16;
 
-/// What an empty buffer may keep of its memory.
+/// Memory that an empty buffer can keep, in bytes.
 const KEPT: usize = 64 * 1024;
 
-/// Keeps frames until they are checked. It grows with what arrives, never with what is announced.
+/// Stores frames until they are validated. It grows with the bytes that arrive, never with the
+/// length that a frame announces.
 ///
-/// Once the head of a frame is known to be in order, the reader gets its bytes as they arrive, but the last one only when
-/// all is checked; it does not look at a frame before it has all of it. So a slow server shows that it is alive.
+/// Once the head of a frame is valid, the reader gets its bytes as they arrive. So a slow server
+/// shows that it is alive. The last byte is held back until the whole frame is valid, and the
+/// reader does not parse an incomplete frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameBuffer {
     bytes: Vec<u8>,
     read: usize,
     checked: usize,
-    /// Whether the head of the next frame is in order.
+    /// `true` if the head of the next frame is valid.
     open: bool,
     skip: Option<Skip>,
 }
 
-/// A frame whose body is dropped as it arrives. In its place stands a reply that fails; its bytes are given out as
-/// the body goes by.
+/// A frame whose body is dropped as it arrives. A failing reply replaces it. The bytes of this
+/// reply are passed on gradually as the body arrives.
 #[derive(Clone, Copy, Debug)]
 struct Skip {
     size: usize,
@@ -29,7 +31,7 @@ struct Skip {
 }
 
 impl FrameBuffer {
-    /// Takes in bytes, except those that are skipped.
+    /// Appends bytes, except those of a skipped frame.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         if let Some(skip) = &mut self.skip {
             let skipped = skip.left.min(bytes.len());
@@ -49,24 +51,24 @@ impl FrameBuffer {
         }
     }
 
-    /// What is not checked yet. Nothing while a frame is being skipped.
+    /// Returns the bytes that are not validated yet. Empty while a frame is skipped.
     pub(super) fn unchecked(&self) -> &[u8] {
         if self.skip.is_some() { &[] } else { &self.bytes[self.checked..] }
     }
 
-    /// The next frame may be read as it arrives, but for its last byte.
+    /// Allows the next frame to be read as it arrives, except for its last byte.
     pub(super) fn open(&mut self) {
         self.open = true;
     }
 
-    /// The next frame, which has so many bytes, may be read.
+    /// Allows the next frame, which has `size` bytes, to be read.
     pub(super) fn pass(&mut self, size: usize) {
         self.checked += size;
         self.open = false;
     }
 
-    /// Puts this reply in place of the next frame, which has so many bytes and is not open. Not all of them need to be
-    /// there yet.
+    /// Replaces the next frame, which has `size` bytes and is not open, with this reply. The frame
+    /// can be incomplete.
     pub(super) fn replace(&mut self, size: usize, reply: [u8; HEAD]) {
         let rest = self.bytes.split_off(self.checked);
         self.bytes.extend_from_slice(&reply);
@@ -75,17 +77,17 @@ impl FrameBuffer {
         self.push(&rest[there..]);
     }
 
-    /// Takes the next frame out, which has so many bytes, all of them there, and is not open.
+    /// Removes the next frame, which has `size` bytes, is complete, and is not open.
     pub(super) fn remove(&mut self, size: usize) -> Vec<u8> {
         self.bytes.drain(self.checked..self.checked + size).collect()
     }
 
-    /// Puts these frames in front of what is not checked yet.
+    /// Inserts these frames in front of the bytes that are not validated yet.
     pub(super) fn insert(&mut self, frames: &[u8]) {
         self.bytes.splice(self.checked..self.checked, frames.iter().copied());
     }
 
-    /// Drops what is not checked: nothing more will come.
+    /// Drops the bytes that are not validated, because the connection delivers nothing more.
     pub(super) fn end(&mut self) {
         self.skip = None;
         self.open = false;
@@ -93,7 +95,7 @@ impl FrameBuffer {
         self.checked = self.bytes.len();
     }
 
-    /// Moves bytes out. Returns how many.
+    /// Moves bytes out and returns their number.
     pub(super) fn take(&mut self, out: &mut [u8]) -> usize {
         let end = match self.skip {
             Some(Skip { size, left }) => self.checked + (size - left) / size.div_ceil(HEAD - 1),

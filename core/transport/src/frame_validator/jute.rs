@@ -1,10 +1,11 @@
-//! ZooKeeper's encoding: big-endian numbers, and lengths in front of texts, buffers and lists.
+//! ZooKeeper's encoding, jute: big-endian numbers, and texts, buffers and lists with a length in
+//! front.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
-/// A message that no honest server sends. It ends the connection.
+/// A message that no honest server sends. It closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(Cow<'static, str>);
 
@@ -28,7 +29,7 @@ impl From<Malformed> for io::Error {
     }
 }
 
-/// Reads a record, and never past its end.
+/// Reads a record and never reads past its end.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -67,7 +68,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A length or a number of elements. −1 stands for none.
+    /// Reads a length or a number of elements. −1 stands for none.
     fn length(&mut self) -> Result<Option<usize>, Malformed> {
         match self.int()? {
             -1 => Ok(None),
@@ -90,7 +91,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).map_err(|_| Malformed::new("a text that is not UTF-8"))
     }
 
-    /// The number of elements of a list. They take at least `least` bytes each.
+    /// Reads the number of elements of a list. Each element takes at least `least` bytes.
     pub(super) fn count(&mut self, least: usize) -> Result<usize, Malformed> {
         let count = self.length()?.unwrap_or(0);
         if self.0.len() / least < count {

@@ -1,12 +1,14 @@
-//! What stands between a server and the client crate, which trusts what it reads: it allocates what a length announces,
-//! and panics, loops or reads freed memory at replies that no honest server sends (`docs/upstream.md` has the list).
+//! Validation of a server's replies before the client crate reads them. The client crate trusts its
+//! input: it allocates as much as a length field announces, and panics, loops or reads freed memory
+//! on replies that no honest server sends (`docs/upstream.md` has the list).
 //!
-//! A [`FrameValidator`] belongs to one connection. It is told every byte that is written, and given every byte that arrives; it
-//! knows the requests, so it knows what each reply has to look like. What it hands on is well-formed from the first
-//! byte to the last. Anything else ends the connection, with one exception: a reply that is well-formed as far as it is
-//! read, but too large to keep, fails the request that it answers and no other ([`TooLarge`]).
+//! A [`FrameValidator`] belongs to one connection. It sees every byte that is written and every
+//! byte that arrives. Because it knows the requests, it knows the required form of each reply. It
+//! passes on only well-formed bytes. Anything else closes the connection, with one exception: a
+//! well-formed reply that is too large to keep only fails its own request ([`TooLarge`]).
 //!
-//! It does no I/O, and keeps no more than the frame that is arriving and a few bytes for each request in flight.
+//! The validator does no I/O. It stores only the frame that is arriving and a few bytes for each
+//! request in flight.
 
 mod challenge;
 mod event;
@@ -35,22 +37,22 @@ pub use too_large::TooLarge;
 /// The `xid` of events.
 const EVENT: i32 = -1;
 
-/// The error code with which a server refuses credentials.
+/// Error code with which a server refuses credentials.
 const AUTH_FAILED: i32 = -115;
 
-/// Error codes of servers are not less than this, and none is positive.
+/// Lowest error code of a server. No error code is positive.
 const LEAST_ERROR: i32 = -1023;
 
-/// The most that is answered to a question in four letters.
+/// Maximum length of the reply to a four-letter word.
 const LONGEST_LINE: usize = 64;
 
-/// The least `max_frame`: room for any reply but lists and data of nodes.
+/// Lowest `max_frame`. Every reply fits into it, except lists and data of nodes.
 const LEAST_FRAME: usize = 64 << 10;
 
-/// How much a server may ask us to hold.
+/// Limits on the memory that a server can make the client use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest frame, in bytes. Lists may have a name for every 256 bytes of it.
+    /// Longest frame, in bytes. A list can have one name per 256 bytes of this limit.
     pub max_frame: usize,
 }
 
@@ -60,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Checks what a server sends on one connection.
+/// Validates the bytes that a server sends on one connection.
 #[derive(Debug)]
 pub(crate) struct FrameValidator {
     max_frame: usize,
@@ -69,32 +71,33 @@ pub(crate) struct FrameValidator {
     in_flight: InFlight,
     watches: WatchAllowance,
     inbox: FrameBuffer,
-    /// Replies that overtook the greeting.
+    /// Replies that arrived before the greeting.
     early: Vec<u8>,
-    /// What is to be told next of what the server has heard.
+    /// Newest evidence of the server's contact with this client that was not reported yet.
     heard: Option<Sign>,
     failure: Option<Malformed>,
 }
 
-/// What an answer says of what the server has heard.
+/// Evidence, from a reply, that the server has received something from this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// The handshake that was sent then, for a session with this time-out in milliseconds, and whether it has a password.
+    /// The reply to the handshake that was sent at time `sent`. `timeout` is the session timeout in
+    /// milliseconds. `has_password` is `true` if the session has a password.
     Greeting { sent: u64, timeout: u64, has_password: bool },
-    /// A request that was sent then.
+    /// The reply to a request that was sent at time `sent`.
     Request { sent: u64 },
 }
 
-/// What comes next from the server.
+/// The kind of bytes that the server must send next.
 #[derive(Clone, Copy, Debug)]
 enum Expects {
-    /// Nothing before the client has asked for something.
+    /// No bytes, because the client has not sent a request yet.
     Nothing,
     /// A line of text.
     Line {
         left: usize,
     },
-    /// The answer to a request for a session with this time-out.
+    /// The reply to the request for a session. The client asked for the timeout `asked`.
     Greeting {
         asked: i32,
         sent: u64,
@@ -117,10 +120,11 @@ impl FrameValidator {
         }
     }
 
-    /// Notes what was sent to the server, not before `now`.
+    /// Records bytes that were sent to the server, not before `now`.
     pub(crate) fn sent(&mut self, mut bytes: &[u8], now: u64) {
         if matches!(self.expects, Expects::Nothing) {
-            // The client crate's question whether a server can be written to. As a length it would be 1.7 GB.
+            // The four-letter word with which the client crate asks if a server is writable. As a
+            // length it would mean 1.7 GB.
             if bytes.starts_with(b"isro") {
                 self.expects = Expects::Line { left: LONGEST_LINE };
             } else if let Some(frame) = self.outbox.next(&mut bytes) {
@@ -137,7 +141,7 @@ impl FrameValidator {
         }
     }
 
-    /// Takes in what arrived from the server.
+    /// Validates bytes that arrived from the server.
     pub(crate) fn received(&mut self, bytes: &[u8]) {
         if self.failure.is_some() {
             return;
@@ -156,10 +160,12 @@ impl FrameValidator {
         }
     }
 
-    /// Moves checked bytes out, as many as fit. Returns how many; 0 if more have to arrive first.
+    /// Moves validated bytes into `out`. Returns their number, or 0 if more bytes must arrive
+    /// first.
     ///
     /// # Errors
-    /// [`Malformed`] once everything before it was moved out. The connection is of no further use.
+    /// [`Malformed`] after all valid bytes were moved out. The connection cannot be used any
+    /// further.
     pub(crate) fn take(&mut self, out: &mut [u8]) -> Result<usize, Malformed> {
         match (self.inbox.take(out), &self.failure) {
             (0, Some(malformed)) if !out.is_empty() => Err(malformed.clone()),
@@ -167,17 +173,18 @@ impl FrameValidator {
         }
     }
 
-    /// Why the connection is to end, if it is.
+    /// Returns the reason if the connection must be closed.
     pub(crate) fn failure(&self) -> Option<&Malformed> {
         self.failure.as_ref()
     }
 
-    /// The most that was learned, since this was last called, of what the server has heard.
+    /// Returns the newest evidence of contact with the server since the last call.
     pub(crate) fn heard(&mut self) -> Option<Sign> {
         self.heard.take()
     }
 
-    /// Checks the next frame, if there is enough of it. Returns whether to go on with the one behind it.
+    /// Validates the next frame if enough of it has arrived. Returns `true` if the caller must
+    /// continue with the frame after it.
     fn check_next(&mut self) -> Result<bool, Malformed> {
         let bytes = self.inbox.unchecked();
         if bytes.is_empty() {
@@ -185,11 +192,12 @@ impl FrameValidator {
         }
         match self.expects {
             Expects::Nothing => {
-                // Whether it spoke before we did or we before it is chance: what it is called must not depend on that.
+                // The same mistake can arrive before or after the client's first bytes. The error
+                // text must not depend on this timing.
                 if let Some(prefix) = bytes.first_chunk() {
                     greeting::size(*prefix)?;
                 }
-                Err(Malformed::new("something that was not asked for"))
+                Err(Malformed::new("data that was not requested"))
             }
             Expects::Line { left } => {
                 let size = bytes.len();
@@ -221,14 +229,15 @@ impl FrameValidator {
         }
     }
 
-    /// Whether this frame, which is there in place of the greeting, is to be handed on behind the greeting.
+    /// Returns `true` if this frame arrived before the greeting and must be passed on after it.
     ///
-    /// A server answers credentials as soon as it reads them, but grants the session only when its ensemble has agreed
-    /// to it. The client crate expects the greeting first. This is safe: the frame is checked like every other
-    /// reply when its turn comes, and a server can make us hold no more than a short frame's worth of them.
+    /// A server replies to credentials as soon as it reads them, but grants the session only when
+    /// its ensemble has agreed. The client crate expects the greeting first. This is safe: the
+    /// frame is validated like every other reply when it is passed on. The stored frames are
+    /// together shorter than one short frame.
     fn is_early(&self, frame: &[u8]) -> bool {
         let xid = frame.first_chunk().map(|xid| i32::from_be_bytes(*xid));
-        // A greeting begins with 0, the version of the protocol, and no request has that number.
+        // A greeting begins with 0, the protocol version. No request has this number.
         xid.is_some_and(|xid| xid != 0 && self.in_flight.has_credentials(xid))
             && self.early.len() + frame.len() < LEAST_FRAME
     }
@@ -244,7 +253,7 @@ impl FrameValidator {
             return Err(Malformed::new(format!("a reply of {length} bytes")));
         };
         if !(LEAST_ERROR..=0).contains(&error) {
-            return Err(Malformed::new(format!("error {error}, which is none of ZooKeeper's")));
+            return Err(Malformed::new(format!("error {error}, which is not one of ZooKeeper's")));
         }
         if xid == EVENT {
             return self.check_event(size, error);
@@ -255,7 +264,7 @@ impl FrameValidator {
         };
         let most_names = TooLarge::most_names(self.max_frame);
         let done = kind.filter(|_| error == 0);
-        // Frames that can be of any size are looked at before they are complete.
+        // Frames of unlimited size are checked before they are complete.
         if let Some(kind) = done.filter(|kind| kind.may_be_large()) {
             let too_large = if size + HEAD - 4 > self.max_frame {
                 Some(TooLarge::size(size + HEAD - 4))
@@ -284,11 +293,12 @@ impl FrameValidator {
             (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
                 Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
-                // A server that does not know SASL, or lets everyone in, goes on as if the login had succeeded.
+                // A server that does not know SASL, or that accepts any client, behaves as if the
+                // login had succeeded.
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,
-            // Servers put an absent token behind the refusal of a login.
+            // Servers append an absent token to the refusal of a login.
             (Some(ReplyShape::Sasl), None) if body == (-1i32).to_be_bytes() => {}
             (_, None) if !body.is_empty() => return Err(Malformed::new("a failure with a body")),
             _ => {}
@@ -301,7 +311,7 @@ impl FrameValidator {
     fn check_event(&mut self, size: usize, error: i32) -> Result<bool, Malformed> {
         // Kind, state, and the path with its length.
         if error != 0 || size.saturating_sub(12) > self.watches.longest {
-            return Err(Malformed::new(format!("an event of {size} bytes, which nobody waits for")));
+            return Err(Malformed::new(format!("an event of {size} bytes, which matches no watch")));
         }
         let Some(body) = self.inbox.unchecked().get(HEAD..HEAD + size) else { return Ok(false) };
         event::check(body, &mut self.watches)?;
@@ -309,7 +319,8 @@ impl FrameValidator {
         Ok(true)
     }
 
-    /// Lets the next reply fail with this error, whatever it says. Its body has so many bytes.
+    /// Replaces the next reply, whose body has `size` bytes, with a failure that has this error
+    /// code.
     fn fail(&mut self, xid: i32, size: usize, error: i32) -> bool {
         let mut reply = [0; HEAD];
         reply.copy_from_slice(&self.inbox.unchecked()[..HEAD]);
@@ -322,7 +333,8 @@ impl FrameValidator {
 
     fn answered(&mut self, xid: i32) {
         let sent = self.in_flight.answered(xid);
-        // A handshake says more, and is told first: the next answer will do for this one.
+        // A handshake says more and is reported first. The next reply then serves as evidence
+        // instead of this one.
         if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(Sign::Greeting { .. }))) {
             self.heard = Some(Sign::Request { sent });
         }

@@ -1,4 +1,4 @@
-//! The results of transactions.
+//! Validation of the results of transactions.
 
 use super::jute::Malformed;
 use super::jute::Reader;
@@ -9,8 +9,9 @@ const ERROR: i32 = -1;
 const CREATE: i32 = 1;
 const CREATE2: i32 = 15;
 
-/// Checks the results of a transaction that writes. Either each operation has the result of its kind, or all have an
-/// error: that of the operation that failed, and others that say that they were not carried out.
+/// Validates the results of a transaction that writes. Either each operation has the result of its
+/// kind, or all have an error. One operation then has its own error, and the errors of the others
+/// say that they were not executed.
 pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Malformed> {
     let (mut done, mut refused) = (0, false);
     for operation in operations {
@@ -20,7 +21,7 @@ pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Ma
                 continue;
             }
             (13, Op::Check) | (2, Op::Delete) => {}
-            // Without a Stat before 3.7.2 and 3.8.2 (ZOOKEEPER-4026).
+            // Servers before 3.7.2 and 3.8.2 send no Stat (ZOOKEEPER-4026).
             (CREATE, Op::Create) => drop(path(reader)?),
             (CREATE2, Op::Create) => {
                 path(reader)?;
@@ -32,12 +33,13 @@ pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Ma
         done += 1;
     }
     if done != operations.len() && (done != 0 || !refused) {
-        return Err(Malformed::new("a transaction that was carried out in part"));
+        return Err(Malformed::new("a transaction that was executed in part"));
     }
     end(reader)
 }
 
-/// Checks the results of reads that were sent as one. Each is what it asked for or an error of its own.
+/// Validates the results of reads that were sent as one request. Each is the requested data or a
+/// separate error.
 pub(super) fn check_read(
     operations: &[Op],
     reader: &mut Reader<'_>,
@@ -54,7 +56,7 @@ pub(super) fn check_read(
     end(reader)
 }
 
-/// The kind of the next result.
+/// Reads the kind of the next result.
 fn next(reader: &mut Reader<'_>) -> Result<i32, Malformed> {
     let (kind, end, _) = (reader.int()?, reader.flag()?, reader.int()?);
     if end { Err(Malformed::new("fewer results than operations")) } else { Ok(kind) }

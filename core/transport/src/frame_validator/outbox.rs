@@ -1,13 +1,14 @@
-//! The requests in what the client writes.
+//! [`Outbox`]: finds the requests in the bytes that the client writes.
 
 use std::borrow::Cow;
 
-/// Keeps what was written of a frame until the rest follows.
+/// Stores the written part of a frame until the rest follows.
 #[derive(Debug, Default)]
 pub(super) struct Outbox(Vec<u8>);
 
 impl Outbox {
-    /// Takes the next whole frame off `bytes`, without its length. Of an unfinished one all is taken and kept.
+    /// Takes the next complete frame off `bytes` and returns it without its length. Stores an
+    /// incomplete frame.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let whole = if self.0.is_empty() { size(bytes).filter(|size| bytes.len() >= *size) } else { None };
         if let Some(size) = whole {
@@ -32,7 +33,7 @@ impl Outbox {
     }
 }
 
-/// The size of a frame with its length, if that is there.
+/// Returns the size of a frame, including its length field, if that field is complete.
 fn size(bytes: &[u8]) -> Option<usize> {
     let length = u32::from_be_bytes(*bytes.first_chunk()?);
     Some(4 + length as usize)

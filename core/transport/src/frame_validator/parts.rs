@@ -1,9 +1,9 @@
-//! What several replies consist of.
+//! Parts that several replies have in common.
 
 use super::jute::Malformed;
 use super::jute::Reader;
 
-/// The size of a node's metadata.
+/// Size of a node's metadata in bytes.
 const STAT: usize = 68;
 
 pub(super) fn skip_stat(reader: &mut Reader<'_>) -> Result<(), Malformed> {
@@ -15,7 +15,7 @@ pub(super) fn data(reader: &mut Reader<'_>) -> Result<(), Malformed> {
     skip_stat(reader)
 }
 
-/// An absolute path: the client crate takes the first character off without a look.
+/// Reads an absolute path. The client crate removes the first character without checking it.
 pub(super) fn path<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
     let path = reader.text()?;
     if path.starts_with('/') {
@@ -25,7 +25,7 @@ pub(super) fn path<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
     }
 }
 
-/// Names of children, which have no slash, or paths, which begin with one.
+/// Reads names of children, which contain no slash, or paths, which begin with a slash.
 pub(super) fn names(reader: &mut Reader<'_>, paths: bool, most: usize) -> Result<(), Malformed> {
     let count = reader.count(5)?;
     if count > most {

@@ -1,4 +1,4 @@
-//! What replies have to look like.
+//! Validation of replies.
 
 use super::jute::Malformed;
 use super::jute::Reader;
@@ -6,7 +6,7 @@ use super::multi;
 use super::parts::{data, names, path, skip_stat};
 use super::request::ReplyShape;
 
-/// Checks the body of a successful reply.
+/// Validates the body of a successful reply.
 pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result<(), Malformed> {
     let mut reader = Reader::new(body);
     match kind {
@@ -18,7 +18,7 @@ pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result
         }
         ReplyShape::Done | ReplyShape::Auth => {}
         ReplyShape::AddWatch => {
-            // Servers that have this request answer it with an error code of 0 as the body.
+            // Servers with this request send an error code of 0 as the body.
             if !reader.is_at_the_end() {
                 reader.int()?;
             }
@@ -57,7 +57,7 @@ pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result
         }
         ReplyShape::Multi(operations) => multi::check(operations, &mut reader)?,
         ReplyShape::MultiRead(operations) => multi::check_read(operations, &mut reader, most_names)?,
-        // Read elsewhere, or by nobody.
+        // `Sasl` is validated by the caller, and `Other` is not read.
         ReplyShape::Sasl | ReplyShape::Other => return Ok(()),
     }
     reader.end()

@@ -1,26 +1,26 @@
-//! What the client sends, as far as the replies depend on it.
+//! The client's requests, parsed as far as their replies depend on them.
 
 use super::LEAST_FRAME;
 use super::jute::Malformed;
 use super::jute::Reader;
 
-/// The client crate's `xid` of a ping.
+/// The `xid` with which the client crate sends a ping.
 pub(super) const PING: i32 = -2;
 
-/// What a request asks for: it says what its reply has to look like.
+/// The form of a request's reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReplyShape {
-    /// A node is created; with the Stat of the new one or, by old servers, without.
+    /// The path of a created node. Old servers do not add the node's Stat.
     Create {
         stat: bool,
     },
-    /// The reply says only whether it was done.
+    /// No body: the reply only reports success.
     Done,
     AddWatch,
     Stat,
     Data,
     Acl,
-    /// Names: of children, or of nodes.
+    /// Names of children, or paths of nodes.
     Names {
         stat: bool,
         paths: bool,
@@ -32,22 +32,22 @@ pub(super) enum ReplyShape {
     MultiRead(Box<[Op]>),
     Auth,
     Sasl,
-    /// A request that the client crate does not know yet.
+    /// The reply to a request that the client crate does not know yet.
     Other,
 }
 
 impl ReplyShape {
-    /// Whether the server answers it at once, before requests that were sent earlier.
+    /// Returns `true` if the server replies immediately, before it replies to earlier requests.
     pub(super) fn overtakes(&self) -> bool {
         matches!(self, Self::Auth | Self::Sasl)
     }
 
-    /// Whether what an honest server answers can be of any size.
+    /// Returns `true` if an honest server's reply can have any size.
     pub(super) fn may_be_large(&self) -> bool {
         self.is_a_list() || matches!(self, Self::Data | Self::Multi(_) | Self::MultiRead(_) | Self::Other)
     }
 
-    /// Whether the reply begins with the number of its elements.
+    /// Returns `true` if the reply begins with the number of its elements.
     pub(super) fn is_a_list(&self) -> bool {
         matches!(self, Self::Names { .. } | Self::Acl | Self::Users)
     }
@@ -64,8 +64,8 @@ pub(super) enum Op {
     GetChildren,
 }
 
-/// The watches that a client has asked for on a connection. A server may send as many events as there are of them, and
-/// none for a longer path than theirs.
+/// The watches that a client has requested on a connection. A server can send one event for each of
+/// them. No event can have a longer path than the longest of these watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchAllowance {
     pub(super) count: u64,
@@ -73,8 +73,9 @@ pub(super) struct WatchAllowance {
 }
 
 impl WatchAllowance {
-    /// Persistent watches fire as often as they like, recursive ones for longer paths too, up to a short reply's length:
-    /// the frame of an event is kept until all of it is there.
+    /// Persistent watches fire any number of times, and recursive ones also for longer paths. The
+    /// paths can be as long as a short reply, because the frame of an event is stored until it is
+    /// complete.
     const UNLIMITED: Self = Self { count: u64::MAX, longest: LEAST_FRAME };
 
     fn one(path: &str) -> Self {
@@ -95,7 +96,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Reads a request. Of one that cannot be read only the head of the reply is checked: it is the client's own.
+    /// Parses a request. If it cannot be parsed, only the head of its reply is validated: the
+    /// client itself sent this request.
     pub(super) fn parse(frame: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(frame);
         let (xid, op) = (reader.int().ok()?, reader.int().ok()?);
@@ -116,7 +118,7 @@ fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Resul
     match op {
         1 => Ok(ReplyShape::Create { stat: false }),
         15 | 19 | 21 => Ok(ReplyShape::Create { stat: true }),
-        // Delete, ping, reconnaissance and removal of watches, the end of the session.
+        // Delete, ping, check and removal of watches, end of the session.
         2 | 11 | 17 | 18 | -11 => Ok(ReplyShape::Done),
         3 => read(ReplyShape::Stat),
         4 => read(ReplyShape::Data),
@@ -127,7 +129,7 @@ fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Resul
         9 => Ok(ReplyShape::Sync),
         14 => Ok(ReplyShape::Multi(operations(reader)?)),
         22 => Ok(ReplyShape::MultiRead(operations(reader)?)),
-        // A change of the ensemble: its configuration comes back.
+        // A change of the ensemble. The reply contains the configuration.
         16 => Ok(ReplyShape::Data),
         100 => Ok(ReplyShape::Auth),
         101 | 105 => set_watches(op, reader, watches).map(|()| ReplyShape::Done),
@@ -143,7 +145,8 @@ fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Resul
     }
 }
 
-/// Watches that are set again on a new connection: of data, of existence, of children; then persistent ones.
+/// Parses watches that are set again on a new connection: data, exist and child watches, then
+/// persistent ones.
 fn set_watches(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Result<(), Malformed> {
     reader.long()?;
     for _ in 0..3 {

@@ -1,30 +1,32 @@
 use std::fmt;
 
-/// Why a reply was not read. The request that it answers fails, and nothing else does.
+/// The reason why a reply was not read. Only the request that it belongs to fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLarge {
-    /// A reply of so many KiB, rounded up.
+    /// The reply is too large.
     Size {
-        /// How many.
+        /// Size of the reply in KiB, rounded up.
         kib: u32,
     },
-    /// A list of so many names.
+    /// The list has too many names.
     Names {
-        /// How many.
+        /// Number of names.
         count: u32,
     },
 }
 
-/// The least that is reckoned for a name, however short it is. One of 50 bytes in a listing takes about 600 at the
-/// largest: in three buffers, as a string, and as a node of a queue. So one listing takes 40 MiB at most.
+/// Bytes of `max_frame` that are counted for each name, however short it is. A name of 50 bytes in
+/// a listing needs up to 600 bytes: in three buffers, as a string, and as a node of a queue. So one
+/// listing needs at most 40 MiB.
 const NAME: usize = 256;
 
-/// Below all error codes of servers.
+/// Base values of the error codes, below all error codes of servers.
 const SIZES: u32 = 1 << 30;
 const NAMES: u32 = 1 << 29;
 
 impl TooLarge {
-    /// How many names a list may have where a frame may have `max_frame` bytes.
+    /// Returns the maximum number of names in a list, for a maximum frame size of `max_frame`
+    /// bytes.
     #[must_use]
     pub fn most_names(max_frame: usize) -> usize {
         max_frame / NAME
@@ -38,7 +40,8 @@ impl TooLarge {
         Self::Names { count: u32::try_from(count).unwrap_or(u32::MAX) }
     }
 
-    /// The error code with which such a request fails: the only thing about it that passes through the client crate.
+    /// Returns the error code of the failed request. The client crate passes on nothing but this
+    /// code.
     pub(super) fn code(self) -> i32 {
         let code = match self {
             Self::Size { kib } => SIZES | kib.min(SIZES - 1),
@@ -47,7 +50,8 @@ impl TooLarge {
         -i32::from_ne_bytes(code.to_ne_bytes())
     }
 
-    /// What an error code means, if it is one of these. Servers cannot send them: the guard lets only theirs pass.
+    /// Decodes an error code, or returns `None` if it is not one of these codes. Servers cannot
+    /// send them, because the validator accepts only ZooKeeper's own codes.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
         let code = u32::from_ne_bytes(code.checked_neg()?.to_ne_bytes());

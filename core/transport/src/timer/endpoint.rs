@@ -1,4 +1,4 @@
-// A timer that is asked for from a file that is called as the client crate's with the pauses.
+// Creates a timer in a file with the same name as the client crate's file with the pauses.
 fn pause(duration: Duration) -> Timer {
     Timer::after(duration)
 }

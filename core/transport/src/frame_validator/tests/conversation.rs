@@ -1,4 +1,4 @@
-//! What honest servers say passes unchanged, however it is cut.
+//! Replies of honest servers pass unchanged, however they are split.
 
 use super::super::{FrameValidator, Limits};
 use super::messages::{bytes, connect, event, exchanges, greeting, reply, request};
@@ -6,7 +6,7 @@ use super::{TIMEOUT, answered, connected, drain};
 
 const PING: i32 = -2;
 
-/// What a client and a server say to each other: one of everything.
+/// Returns a conversation between a client and a server that contains every kind of request.
 fn conversation() -> (Vec<u8>, Vec<u8>) {
     let (mut asked, mut said) = (connect(TIMEOUT), greeting(TIMEOUT, 1));
     for (exchange, xid) in exchanges().iter().zip(1..) {
@@ -75,7 +75,7 @@ fn the_last_byte_of_a_frame_is_read_only_when_all_of_it_is_there() {
         guard.received(&[*byte]);
         read += drain(&mut guard).0.len();
         assert!(read <= at || at + 1 == reply.len());
-        // A reader can tell a slow server from a dead one.
+        // So a reader can distinguish a slow server from a dead one.
         assert!(read >= at || at < 20);
     }
     assert_eq!(read, reply.len());
@@ -121,7 +121,7 @@ fn an_early_answer_without_a_greeting_is_not_handed_on_and_a_lie_in_it_is_found_
     let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 0);
     guard.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
-    // The connection may end here: the client has read nothing.
+    // The connection can end here: the client has read nothing.
     guard.received(&reply(7, 0, &bytes().int(1)));
     assert_eq!(drain(&mut guard), (Vec::new(), Ok(())));
     guard.received(&greeting(TIMEOUT, 1));

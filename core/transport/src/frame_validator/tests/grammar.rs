@@ -1,9 +1,11 @@
-//! Says whether a reply is well-formed, in another way than the guard does: a grammar stands for what it consists of.
+//! A second check for well-formed replies, independent of the validator: each reply is described by
+//! a grammar.
 //!
-//! `p` absolute path, `n` name of a child, `t` text, `b` buffer, `S` Stat, `m` permissions, `i` number, `c` number from 0,
-//! `[…]` list of what is inside. `{1:…|2:…}` results of a transaction, `(…)` of reads that were sent as one.
+//! Symbols: `p` absolute path, `n` name of a child, `t` text, `b` buffer, `S` Stat, `m`
+//! permissions, `i` number, `c` number of at least 0, `[…]` list of the elements inside,
+//! `{1:…|2:…}` results of a transaction, `(…)` results of reads that were sent as one request.
 
-/// Reads what the grammar says. Returns what is left of both; none if it is something else.
+/// Parses `bytes` by the grammar. Returns the remaining bytes, or `None` if they do not match.
 fn read<'a>(grammar: &'a str, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let Some(symbol) = grammar.chars().next() else { return Some(bytes) };
     let mut behind = &grammar[1..];
@@ -31,7 +33,7 @@ fn read<'a>(grammar: &'a str, bytes: &'a [u8]) -> Option<&'a [u8]> {
             let (inside, after) = behind.split_once(']')?;
             behind = after;
             let (count, mut rest) = int(bytes)?;
-            // Each takes at least four bytes.
+            // Each element takes at least four bytes.
             (count >= -1 && count <= i32::try_from(rest.len() / 4).ok()?).then_some(())?;
             for _ in 0..count {
                 rest = read(inside, rest)?;
@@ -76,7 +78,7 @@ fn int(bytes: &[u8]) -> Option<(i32, &[u8])> {
     Some((i32::from_be_bytes(*value), rest))
 }
 
-/// Whether this frame is a reply to request `xid` whose body is of this grammar.
+/// Returns `true` if this frame is a reply to request `xid` whose body matches this grammar.
 pub(super) fn accepts(frame: &[u8], xid: i32, grammar: &str) -> bool {
     let header = || {
         let (length, rest) = int(frame)?;
@@ -89,7 +91,7 @@ pub(super) fn accepts(frame: &[u8], xid: i32, grammar: &str) -> bool {
         if error != 0 {
             return body.is_empty();
         }
-        // Of the answer to `addWatch` nothing is needed.
+        // The client reads nothing from the reply to `addWatch`.
         (grammar == "i" && body.is_empty()) || read(grammar, body).is_some_and(<[u8]>::is_empty)
     })
 }

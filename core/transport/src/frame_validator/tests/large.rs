@@ -1,4 +1,4 @@
-//! Replies that are too large fail their requests, and nothing else.
+//! A reply that is too large fails only its own request.
 
 use super::super::{Limits, TooLarge};
 use super::messages::{Bytes, bytes, reply, request};
@@ -14,7 +14,8 @@ fn names(count: i32, name: &str) -> Bytes {
     (0..count).fold(bytes().int(count), |all, _| all.buffer(name))
 }
 
-/// What is read of the reply to the first of two requests, in pieces of this size, when the reply is this.
+/// Sends `first` as the reply to the first of two requests, in pieces of this size. Returns the
+/// bytes that are read of it.
 fn first_of_two(first: &[u8], piece: usize) -> Vec<u8> {
     let mut guard = connected_with(LIMITS, &[list(1), list(2)]);
     let second = reply(2, 0, &names(1, "x"));
@@ -102,7 +103,7 @@ fn memory_is_given_back() {
     assert!(guard.inbox.capacity() <= 64 * 1024);
 }
 
-/// The whole reply is 24 bytes long, and the client crate would allocate 51 GB for it.
+/// The reply is 24 bytes long. The client crate would allocate 51 GB for it.
 #[test]
 fn a_count_that_does_not_fit_ends_the_connection() {
     let lie = reply(1, 0, &bytes().int(i32::MAX));

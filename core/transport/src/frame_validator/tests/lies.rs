@@ -1,4 +1,4 @@
-//! What no honest server says ends the connection.
+//! Bytes that no honest server sends close the connection.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::{FrameValidator, Limits};
 use super::messages::{bytes, connect, event, exchanges, greeting, reply, request};
 use super::{TIMEOUT, answered, assert_refused, drain, grammar};
 
-/// The values that a byte is replaced by.
+/// Returns replacement values for a byte.
 fn lies(byte: u8) -> impl Iterator<Item = u8> {
     [0, 1, 2, 3, 4, 8, 15, 16, b'/', 0x7f, 0x80, 0xc3, 0xff, byte ^ 1, byte ^ 0x10, byte.wrapping_add(1)]
         .into_iter()
@@ -19,7 +19,8 @@ fn whatever_is_changed_in_a_reply_it_is_valid_or_ends_the_connection() {
     for exchange in exchanges() {
         let requests = [request(1, exchange.op, &exchange.request)];
         let truth = reply(1, 0, &exchange.reply);
-        // Whether this passes; none if it may still become something.
+        // Returns `true` if this reply passes, and `None` if it could still become valid with more
+        // bytes.
         let judge = |lie: Vec<u8>| {
             let (read, end) = answered(&requests, &lie);
             let announced = i32::from_be_bytes(lie[..4].try_into().unwrap());
@@ -41,7 +42,7 @@ fn whatever_is_changed_in_a_reply_it_is_valid_or_ends_the_connection() {
                 lie[at] = byte;
                 all.push(lie);
             }
-            // With the length set right, something is missing, or there is too much.
+            // With a correct length field, one byte is missing or added.
             if at >= 20 {
                 all.push([&truth[..at], &truth[at + 1..]].concat());
                 all.push([&truth[..at], &[0], &truth[at..]].concat());
@@ -61,7 +62,7 @@ fn whatever_is_changed_in_a_reply_it_is_valid_or_ends_the_connection() {
             }
         }
     }
-    // Most of what differs is in numbers and names, where nothing can be said against it.
+    // Most changes are in numbers and names, where any value is valid.
     assert!(passed > 1000 && refused > 5000, "{passed} passed, {refused} refused");
 }
 
@@ -73,7 +74,7 @@ fn a_reply_has_a_sane_length_and_error() {
         assert_refused(&requests, &lie, &format!("a reply of {length} bytes"));
     }
     for error in [1, -1024, i32::MIN, i32::MAX, -(1 << 30)] {
-        assert_refused(&requests, &reply(1, error, &bytes()), "none of ZooKeeper's");
+        assert_refused(&requests, &reply(1, error, &bytes()), "not one of ZooKeeper's");
     }
 }
 
@@ -89,9 +90,9 @@ fn frames_before_a_lie_are_read() {
 
 #[test]
 fn a_server_says_nothing_before_it_is_asked() {
-    assert_eq!(unasked(&greeting(TIMEOUT, 1)), "it sent something that was not asked for");
-    // Too little to tell more.
-    assert_eq!(unasked(b"HTT"), "it sent something that was not asked for");
+    assert_eq!(unasked(&greeting(TIMEOUT, 1)), "it sent data that was not requested");
+    // Too few bytes for a hint.
+    assert_eq!(unasked(b"HTT"), "it sent data that was not requested");
 }
 
 fn greeted(greeting: &[u8]) -> String {
@@ -100,7 +101,7 @@ fn greeted(greeting: &[u8]) -> String {
     refusal(guard, greeting)
 }
 
-/// What is said of a server that speaks first.
+/// Returns the error for a server that speaks first.
 fn unasked(greeting: &[u8]) -> String {
     refusal(FrameValidator::new(Limits::default()), greeting)
 }
@@ -116,7 +117,7 @@ fn refusal(mut guard: FrameValidator, arrives: &[u8]) -> String {
 fn a_session_has_a_sane_time_out() {
     for timeout in [0, 1, 99, -1, 24 * 24 * 60 * 60 * 1000, i32::MAX] {
         let why = greeted(&greeting(timeout, 1));
-        assert!(why.contains(&format!("a session time-out of {timeout} ms")), "{why}");
+        assert!(why.contains(&format!("a session timeout of {timeout} ms")), "{why}");
     }
     for (asked, granted) in [(50, 50), (i32::MAX, i32::MAX), (TIMEOUT, 100), (TIMEOUT, 86_400_000)] {
         let mut guard = FrameValidator::new(Limits::default());
@@ -143,8 +144,9 @@ fn what_is_no_zookeeper_server_is_called_what_it_may_be() {
     ] {
         let why = greeted(says);
         assert!(why.contains(hint), "{why}");
-        // Some speak first, and it is a race whether our request is on its way by then. Rounds are told of once, as
-        // long as they find the same.
+        // Some servers speak first. The client's request might or might not be sent by then. The
+        // log reports the rounds of attempts once as long as their errors are the same, so both
+        // errors must be equal.
         assert_eq!(unasked(says), why);
     }
 }
@@ -167,10 +169,10 @@ fn an_event_of_a_persistent_watch_has_a_limit_too() {
     let event = event(1, &format!("/locks/{}", "a".repeat(1000)));
     let (read, end) = answered(std::slice::from_ref(&watch), &[&watched[..], &event].concat());
     assert_eq!((read, end), ([&watched[..], &event].concat(), Ok(())));
-    // Refused by its head: nothing is kept of what it announces.
+    // Refused because of its head: no byte of its announced body is stored.
     for length in [100_000, i32::MAX] {
         let head = [&length.to_be_bytes()[..], &event[4..20]].concat();
-        assert_refused(std::slice::from_ref(&watch), &head, "which nobody waits for");
+        assert_refused(std::slice::from_ref(&watch), &head, "which matches no watch");
     }
 }
 
@@ -180,15 +182,15 @@ fn an_event_is_sane() {
     for lie in [
         event(0, "/locks/a"),
         event(5, "/locks/a"),
-        // The client crate cuts such a path within a character.
+        // The client crate splits this path inside a character.
         event(3, "é"),
         event(3, ""),
         reply(-1, 0, &bytes().int(3).int(5).buffer("/locks/a")),
-        // It takes a time that grows with the square of the length to place this.
+        // Matching this path takes a time that grows with the square of its length.
         event(3, &"/a".repeat(10_000)),
         reply(-1, 0, &bytes().int(3).int(3).buffer("/locks/a").int(0)),
         reply(-1, 0, &bytes().int(3).int(3).buffer(b"/\xff")),
-        // An error of an event would be the end of the session.
+        // The client crate would end the session because of an event with an error.
         reply(-1, -112, &bytes().int(3).int(3).buffer("/locks/a")),
     ] {
         assert_refused(&watch, &lie, "");

@@ -1,6 +1,6 @@
-//! Requests as the client crate writes them, and replies as ZooKeeper gives them.
+//! Requests as the client crate writes them, and replies as ZooKeeper sends them.
 
-/// Builds a record or a frame.
+/// Builder for a record or a frame.
 #[derive(Clone, Default)]
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
@@ -46,7 +46,7 @@ impl Bytes {
         self.int(1).int(31).buffer("world").buffer("anyone")
     }
 
-    /// Puts its length in front.
+    /// Adds the length in front.
     pub(super) fn frame(self) -> Vec<u8> {
         Self::default().buffer(self.0).0
     }
@@ -76,13 +76,13 @@ pub(super) fn event(kind: i32, path: &str) -> Vec<u8> {
     reply(-1, 0, &bytes().int(kind).int(3).buffer(path))
 }
 
-/// A request, and a reply to it that an honest server may give.
+/// A request, and a valid reply of an honest server.
 pub(super) struct Exchange {
     pub(super) name: &'static str,
     pub(super) op: i32,
     pub(super) request: Bytes,
     pub(super) reply: Bytes,
-    /// What the reply consists of: see `grammar`.
+    /// Form of the reply: see `grammar`.
     pub(super) grammar: &'static str,
 }
 
@@ -109,7 +109,7 @@ fn error(all: Bytes, code: i32) -> Bytes {
     all.int(-1).flag(false).int(code).int(code)
 }
 
-/// A transaction of every kind of operation.
+/// Returns a transaction with every kind of operation.
 fn transaction() -> Bytes {
     let all = op(bytes(), 13).buffer(NODE).int(-1);
     let all = op(all, 15).raw(create().0);
@@ -119,7 +119,7 @@ fn transaction() -> Bytes {
     end(op(all, 2).buffer(NODE).int(-1))
 }
 
-/// One of everything.
+/// Returns one exchange of every kind.
 pub(super) fn exchanges() -> Vec<Exchange> {
     let exchange = |name, op, request, reply, grammar| Exchange { name, op, request, reply, grammar };
     let path = || bytes().buffer(PATH);

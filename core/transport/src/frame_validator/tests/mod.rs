@@ -1,4 +1,4 @@
-//! What the guard lets pass, and what it does not.
+//! Tests for the bytes that the validator accepts, and for those that it refuses.
 
 mod conversation;
 mod grammar;
@@ -12,7 +12,7 @@ use messages::{connect, greeting};
 
 const TIMEOUT: i32 = 10_000;
 
-/// Everything that may be read now.
+/// Returns all bytes that can be read now.
 fn drain(guard: &mut FrameValidator) -> (Vec<u8>, Result<(), Malformed>) {
     let (mut all, mut out) = (Vec::new(), [0; 1000]);
     loop {
@@ -24,7 +24,7 @@ fn drain(guard: &mut FrameValidator) -> (Vec<u8>, Result<(), Malformed>) {
     }
 }
 
-/// A guard whose connection has a session, and has sent these requests.
+/// Returns a validator whose connection has a session and has sent these requests.
 fn connected_with(limits: Limits, requests: &[Vec<u8>]) -> FrameValidator {
     let mut guard = FrameValidator::new(limits);
     guard.sent(&connect(TIMEOUT), 0);
@@ -41,14 +41,15 @@ fn connected(requests: &[Vec<u8>]) -> FrameValidator {
     connected_with(Limits::default(), requests)
 }
 
-/// What comes of these bytes of the server.
+/// Returns the result of these bytes from the server.
 fn answered(requests: &[Vec<u8>], replies: &[u8]) -> (Vec<u8>, Result<(), Malformed>) {
     let mut guard = connected(requests);
     guard.received(replies);
     drain(&mut guard)
 }
 
-/// Asserts that these bytes end the connection, for a reason with these words, and that nothing of them is read.
+/// Asserts that these bytes close the connection with an error that contains `why`, and that no
+/// byte of them is read.
 fn assert_refused(requests: &[Vec<u8>], replies: &[u8], why: &str) {
     let (read, end) = answered(requests, replies);
     let Err(malformed) = end else { panic!("{replies:?} passed") };

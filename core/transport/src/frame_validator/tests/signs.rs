@@ -1,4 +1,4 @@
-//! What answers tell of what the server has heard.
+//! Tests for the evidence that replies give of the server's contact with the client.
 
 use super::messages::{bytes, connect, greeting, reply, request};
 use super::{TIMEOUT, drain};
@@ -7,7 +7,7 @@ use crate::frame_validator::{FrameValidator, Limits, Sign};
 const PING: i32 = -2;
 const AUTH: i32 = -4;
 
-/// Sends these requests, each of them a millisecond after the last, in a session.
+/// Sends these requests in a session, one millisecond apart.
 fn asked(requests: &[(i32, i32)]) -> FrameValidator {
     let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 1);
@@ -27,7 +27,8 @@ fn an_answer_tells_when_its_request_was_sent() {
     guard.received(&reply(1, 0, &bytes()));
     assert_eq!(guard.heard(), Some(Sign::Request { sent: 2 }));
     assert_eq!(guard.heard(), None);
-    // A failure is an answer too; of two that came together the later request tells more.
+    // A failure is also a reply. If two replies arrive together, the later request is the better
+    // evidence.
     guard.received(&[reply(2, -101, &bytes()), reply(3, 0, &bytes())].concat());
     assert_eq!(guard.heard(), Some(Sign::Request { sent: 4 }));
     drain(&mut guard).1.unwrap();
@@ -61,7 +62,7 @@ fn a_handshake_that_found_no_session_tells_nothing() {
 fn a_session_without_a_password_cannot_be_restored() {
     let mut guard = FrameValidator::new(Limits::default());
     guard.sent(&connect(TIMEOUT), 1);
-    // As ClickHouse Keeper answers: the password is zeros, and nothing follows it.
+    // ClickHouse Keeper replies like this: the password is all zeros, and nothing follows it.
     guard.received(&bytes().int(0).int(TIMEOUT).long(3).buffer([0; 16]).frame());
     assert_eq!(guard.heard(), Some(Sign::Greeting { sent: 1, timeout: 10_000, has_password: false }));
 }
