@@ -94,7 +94,7 @@ fn its_port_can_be_taken_again() {
     let address = first.hosts();
     let taken = TestServer::start_on(&address, Settings::default()).unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AddrInUse);
-    // A client is connected, so its end of the connection still exists when the server starts again.
+    // A client is connected, so its end of the connection exists when the server restarts.
     let client = Client::connect(&address).unwrap();
     let session = client.session_id();
     drop(first);

@@ -22,8 +22,8 @@ pub(super) enum Input {
     Leave(usize, JoinId),
     Release(usize, NodeName),
     WatchHold(usize, NodeName),
-    /// A holder handed this node on for a lock of this kind. The last field is the receiver's request
-    /// for the other half of a read/write lock, if there is one.
+    /// A holder handed this node on for a lock of this kind. The last field is the receiver's
+    /// request for the other half of a read/write lock, if there is one.
     HandedOn(NodeName, Kind, Option<JoinId>),
     /// The time to keep a node is over.
     KeepingEnds(NodeName),

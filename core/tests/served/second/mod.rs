@@ -50,13 +50,13 @@ enum Situation {
     Anew,
     /// The connection is cut, and the client cannot connect again.
     Cut,
-    /// It has heard that its session ended, and gets no other one.
+    /// The client knows that its session ended, and gets no other one.
     Between,
-    /// Its server has fallen silent.
+    /// The server does not reply any more.
     Silent,
-    /// It drains, and waits for the lock that it holds.
+    /// The client drains, and waits for the lock that it holds.
     Draining,
-    /// It is closing, and its server is silent.
+    /// The client is closing, and its server does not reply.
     Closing,
     /// Closed.
     Closed,
