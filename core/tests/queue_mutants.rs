@@ -16,7 +16,7 @@ const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
 /// A contender that waited behind the writer gets in between, or the reader is at a different
 /// place.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
-const BEHIND_ANOTHER: &[&str] = &["of somebody else"];
+const BEHIND_ANOTHER: &[&str] = &["of another client"];
 const OF_ITS_OWN: &[&str] = &["of its own"];
 const BEHIND_SOMEBODY: &[&str] = &[", behind"];
 const HELD_AT_ONCE: &[&str] = &["are held at once"];
@@ -28,7 +28,7 @@ const WAITS_TO_TRY: &[&str] = &["which only tries"];
 /// Two locks in either order.
 const OPPOSITE: &[Plan] = &[Plan::Locks(&[0, 1]), Plan::Locks(&[1, 0])];
 
-const NO_REASON: &[&str] = &["nobody stood in its way"];
+const NO_REASON: &[&str] = &["no contender blocked it"];
 const NOT_FREE: &[&str] = &["for which the lock was taken"];
 const NEVER_ALL: &[&str] = &["never gets all"];
 const NOT_ALL: &[&str] = &["has 0 of", "has 1 of"];

@@ -340,7 +340,7 @@ fn a_reader_in_the_place_of_its_writer_is_near() {
     let ask = |kind| vec![Step::Join(2, Naming::Curator, kind)];
     let late = [Step::EndTerm(2), Step::ReadToo(2, Naming::Curator, 0), Step::Drive(2, 1), Step::Cut(2)];
     let steps = [ask(Kind::Write), pumps(3), ask(Kind::Read), pumps(3), late.to_vec()].concat();
-    run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("nobody stays");
+    run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("no contender is left");
 }
 
 /// A waiter far back received the deletion of the nodes that it watched, and lost its connection
@@ -353,5 +353,5 @@ fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     let mut steps = vec![join(0)];
     steps.extend((0..4).flat_map(|_| joined(0)).chain(joined(1)));
     steps.extend([Step::Expire(0), Step::LookAgain(1)]);
-    run_refusing(world(REFUSING, false), &steps).expect("nobody stays");
+    run_refusing(world(REFUSING, false), &steps).expect("no contender is left");
 }

@@ -278,7 +278,7 @@ fn a_client_that_is_cut_off_and_expired_during_a_pause_begins_anew_after_it() {
         assert!(server.expire(lease.session_id()).await);
         assert!(!server.tree().await.contains_key(&lease.node()));
         sleep(SILENCE).await;
-        assert!(!waiting.is_finished(), "it was told");
+        assert!(!waiting.is_finished(), "it has finished already");
         assert!(lease.loss_reason().is_none());
         server.resume().await;
         assert_eq!(lease.lost().await, LossReason::SessionExpired);

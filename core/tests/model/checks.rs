@@ -114,7 +114,7 @@ impl World {
                 continue;
             };
             if self.server.nodes[&child].owner != Some(hold.session) {
-                return Err(format!("{who}, behind {name:?} of somebody else"));
+                return Err(format!("{who}, behind {name:?} of another client"));
             }
             // A second node of the granted contender is an orphan, which the client deletes.
             let wanted = |other| {
@@ -247,7 +247,7 @@ impl World {
     pub(super) fn check_end(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if !client.waiting.is_empty() {
-                return Err(format!("client {number} waits for ever: {:?}", client.waiting));
+                return Err(format!("client {number} waits forever: {:?}", client.waiting));
             }
             if !client.holds.is_empty() || !client.queues.is_empty() {
                 return Err(format!(

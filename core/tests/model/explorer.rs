@@ -255,7 +255,7 @@ impl Scene {
         }
         for number in 0..self.queued {
             for step in [Step::Enter(number, Kind::Exclusive), Step::Look(number)] {
-                world.step(step).expect("nobody else is there");
+                world.step(step).expect("the queued contenders are alone");
             }
         }
         State { world, budget: self.budget }

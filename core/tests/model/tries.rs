@@ -20,7 +20,7 @@ impl World {
                 let client = &self.clients[number];
                 match tried {
                     Tried::Busy(join, wish) if !self.was_taken(client, join, &wish) => {
-                        return Err(format!("client {number} refuses {join:?}, and nobody stood in its way"));
+                        return Err(format!("client {number} refuses {join:?}, and no contender blocked it"));
                     }
                     Tried::Creates(join, wish) if !self.was_free(client, join, &wish) => {
                         return Err(format!(

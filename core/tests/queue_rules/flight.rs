@@ -118,7 +118,7 @@ fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
     let seen = desk.tell([listed(list(&look).0, &nodes)]);
     assert_eq!((lists(&seen), watched(&seen)), (0, vec![other(3), crowd[0].0.clone()]));
     assert_eq!(grants(&desk.tell([release(&first)])), [JoinId(3)]);
-    assert_eq!(grants(&desk.tell([release(&second)])), [], "somebody else is before it");
+    assert_eq!(grants(&desk.tell([release(&second)])), [], "another client's contender is ahead of it");
     let gone = Event::Gone(super::desk::watch(&seen, &other(3)));
     let armed = Event::Watched(super::desk::watch(&seen, &crowd[0].0), Outcome::Done(()));
     assert_eq!(grants(&desk.tell([armed, gone])), [JoinId(4)]);
@@ -140,7 +140,7 @@ fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
     let look = desk.tell([release(&holder)]);
     // The holds of all others end before the listing is answered.
     assert_eq!(grants(&desk.tell([release(&first)])), [JoinId(3)]);
-    assert_eq!(grants(&desk.tell([release(&second)])), [], "somebody else may have come in between");
+    assert_eq!(grants(&desk.tell([release(&second)])), [], "another client's contender may be in between");
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&third])])), [JoinId(4)]);
 }
 

@@ -201,7 +201,7 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
                 *woken.entry(node).or_default() += 1;
             }
         }
-        assert!(woken.len() > hand_offs / 2, "others were told of no more than {} ends", woken.len());
+        assert!(woken.len() > hand_offs / 2, "other clients received only {} deletions", woken.len());
         let most = woken.values().max().copied().unwrap_or_default();
         assert!(most <= MOST_WOKEN, "{most} woken by one release");
     });

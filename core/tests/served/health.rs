@@ -145,7 +145,7 @@ fn readers_writers_and_permits_wait_for_what_they_cannot_hold_with() {
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let pair = ReadWriteLock::new(&other, "/pair").expect("a path");
         let (reading, reads) = (pair.read_lock.acquire().await.expect("the lock"), pair.read_lock.clone());
-        let more = reads.acquire().await.expect("a reader beside it");
+        let more = reads.acquire().await.expect("another reader");
         let ours = ReadWriteLock::new(&client, "/pair").expect("a path");
         let (writer, reader) = (ours.write_lock.clone(), ours.read_lock.clone());
         let write = tokio::spawn(async move { writer.acquire().await });

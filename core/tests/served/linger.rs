@@ -248,7 +248,7 @@ fn an_owner_writes_after_it_has_read_and_reads_after_it_has_written() {
         for _ in 0..3 {
             drop(read.acquire_as(&owner, Timeout::Forever).await.expect("the lock"));
             kept(&read).await;
-            drop(write.acquire_as(&owner, Timeout::Forever).await.expect("nobody reads"));
+            drop(write.acquire_as(&owner, Timeout::Forever).await.expect("no owner reads"));
             kept(&write).await;
         }
         let writing = write.acquire_as(&owner, Timeout::Try).await.expect("it is kept");
@@ -336,10 +336,10 @@ fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
         let writing = write.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let reading = read.acquire_as(&owner, Timeout::Forever).await.expect("a downgrade");
         reading.release().await.expect("held");
-        let brief = read.acquire_within(BRIEF).await.expect_err("somebody writes");
+        let brief = read.acquire_within(BRIEF).await.expect_err("another owner writes");
         assert_eq!(brief.kind(), ErrorKind::LockTimeout);
         writing.release().await.expect("held");
-        drop(read.acquire().await.expect("nobody writes"));
+        drop(read.acquire().await.expect("no owner writes"));
     });
 }
 

@@ -32,7 +32,7 @@ fn readers_hold_together_a_writer_waits_for_them_and_a_later_reader_for_it() {
         let alone = writing.await.expect("no panic").expect("the lock");
         assert!(
             timeout(Duration::from_millis(50), reading.as_mut()).await.is_err(),
-            "it reads beside the writer"
+            "it reads at the same time as the writer"
         );
         alone.release().await.expect("the end of the hold");
         drop(timeout(Duration::from_secs(5), reading).await.expect("its turn").expect("the lock"));

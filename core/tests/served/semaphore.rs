@@ -250,7 +250,7 @@ fn a_semaphore_with_a_shared_count_that_reached_a_server_waits_out_an_outage() {
         let semaphore = counted(&client);
         let waiting = tokio::spawn(async move { semaphore.acquire().await });
         tokio::time::sleep(limit * 3).await;
-        assert!(!waiting.is_finished(), "it was told that no server answers");
+        assert!(!waiting.is_finished(), "it failed during the outage");
         proxy.come_back();
         drop(waiting.await.expect("no panic").expect("a permit"));
     });

@@ -128,7 +128,7 @@ fn who_closes_a_client_waits_until_the_server_knows() {
         let closing = tokio::spawn(async move { client.close().await });
         proxy.saw(|request| request.op == op::CLOSE).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(!closing.is_finished(), "the server has not been told");
+        assert!(!closing.is_finished(), "the server has not received the close");
         proxy.open();
         closing.await.expect("no panic").expect("an end");
         assert!(!server.expire(lease.session_id()).await, "the session is still there");

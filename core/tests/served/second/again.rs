@@ -306,7 +306,7 @@ fn a_number_of_permits_that_is_set_again_counts_each_time() {
             for _ in 0..2 {
                 writer.set_shared_count("/n", number).await.expect("a number");
             }
-            let granted = timeout(PATIENT, waiting).await.expect("it was not told");
+            let granted = timeout(PATIENT, waiting).await.expect("it was not notified");
             held.push(granted.expect("no panic").expect("a permit"));
         }
         // A number below the number of held permits takes none away and admits no waiter.
@@ -446,7 +446,7 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
         for _ in 0..2 {
             timeout(PATIENT, lease.revoked()).await.expect("it was asked");
         }
-        lease.check().expect("it is asked, not told");
+        lease.check().expect("a request does not end the lease");
         operator.break_lock(&node).await.expect("a node");
         for _ in 0..2 {
             assert_eq!(kind(operator.break_lock(&node).await), Err(ErrorKind::NotHeld));
@@ -455,7 +455,7 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
         assert_eq!(lease.lost().await, LossReason::NodeDeleted);
         assert!(
             timeout(BRIEF, lease.revoked()).await.is_err(),
-            "of a lease that is lost nobody asks anything"
+            "a lost lease receives no request to give up the lock"
         );
     });
 }
