@@ -1,5 +1,5 @@
-//! Which clock a lease goes by. The functions of the C library that read clocks are this program's own, so that a test
-//! can do to them what an operator or a closed lid does.
+//! Tests of the clock that leases use. This program replaces the C library's clock functions, so
+//! that a test can set the wall clock or simulate a suspended machine.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,17 +9,17 @@ use std::time::Duration;
 use zklock::{Client, LeaseState, LossReason};
 use zklock_embedded::Server;
 
-/// By how many seconds the clocks are wrong: the wall clock, and the one that counts while the machine is suspended.
+/// Error of each clock in seconds: of the wall clock, and of the clock that includes suspension.
 static WALL: AtomicI64 = AtomicI64::new(0);
 static BOOT: AtomicI64 = AtomicI64::new(0);
 
-/// The time of sessions that ask for nothing else.
+/// Session timeout of these tests.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads a clock, in place of the C library's function.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
-    // SAFETY: the caller gives what the system call wants.
+    // SAFETY: the caller passes arguments that are valid for the system call.
     let status = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
     let wrong = match clock {
         libc::CLOCK_REALTIME => WALL.load(Ordering::Relaxed),
@@ -27,13 +27,13 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
         _ => 0,
     };
     if status == 0 && wrong != 0 {
-        // SAFETY: the system call has just written there.
+        // SAFETY: the system call has just written to this address.
         unsafe { (*time).tv_sec += wrong };
     }
     libc::c_int::from(status != 0).wrapping_neg()
 }
 
-/// The tests share the clocks.
+/// Serializes the tests, because they share the clocks.
 fn clocks() -> MutexGuard<'static, ()> {
     static CLOCKS: Mutex<()> = Mutex::new(());
     CLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -59,12 +59,13 @@ fn a_machine_that_was_suspended_for_longer_than_the_term_finds_its_lease_lost() 
     run(async {
         let (_server, _client, lock, lease) = held().await;
         BOOT.fetch_add(TIMEOUT.as_secs().cast_signed() / 2 + 1, Ordering::Relaxed);
-        // Timers count no suspension: before any of them goes off, the lease itself knows.
+        // Timers do not count the suspension. Before any timer fires, the lease itself reports the
+        // loss.
         assert_eq!(lease.remaining(), Duration::ZERO);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
         assert_eq!(lease.check().map_err(|error| error.code()), Err("LOCK_LOST"));
         assert_eq!(lease.lost().await, LossReason::TermEnded);
-        // Its node goes, and a new hold begins on a new term.
+        // The client deletes the old node, and a new hold begins with a new term.
         let again = lock.acquire().await.expect("the lock");
         assert!(again.fencing_token() > lease.fencing_token() && again.check().is_ok());
     });

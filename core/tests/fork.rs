@@ -1,7 +1,7 @@
-//! A forked child can do nothing with what it inherited, and everything with what it creates itself.
+//! A forked child cannot use the clients that it inherited, but can use the ones that it creates.
 //!
-//! No server answers here: what a child must leave alone shows on the parent's side of a connection. Leases are tested
-//! from Python, where processes really fork.
+//! No server replies in this test: the parent's end of the connection shows whether the child has
+//! sent anything on it. Leases are tested from Python, where processes really fork.
 
 use std::future::Future;
 use std::io::Read;
@@ -13,21 +13,22 @@ use std::time::Duration;
 
 use zklock::{Client, ClientOptions, ErrorKind, Mutex, Result};
 
-/// How long the request for a session is.
+/// Length of the connect request in bytes.
 const GREETING: usize = 49;
 
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-/// Runs a function in a forked child, which must survive it.
+/// Runs a function in a forked child, and fails if the function panics.
 fn in_child(run: impl FnOnce()) {
-    // SAFETY: the child runs what a child of a process with threads may: it allocates, which the C library provides
-    // for, and takes no lock that another thread could have held. It ends without reporting to the test's runner.
+    // SAFETY: the child only does what is allowed in a child of a threaded process. It allocates,
+    // which the C library supports, and takes no lock that another thread could have held. It exits
+    // without reporting to the test runner.
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            // A child that hangs is ended by this.
+            // The alarm kills a child that hangs.
             libc::alarm(20);
             let outcome = catch_unwind(AssertUnwindSafe(run));
             libc::_exit(outcome.is_err().into());
@@ -42,7 +43,7 @@ fn refused<T>(result: Result<T>) {
     assert_eq!(result.err().map(|error| error.kind()), Some(ErrorKind::Forked));
 }
 
-/// The next connection, and the request for a session on it.
+/// Accepts the next connection and reads the connect request.
 fn greeted(silent: &TcpListener) -> TcpStream {
     let (mut connection, _) = silent.accept().expect("a connection");
     connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
@@ -75,7 +76,7 @@ fn a_child_of_a_process_that_connects_and_waits() {
         refused(block_on(client.get("/fork/n")));
         refused(block_on(client.set_shared_count("/fork/n", 1)));
         refused(block_on(client.close()));
-        // On the child's own thread, which finds the server just as silent.
+        // This client runs on the child's own thread. It gets no reply either.
         let own = Client::new(options(200).expect("options"));
         let error = block_on(own.ready()).expect_err("no server answers");
         assert_eq!(error.kind(), ErrorKind::ConnectionFailed);

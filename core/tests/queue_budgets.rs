@@ -1,4 +1,4 @@
-//! What the queue may cost, in requests. Adding a request to a budget makes a test fail here.
+//! Budgets of the queue, in requests. A change that needs more requests fails here.
 
 mod model;
 
@@ -17,7 +17,8 @@ fn attempt(client: usize) -> Step {
     Step::Try(client, Naming::Curator, Kind::Exclusive)
 }
 
-/// The client asks, is answered, and receives the answers: one round trip.
+/// Returns the steps of one round trip: the client sends, the server replies, and the client
+/// receives the replies.
 fn round_trip(client: usize) -> [Step; 2] {
     [Step::Drive(client, usize::MAX), Step::Pump(client)]
 }
@@ -78,15 +79,16 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     let waiting = Requests { creates: 1, lists: 1, watches: 3, ..Requests::default() };
     assert_eq!(*requests(&world, 0), waiting);
-    // The first is two away from the nearest: no waiter is told of its end.
+    // The first contender is not among the nearest two, so no waiter is notified of its release.
     play(&mut world, [Step::Exit(0)].into_iter().chain(round_trip(0)));
     assert_eq!(*requests(&world, 0), waiting);
-    // The second was the second-nearest: one request for the first, while the nearest still waits or holds.
+    // The second contender was the second nearest. Its release costs one request, a watch on the
+    // first, while the nearest one still waits or holds.
     play(&mut world, [Step::Exit(1)].into_iter().chain(round_trip(0)));
     play(&mut world, round_trip(0));
     let looked = Requests { watches: 4, ..waiting };
     assert_eq!(*requests(&world, 0), looked);
-    // The nearest: the event is enough.
+    // For the release of the nearest contender, the event is enough.
     let told = play(&mut world, [Step::Exit(2), Step::Advance(0), Step::Receive(0), Step::Drive(0, 1)]);
     assert_eq!(told, [granted(0, 1)]);
     assert_eq!(*requests(&world, 0), looked);
@@ -129,7 +131,8 @@ fn local_waiters_behind_somebody_else_share_three_watches() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     assert_eq!(*requests(&world, 0), Requests { creates: 5, lists: 1, watches: 3, ..Requests::default() });
     world.finish().unwrap();
-    // Five deletes; no watch for a waiter that comes to stand behind its own client; one listing after the first's end.
+    // The budget covers five deletes and one listing after the first contender's release. A waiter
+    // behind a contender of its own client needs no watch.
     assert!(requests(&world, 0).all() <= 16, "{:?}", requests(&world, 0));
 }
 
@@ -150,7 +153,8 @@ fn a_holder_and_six_local_waiters_are_drained_with_at_most_24_requests() {
     }
 }
 
-/// One of ours stands among others, and so does the next: what is between them is asked for by name.
+/// Our contenders alternate with groups of foreign ones. A probe by name checks the nodes in
+/// between.
 #[test]
 fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
     const OURS: usize = 3;
@@ -183,8 +187,9 @@ fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
     world.finish().unwrap();
 }
 
-/// Each has one waiter, and queues again at once: nobody knows who has joined since, or who has left before its turn.
-/// Decision 0058 says why none of the seven can be spared.
+/// Each client has one waiter, which queues again immediately after its hold. No client knows which
+/// contenders have joined since, or have left early. Decision 0058 explains why each of the seven
+/// requests is necessary.
 #[test]
 fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
     const CLIENTS: usize = 12;
@@ -195,7 +200,7 @@ fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
         play(&mut world, [join(client)].into_iter().chain(round_trip(client)).chain(round_trip(client)));
     }
     let sent = |world: &World| (0..CLIENTS).map(|client| requests(world, client).all()).sum::<u32>();
-    // The first turns are of those that found a short queue.
+    // In the first turns, the waiters found a short queue, so these turns do not count.
     for turn in 0..2 * TURNS {
         let before = sent(&world);
         let holder = turn % CLIENTS;
@@ -211,7 +216,8 @@ fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
     world.finish().unwrap();
 }
 
-/// They join one by one, as in a queue that never ends; each listing shows all that have joined since the last.
+/// The waiters join one by one, as in a queue that never empties. Each listing shows all contenders
+/// that have joined since the last one.
 #[test]
 fn local_waiters_that_come_and_go_cost_a_listing_for_many_of_them() {
     const WAITERS: u32 = 20;
@@ -244,7 +250,7 @@ fn an_adjacent_hand_off_takes_no_round_trip() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// At whatever point of the first one's round trip they come.
+    /// The other joins arrive at any point of the first contender's round trip.
     #[test]
     fn joins_at_once_cost_a_create_each_and_at_most_two_listings(
         moves in prop::collection::vec(0..4u8, 0..40),
@@ -262,7 +268,8 @@ proptest! {
                 1 => drop(play(&mut world, [Step::Flush(0, 1)])),
                 2 => drop(play(&mut world, [Step::Serve(0)])),
                 _ => {
-                    // The first answer may be received; the second, the listing's, ends the round trip.
+                    // The first reply may be received in between. The second one, of the listing,
+                    // ends the round trip.
                     let mut next = world.clone();
                     play(&mut next, [Step::Receive(0), Step::Drive(0, 1)]);
                     if next.clients[0].holds.is_empty() {

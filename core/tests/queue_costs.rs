@@ -1,9 +1,12 @@
-//! What an event costs beside many: the instructions that it takes beside 10,000 of anything, against those beside 100.
+//! Measures how the cost of an event grows with the number of other objects: the CPU instructions
+//! with 10,000 objects, compared with 100.
 //!
-//! Twice as many at most: what is not looked at one by one is found in a tree, whose height grows from two to four. A
-//! listing is the exception: it is read name by name, and costs as many times more as it has more names. Counting
-//! instructions takes minutes, so mostly the time is taken, which is less exact; it would be a hundred times as long
-//! if each of 10,000 were looked at.
+//! The limit is twice as many. Objects that are not visited one by one are found in a tree, whose
+//! height grows from two to four. A listing is an exception: it is read name by name, so its cost
+//! is proportional to its length.
+//!
+//! Counting instructions takes minutes, so the default test measures time instead. Time is less
+//! exact, but it would grow a hundredfold if an event visited each of the 10,000 objects.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod instructions;
@@ -18,11 +21,11 @@ use self::instructions::instructions;
 const FEW: u64 = 100;
 const MANY: u64 = 10_000;
 
-/// What is measured, and how much more of it something may take beside many.
+/// The unit of a measurement, which also determines the allowed growth.
 #[derive(Clone, Copy)]
 enum Measure {
     Instructions,
-    /// Nanoseconds; the shortest of several times.
+    /// Nanoseconds, as the minimum of several runs.
     Time,
 }
 
@@ -39,11 +42,13 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // Up to fifteen counts are added for each digit to the base of sixteen, of which 10,000 has twice as many.
+            // For each digit in base 16, up to fifteen counts are added. 10,000 has twice as many
+            // digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
-            // What takes next to nothing may take next to nothing twice.
+            // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),
-            // The memory of many is far away; to look at each of them takes a millisecond.
+            // Large structures miss the CPU cache. Visiting each of the 10,000 objects would take a
+            // millisecond.
             Self::Time => 10 * beside_few.max(25_000),
         }
     }
@@ -63,7 +68,7 @@ fn time(desk: &mut Desk, work: impl Fn(&mut Desk)) -> u64 {
 #[derive(Clone, Default)]
 struct Desk {
     queue: Queue,
-    /// The nodes of others.
+    /// The nodes of other clients.
     others: Vec<String>,
     ours: Vec<String>,
     sequence: u64,
@@ -88,19 +93,20 @@ impl Desk {
         self.sequence
     }
 
-    /// Another client's contender queues.
+    /// Adds a contender of another client.
     fn enter(&mut self, kind: &str) {
         let sequence = self.sequence();
         self.others.push(format!("_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-{kind}{sequence:010}"));
     }
 
-    /// A contender of ours joins.
+    /// Adds a contender of our client.
     fn join(&mut self, kind: Kind) -> Vec<Action> {
         self.joins += 1;
         self.tell([Event::Join(JoinId(self.joins), Naming::Curator, kind, Intent::Wait)])
     }
 
-    /// The server carries out creates and listings, acknowledges watches, and what follows is carried out too.
+    /// Carries out creates and listings, acknowledges watches, and then carries out the actions
+    /// that follow.
     fn serve(&mut self, mut actions: Vec<Action>) {
         while !actions.is_empty() {
             let mut events = Vec::new();
@@ -139,7 +145,7 @@ impl Desk {
         Event::Listed(ticket, Outcome::Done([&self.others[..], &self.ours[..]].concat()))
     }
 
-    /// So many contenders of ours, all in one flight.
+    /// Adds `count` contenders of our client in one flight.
     fn join_all(&mut self, kind: Kind, count: u64) {
         let ids = self.joins + 1..=self.joins + count;
         self.joins += count;
@@ -154,7 +160,7 @@ impl Desk {
     }
 }
 
-/// The events of one more contender's life, and what each takes.
+/// The events in the life of one more contender, each with its cost.
 struct Life {
     measure: Measure,
     costs: Vec<(&'static str, u64)>,
@@ -242,7 +248,7 @@ fn behind_others(others: &str, kind: Kind, count: u64) -> Desk {
     desk
 }
 
-/// Ours and others take turns.
+/// Creates a queue in which our contenders and foreign ones alternate.
 fn in_turns(count: u64) -> Desk {
     let mut desk = Desk::new();
     let mut lists = Vec::new();
@@ -280,8 +286,8 @@ fn an_event_takes_at_most_twice_the_instructions_beside_many() {
     compare_all(Measure::Instructions);
 }
 
-/// One more reader beside so many that hold: what its listing takes, and what all else does that its join and its
-/// release bring about.
+/// Adds one more reader next to `count` holding readers. Returns the cost of its listing, and the
+/// total cost of its other events from join to release.
 fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
     let mut desk = held(count);
     desk.joins += 1;
@@ -311,7 +317,8 @@ fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
 #[test]
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 fn one_more_reader_costs_a_listing_and_little_else() {
-    // Steps through every instruction: a listing of as many names as in the other case would take minutes.
+    // Single-stepping is slow: a listing with as many names as in the other case would take
+    // minutes.
     let (names, tenfold) = (3, 30);
     let (short, beside_few) = one_more_reader(names, true);
     let (long, _) = one_more_reader(tenfold, true);

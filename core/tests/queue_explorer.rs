@@ -1,6 +1,7 @@
-//! Every order of events in some small worlds: the first exploration that a change of the protocol has to pass.
+//! Explores every order of events in some small worlds. Every change of the protocol must pass this
+//! exploration first.
 //!
-//! The larger scenes, which take long without optimizations: `make worlds`.
+//! `make worlds` also explores the larger scenes, which take long without optimizations.
 
 mod model;
 #[path = "scenes/several.rs"]
@@ -18,13 +19,14 @@ use zklock::queue::{Kind, Naming};
 
 use self::model::explorer::{Budget, Explored, Grain, NOTHING, Scene};
 
-/// What to do when a scene finds no mistake, but misses a floor.
+/// The advice for a scene that finds no error but has too few states or events.
 const MISSED: &str = "Something that the scene is about no longer happens: the queue asks for less than it did, or the \
                       model allows less. Find out what, and mend it. If the protocol was changed so that the scene is \
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
 
-/// Explores a scene. A scene that finds no mistake proves nothing if little happens in it, so it has floors: a number
-/// of distinct states, a grant, and each event of its budget as often as the budget allows.
+/// Explores a scene. A scene without an error proves nothing if little happens in it. So each scene
+/// has minimums: a number of distinct states, one grant, and each event of its budget as often as
+/// the budget allows.
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "the numbers are a result, where they are not captured")]
 fn play(scene: Scene, at_least: usize) {
@@ -41,7 +43,7 @@ fn play(scene: Scene, at_least: usize) {
     assert!(missed.is_empty(), "floor missed: {}. {MISSED}", missed.join("; "));
 }
 
-/// Clients that want a mutex.
+/// Explores a scene in which clients want a mutex.
 #[track_caller]
 fn scene(clients: u64, foreign: u64, budget: Budget, at_least: usize) {
     play(Scene::new(clients, foreign, budget), at_least);
@@ -62,21 +64,23 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
-/// The last joins without a listing, and somebody else may come in between before a listing shows it.
+/// The last contender joins without a listing. A foreign contender may get in between before a
+/// listing shows it.
 #[test]
 fn four_local_contenders_and_somebody_else() {
     let budget = Budget { joins: 4, enters: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 6_000);
 }
 
-/// The third's create, or the listing that is to show it, is lost.
+/// The third contender's create, or the listing that shows it, is lost.
 #[test]
 fn three_local_contenders_of_whom_one_leaves_and_a_cut() {
     let budget = Budget { joins: 3, leaves: 1, cuts: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
 }
 
-/// It stands behind four others. When the third goes, it asks for the first two by name.
+/// A contender behind four others. When the third one is removed, the contender probes the first
+/// two by name.
 const BEHIND_FOUR: Scene = Scene {
     queued: 4,
     grain: Grain::Coarse,
@@ -88,7 +92,7 @@ fn a_contender_behind_four_others_that_are_deleted_in_any_order() {
     play(BEHIND_FOUR, 100_000);
 }
 
-/// Creates were lost together, and the queue is told of one of them only later.
+/// Creates are lost together, and the queue learns of one of the losses later.
 #[test]
 fn local_contenders_a_cut_and_a_loss_that_is_told_late() {
     let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };
@@ -126,7 +130,7 @@ fn local_contenders_of_whom_one_leaves_a_cut_and_a_lost_session_in_fine_steps() 
 const LEAVES_AND_LOSES: Scene =
     Scene::new(1, 0, Budget { joins: 2, leaves: 1, cuts: 1, expiries: 1, ..NOTHING });
 
-/// The reply to a create is lost, and the next synced listing may be that of a deposed leader.
+/// The reply to a create is lost, and the next synced listing may come from a deposed leader.
 #[test]
 fn one_contender_a_cut_and_a_deposed_leader() {
     scene(1, 0, Budget { joins: 1, leaves: 1, cuts: 1, deposals: 1, ..NOTHING }, 2_000);
@@ -184,7 +188,8 @@ fn a_reader_or_writer_beside_a_foreign_one_that_downgrades_and_a_cut() {
     play(Scene::read_write(1, 1, budget), 50_000);
 }
 
-/// Our downgrades: a writer that reads too, before another client's writer.
+/// Our downgrades: the owner of a write lock also requests the read lock, ahead of another client's
+/// writer.
 const DOWNGRADE: Scene = Scene {
     kinds: &[Kind::Write],
     grain: Grain::Coarse,
@@ -201,14 +206,15 @@ fn a_downgrade_under_the_names_of_kazoo() {
     play(Scene { naming: Naming::Kazoo, ..DOWNGRADE }, 4_000);
 }
 
-/// The writer's node goes while the reader is on its way into its place, before somebody else's.
+/// The writer's node is deleted while the reader is taking its place, ahead of a foreign contender.
 #[test]
 fn a_downgrade_and_an_operator() {
     let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
-/// The same for a reader that only tries: it ends, and never waits behind that contender (rule 21).
+/// The same for a downgrade that only tries: it ends, and never waits behind the foreign contender
+/// (rule 21).
 #[test]
 fn a_try_to_go_down_and_an_operator() {
     let budget = Budget { joins: 1, tries_too: 1, enters: 1, deletions: 1, ..NOTHING };
@@ -277,7 +283,7 @@ fn a_session_that_is_replaced() {
     scene(1, 1, Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 16_000);
 }
 
-/// A session that is replaced, which the driver does not learn when it is connected again.
+/// The session is replaced, and the driver does not learn it when the connection is back.
 #[test]
 fn a_session_that_is_replaced_unnoticed_and_ends() {
     let budget = Budget { joins: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
@@ -297,7 +303,7 @@ fn local_contenders_and_a_session_that_is_replaced_unnoticed() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 7_900);
 }
 
-/// The node of a process that has died goes only with its session.
+/// The node of a dead process remains until its session ends.
 #[test]
 fn processes_that_die() {
     scene(1, 1, Budget { joins: 2, enters: 1, crashes: 1, ..NOTHING }, 15_500);
@@ -309,7 +315,7 @@ fn a_process_that_dies_beside_another_client() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 1_500);
 }
 
-/// A server that is too busy answers, and does nothing.
+/// A server that is too busy replies without carrying out the request.
 #[test]
 fn a_server_that_throttles() {
     scene(1, 1, Budget { joins: 1, enters: 1, leaves: 1, throttles: 2, ..NOTHING }, 19_000);
@@ -327,7 +333,7 @@ fn a_server_that_throttles_readers_and_writers() {
     play(Scene { grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 2_800);
 }
 
-/// An event that does not come: the look that follows a long silence finds out.
+/// An event does not arrive. The look after a long silence notices the change.
 #[test]
 fn an_event_that_does_not_come() {
     let budget = Budget { joins: 1, enters: 1, misses: 1, looks: 2, ..NOTHING };
@@ -340,7 +346,8 @@ fn a_look_at_any_time_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 19_000);
 }
 
-/// Contenders that are far as soon as anybody is before them: after a reconnection they list only for a reason.
+/// Contenders are far as soon as any contender is ahead. After a reconnection they list only for a
+/// reason.
 const FAR: Scene = Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(1, 1, NOTHING) };
 
 #[test]
@@ -391,7 +398,7 @@ fn a_far_contender_behind_two_others_that_are_deleted_in_any_order_and_a_cut() {
     play(Scene { queued: 2, foreign: 2, budget, ..FAR }, 11_500);
 }
 
-/// A hold that has lasted for long is told that its node is deleted.
+/// A hold that has lasted long reports that its node was deleted.
 #[test]
 fn a_long_hold_and_an_operator() {
     let budget = Budget { joins: 1, enters: 1, guards: 1, deletions: 1, cuts: 1, ..NOTHING };
@@ -420,7 +427,7 @@ fn readers_and_writers_and_an_operator() {
     play(Scene { grain: Grain::Coarse, ..Scene::read_write(2, 0, budget) }, 16_000);
 }
 
-/// Permits for which two clients wait, and what goes wrong meanwhile.
+/// Two clients wait for permits while faults happen.
 const PERMIT: Scene = Scene {
     kinds: &[Kind::Permit(1)],
     grain: Grain::Coarse,
@@ -510,7 +517,8 @@ fn two_clients_of_whom_one_leaves_and_a_lost_session() {
     scene(2, 0, Budget { joins: 2, leaves: 1, expiries: 1, ..NOTHING }, 240_000);
 }
 
-/// Over a million states of three clients, of whom any two join, and two faults: a connection and a session are lost.
+/// More than a million states of three clients. Any two of them join, and two faults happen: a
+/// connection and a session are lost.
 const BAR: Scene = Scene {
     interchangeable: true,
     grain: Grain::Coarse,

@@ -1,6 +1,7 @@
-//! Known ways to get the protocol wrong, planted in front of the queue one by one: the explorer must find each of them.
+//! Plants known mistakes in front of the queue, one at a time. The explorer must find each of them.
 //!
-//! A model that finds nothing proves nothing unless it finds these, and for the reason that each is named after.
+//! A model that finds no error proves something only if it finds each of these, with the harm that
+//! the mistake is known for.
 
 mod model;
 
@@ -12,9 +13,10 @@ use self::model::mutants::Mutant;
 
 const UNOWNED: &[&str] = &["whose Stat is"];
 const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
-/// A contender that waits behind the writer comes in between, or the reader stands elsewhere.
+/// A contender that waited behind the writer gets in between, or the reader is at a different
+/// place.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
-const BEHIND_ANOTHER: &[&str] = &["of somebody else"];
+const BEHIND_ANOTHER: &[&str] = &["of another client"];
 const OF_ITS_OWN: &[&str] = &["of its own"];
 const BEHIND_SOMEBODY: &[&str] = &[", behind"];
 const HELD_AT_ONCE: &[&str] = &["are held at once"];
@@ -23,20 +25,21 @@ const WITHOUT_A_TERM: &[&str] = &["without a term"];
 const OF_AN_ENDED_SESSION: &[&str] = &["which went with its session", "are held at once"];
 const LEFT: &[&str] = &["nodes are left", "for which nobody waits or holds"];
 const WAITS_TO_TRY: &[&str] = &["which only tries"];
-/// Two locks, in either order.
+/// Two locks in either order.
 const OPPOSITE: &[Plan] = &[Plan::Locks(&[0, 1]), Plan::Locks(&[1, 0])];
 
-const NO_REASON: &[&str] = &["nobody stood in its way"];
+const NO_REASON: &[&str] = &["no contender blocked it"];
 const NOT_FREE: &[&str] = &["for which the lock was taken"];
 const NEVER_ALL: &[&str] = &["never gets all"];
 const NOT_ALL: &[&str] = &["has 0 of", "has 1 of"];
 const KEPT: &[&str] = &["of an attempt that is over", "for an attempt that is over"];
 const TOO_MANY: &[&str] = &["more are held than there are permits"];
-/// It queues without having looked, and then waits.
+/// The try queues without a listing, and then waits.
 const WAITS_OR_QUEUES: &[&str] = &["which only tries", "for which the lock was taken"];
 const STILL_HELD: &[&str] = &["still holds through"];
 
-/// A small world in which this bug can do harm, and what the explorer must say of the harm: one of these.
+/// Returns a small world in which this bug can do harm, and the possible error messages. The
+/// explorer must report one of them.
 #[allow(clippy::too_many_lines, reason = "one arm per bug")]
 fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
     let replaced = Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING };
@@ -110,7 +113,8 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, OF_ITS_OWN)
         }
         Mutant::OldListing => {
-            // One that holds, two that were seen to wait, somebody else's, and one that was not seen.
+            // A holder, two waiters that were seen in a listing, a foreign contender, and one
+            // waiter that was not seen.
             let budget = Budget { joins: 4, enters: 1, ..NOTHING };
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, BEHIND_SOMEBODY)
         }
@@ -156,7 +160,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::TurnKept => (permits(Budget { acquires: 1, ..NOTHING }), KEPT),
         Mutant::PartKept => (permits(Budget { acquires: 1, cancels: 1, ..NOTHING }), KEPT),
         Mutant::OthersUncounted => (permits(Budget { acquires: 2, ..NOTHING }), TOO_MANY),
-        // Its answer must be able to come late.
+        // The reply to the proof must be able to arrive late.
         Mutant::TermFromAnswer => (Scene { grain: Grain::Fine, ..timed }, OF_AN_ENDED_SESSION),
         Mutant::LongTerm | Mutant::ClockIgnored => (Scene { grain: Grain::Coarse, ..timed }, HELD_AT_ONCE),
         Mutant::StringOrder => {

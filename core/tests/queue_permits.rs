@@ -1,16 +1,16 @@
-//! Permits in the queue: counted, not ordered (rules 4 and 17).
+//! Permits in the queue: they are counted and have no order (rules 4 and 17).
 
 use std::collections::BTreeMap;
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Ticket};
 
-/// A queue, and the directory on the server.
+/// A queue and its directory on the server.
 struct Directory {
     queue: Queue,
     children: Vec<String>,
     next: i32,
     granted: Vec<JoinId>,
-    /// The nodes of those that hold.
+    /// The nodes of the holders.
     held: BTreeMap<JoinId, NodeName>,
     refused: Vec<JoinId>,
     /// The watch on the children.
@@ -28,7 +28,7 @@ impl Directory {
         Self { queue, children, next: 0, granted, held, refused, watch: None, requests: 0 }
     }
 
-    /// Another client's node.
+    /// Adds another client's node and returns its name.
     fn enter(&mut self) -> String {
         self.next += 1;
         let name = format!("_c_00000000-0000-0000-0000-{:012}-lease-{:010}", self.next, self.next);
@@ -57,7 +57,8 @@ impl Directory {
         self.queue.handle(Event::Release(node));
     }
 
-    /// Answers requests until there are no more. Returns those that were granted a permit.
+    /// Replies to requests until there are no more. Returns the contenders that were granted a
+    /// permit.
     fn run(&mut self) -> Vec<JoinId> {
         self.queue.flush();
         while let Some(action) = self.queue.next_action() {
@@ -126,7 +127,7 @@ fn who_waits_watches_the_children_and_is_granted_when_there_is_room() {
     assert_eq!(directory.run(), []);
     assert!(directory.watch.is_some());
     assert!(directory.queue.awaits_permits());
-    // Whichever node goes.
+    // Any of the other nodes may be removed.
     directory.exit(&others[1]);
     assert_eq!(directory.run(), [JoinId(1)]);
     assert!(!directory.queue.awaits_permits());
@@ -160,11 +161,11 @@ fn the_number_is_that_of_those_who_wait() {
     let mut directory = Directory::new();
     directory.join(1, 1, Intent::Wait);
     assert_eq!(directory.run(), [JoinId(1)]);
-    // The number grew: the holder joined when it was smaller.
+    // The number of permits grew: the holder joined when it was smaller.
     directory.join(2, 3, Intent::Wait);
     directory.join(3, 3, Intent::Wait);
     assert_eq!(directory.run(), [JoinId(2), JoinId(3)]);
-    // The number shrank: the holders joined when it was larger.
+    // The number of permits shrank: the holders joined when it was larger.
     directory.join(4, 2, Intent::Wait);
     assert_eq!(directory.run(), []);
     directory.release(2);

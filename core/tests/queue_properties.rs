@@ -1,7 +1,7 @@
-//! Properties of the queue under random orders of events, while everything that can go wrong does.
+//! Properties of the queue under random orders of events with many kinds of faults.
 //!
-//! After the random steps the faults end and each contender has its turn. Then none may wait and nothing may be left.
-//! `PROPTEST_CASES` sets another number of cases.
+//! After the random steps, the faults end and each contender can acquire and release. Then no
+//! contender may wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
 
 mod model;
 
@@ -13,7 +13,7 @@ use self::model::server::Permission;
 use self::model::step::Step;
 use self::model::world::World;
 
-/// How often each sort of thing happens, relative to the others.
+/// Relative frequency of each sort of step.
 #[derive(Clone, Copy)]
 struct Weights {
     asks: u32,
@@ -25,7 +25,7 @@ struct Weights {
     refusals: u32,
 }
 
-/// What our contenders ask for.
+/// The lock kinds that our contenders request.
 #[derive(Clone, Copy)]
 enum Wishes {
     Mutex,
@@ -36,7 +36,7 @@ enum Wishes {
 const CALM: Weights =
     Weights { asks: 8, moves: 18, faults: 0, losses: 0, others: 4, operators: 0, refusals: 0 };
 
-/// A world, and how long and how rough its history is.
+/// A world with the length of its history and the frequency of its faults.
 #[derive(Clone, Copy)]
 struct Scene {
     clients: usize,
@@ -62,7 +62,7 @@ fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(scraps(scene), 0..scene.steps).prop_map(|scraps| scraps.concat())
 }
 
-/// A step, or a few that together lead to an interesting state.
+/// Generates one step, or a few steps that together lead to an interesting state.
 fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     let Scene { clients, foreign, .. } = scene;
     let queue_up = (0..clients, kind(scene.wishes)).prop_map(|(c, kind)| {
@@ -191,8 +191,8 @@ fn run(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     world.finish().map_err(TestCaseError::fail)
 }
 
-/// Like [`run`], for servers that refuse: a refused listing may leave the fate of a create unknown until the next
-/// connection.
+/// Like [`run`], for servers that deny permissions. After a denied listing, the result of a create
+/// may stay unknown until the next connection, so the history ends with one.
 fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     let clients = world.clients.len();
     let end = (0..clients).flat_map(|client| [Step::Forbid(None), Step::Pump(client), Step::Cut(client)]);
@@ -202,7 +202,8 @@ fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 
 fn world(scene: Scene, directory: bool) -> World {
     let mut world = World::new(scene.clients as u64, scene.foreign as u64, directory);
-    // Some defer their listing after a reconnection whenever anybody is before them, others when many are.
+    // Half of the clients defer their listing after a reconnection whenever any contender is ahead.
+    // The others defer it only if many are ahead.
     for client in world.clients.iter_mut().step_by(2) {
         client.far_beyond = 0;
     }
@@ -223,7 +224,7 @@ const EVERYTHING: Scene = Scene {
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
-/// One client alone: only its own nodes and requests can confuse it.
+/// A single client, which only its own nodes and requests can confuse.
 const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
@@ -232,7 +233,8 @@ const ALONE: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 5, losses: 1, others: 0, operators: 2, refusals: 0 },
 };
 
-/// Lost replies, lagging servers and downgrades, but no losses: the order of all contenders is kept.
+/// Lost replies, lagging servers and downgrades, but no lost sessions: the order of all contenders
+/// is kept.
 const ROUGH: Scene = Scene {
     clients: 2,
     foreign: 2,
@@ -241,7 +243,7 @@ const ROUGH: Scene = Scene {
     weights: Weights { asks: 6, moves: 16, faults: 6, losses: 0, others: 6, operators: 0, refusals: 0 },
 };
 
-/// Servers that refuse.
+/// Servers that deny permissions.
 const REFUSING: Scene = Scene {
     clients: 2,
     foreign: 1,
@@ -250,13 +252,13 @@ const REFUSING: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 4, losses: 1, others: 3, operators: 1, refusals: 2 },
 };
 
-/// Many contenders, and nothing goes wrong.
+/// Many contenders without faults.
 const BUSY: Scene = Scene { clients: 3, foreign: 2, steps: 160, wishes: Wishes::Mutex, weights: CALM };
 
-/// Readers, writers and downgrades, on both sides.
+/// Readers, writers and downgrades, ours and foreign ones.
 const READ_WRITE: Scene = Scene { wishes: Wishes::ReadWrite, ..EVERYTHING };
 
-/// Permits: only our clients ask for them.
+/// Permits, which only our clients request.
 const PERMITS: Scene = Scene { foreign: 0, wishes: Wishes::Permits(2), ..EVERYTHING };
 
 proptest! {
@@ -305,7 +307,8 @@ proptest! {
     }
 }
 
-/// The term ends after a reader asks for a writer's place and before the driver learns of it.
+/// The term ends after a reader requests a writer's place and before the driver receives that
+/// request.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind);
@@ -318,7 +321,8 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// A node in a directory that was created anew was never before a node that an operator deleted in the old one.
+/// After a directory was deleted and created again, its nodes were never ahead of a node that an
+/// operator deleted in the old directory.
 #[test]
 fn numbers_begin_anew_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
@@ -328,19 +332,20 @@ fn numbers_begin_anew_with_the_directory() {
     run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
 }
 
-/// A writer that was released waits for the reader in its place, and the reader for a term. So it has to count as near,
-/// although the writer is before it.
+/// A released writer waits for the reader that takes its place, and the reader waits for a term. So
+/// the reader must count as near, although the writer is ahead of it.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];
     let ask = |kind| vec![Step::Join(2, Naming::Curator, kind)];
     let late = [Step::EndTerm(2), Step::ReadToo(2, Naming::Curator, 0), Step::Drive(2, 1), Step::Cut(2)];
     let steps = [ask(Kind::Write), pumps(3), ask(Kind::Read), pumps(3), late.to_vec()].concat();
-    run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("nobody stays");
+    run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("no contender is left");
 }
 
-/// A waiter far behind others was told of the end of the nodes that it watched, and lost its connection before it watched
-/// the next ones. It deferred its listing, and nothing told it that all before it had gone.
+/// A waiter far back received the deletion of the nodes that it watched, and lost its connection
+/// before it watched the next ones. It deferred its listing, and no event reported that all
+/// contenders ahead were gone.
 #[test]
 fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     let join = |client| Step::Join(client, Naming::Curator, Kind::Exclusive);
@@ -348,5 +353,5 @@ fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     let mut steps = vec![join(0)];
     steps.extend((0..4).flat_map(|_| joined(0)).chain(joined(1)));
     steps.extend([Step::Expire(0), Step::LookAgain(1)]);
-    run_refusing(world(REFUSING, false), &steps).expect("nobody stays");
+    run_refusing(world(REFUSING, false), &steps).expect("no contender is left");
 }

@@ -1,4 +1,4 @@
-//! Who may do what: access control lists of the schemes `world`, `digest`, `ip` and `auth`.
+//! Access control lists of the schemes `world`, `digest`, `ip` and `auth`.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -14,11 +14,11 @@ pub(crate) const DELETE: i32 = 8;
 pub(crate) const ADMIN: i32 = 16;
 pub(crate) const ALL: i32 = 31;
 
-/// The longest list. No frame has room for as many entries, but each `auth` in it stands for all identities of a client,
-/// of which there is no limit.
+/// Maximum number of entries in a node's ACL. No frame has room for this many entries, but each
+/// `auth` entry expands to all identities of a client, and their number is unlimited.
 const LONGEST: usize = 100_000;
 
-/// Somebody, by a scheme.
+/// An identity in one ACL scheme.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) scheme: String,
@@ -30,7 +30,7 @@ impl Identity {
         Identity { scheme: scheme.to_owned(), id: id.into() }
     }
 
-    /// The user's name, as whoAmI tells it.
+    /// Returns the user's name, as `whoAmI` reports it.
     pub(crate) fn user(&self) -> &str {
         if self.scheme == "digest" { self.id.split(':').next().unwrap_or_default() } else { &self.id }
     }
@@ -39,7 +39,7 @@ impl Identity {
         self.scheme == "world" && self.id == "anyone"
     }
 
-    /// Whether an entry of an ACL for this identity means somebody who is `who`.
+    /// Returns `true` if an ACL entry for this identity matches the client identity `who`.
     fn means(&self, who: &Identity) -> bool {
         self.scheme == who.scheme
             && match self.scheme.as_str() {
@@ -49,14 +49,14 @@ impl Identity {
     }
 }
 
-/// An entry of a list: what somebody may do.
+/// An entry of an ACL: the permissions of one identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rule {
     pub(crate) perms: i32,
     pub(crate) who: Identity,
 }
 
-/// A node's list, shared by the nodes that have the same one from one request.
+/// A node's ACL. Nodes that get the same ACL from one request share it.
 pub(crate) type Acl = Arc<[Rule]>;
 
 pub(crate) fn open(perms: i32) -> Acl {
@@ -78,7 +78,8 @@ impl Rule {
     }
 }
 
-/// Refuses somebody who is `identities` and has none of the permissions `perms`.
+/// Fails with `NoAuth` unless an entry grants one of the permissions `perms` to one of the client's
+/// `identities`.
 pub(crate) fn check(acl: &[Rule], perms: i32, identities: &[Identity]) -> Result<(), Code> {
     let allowed = acl.iter().filter(|rule| rule.perms & perms != 0);
     for rule in allowed {
@@ -89,7 +90,8 @@ pub(crate) fn check(acl: &[Rule], perms: i32, identities: &[Identity]) -> Result
     Err(Code::NoAuth)
 }
 
-/// The list that a node gets when `identities` ask for `rules`: without duplicates, `auth` replaced by who they are.
+/// Returns the ACL that a node gets when a client with `identities` asks for `rules`: without
+/// duplicates, and with `auth` replaced by the client's identities.
 pub(crate) fn resolve(rules: &[Rule], identities: &[Identity]) -> Result<Acl, Code> {
     let mut resolved = Vec::new();
     let mut seen = HashSet::new();
@@ -110,7 +112,8 @@ pub(crate) fn resolve(rules: &[Rule], identities: &[Identity]) -> Result<Acl, Co
     if resolved.is_empty() { Err(Code::InvalidAcl) } else { Ok(resolved.into()) }
 }
 
-/// The list as somebody sees it who may not administer the node: without the digests of passwords.
+/// Returns the ACL with password digests masked, for a client without the admin permission on the
+/// node.
 pub(crate) fn masked(acl: &[Rule]) -> Acl {
     acl.iter()
         .map(|rule| match rule.who.scheme.as_str() {
@@ -130,7 +133,7 @@ fn is_valid(who: &Identity) -> bool {
     }
 }
 
-/// An address and how many of its leading bits count.
+/// Parses an IP address and its prefix length in bits.
 fn network(text: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
@@ -195,7 +198,8 @@ mod tests {
         assert_eq!(resolve(&twice, &[]).unwrap().len(), 1);
     }
 
-    /// A frame of 1 MiB may hold that many entries: they are looked at once each, not each with all others.
+    /// A frame of 1 MiB can hold this many entries. Comparing each entry with every other one would
+    /// be too slow.
     #[test]
     fn a_list_may_be_long_but_stands_for_no_more_than_it_is() {
         let many: Vec<Rule> = (0..50_000).map(|perms| rule(perms, "auth", "")).collect();

@@ -1,10 +1,10 @@
 //! The protocol's error codes.
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Code {
-    /// An operation of a transaction came after the one that failed.
+    /// The operation follows the failed operation of a transaction.
     RuntimeInconsistency = -2,
     Marshalling = -5,
     Unimplemented = -6,
@@ -21,11 +21,11 @@ pub(crate) enum Code {
     ReconfigDisabled = -123,
 }
 
-/// The code of success.
+/// The code that means success.
 pub(crate) const OK: i32 = 0;
 
 impl Code {
-    /// As it is sent.
+    /// Returns the number that is sent for this code.
     pub(crate) fn number(self) -> i32 {
         self as i32
     }

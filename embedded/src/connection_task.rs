@@ -1,4 +1,5 @@
-//! One connection: bytes in, bytes out; and what a test does to it.
+//! One client connection: reads messages, writes replies, and applies the faults that a test
+//! requests.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -12,25 +13,25 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::connections::ConnectionId;
 use crate::frames::{Decoder, Inbound};
 
-/// The number of bytes read at once.
+/// Maximum number of bytes that one read returns.
 const CHUNK: usize = 64 * 1024;
 
-/// What connections tell the server.
+/// A message from a connection to the server.
 pub(crate) enum Input {
     Opened(ConnectionId, SocketAddr, Peer),
     Message(ConnectionId, Inbound),
     Closed(ConnectionId),
 }
 
-/// What the server needs of a connection. Once `parcels` is dropped, what was sent before is written, and the connection
-/// ends.
+/// The server's handle to a connection. After `parcels` is dropped, the connection writes the bytes
+/// that were sent before, and then closes.
 pub(crate) struct Peer {
     pub(crate) parcels: mpsc::UnboundedSender<Parcel>,
-    /// Ends the connection at once; what is on its way is lost.
+    /// Closes the connection immediately. Bytes that are not delivered yet are lost.
     pub(crate) cut: oneshot::Sender<()>,
 }
 
-/// Something to send, not before an instant.
+/// Bytes to send, but not before the instant `due`.
 pub(crate) struct Parcel {
     pub(crate) due: Option<Instant>,
     pub(crate) bytes: Vec<u8>,
@@ -42,21 +43,23 @@ impl Parcel {
     }
 }
 
-/// Whether bytes may pass, in either direction. What passes looks at it under its lock: once it is shut, nothing does.
+/// `true` while bytes may pass, in either direction. Each read and write holds the gate's lock, so
+/// no byte passes once the gate is shut.
 pub(crate) type Gate = watch::Receiver<bool>;
 
-/// What all connections have in common.
+/// The settings and channels that all connections share.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) gate: Gate,
-    /// The longest frame.
+    /// Maximum frame length in bytes.
     pub(crate) limit: usize,
-    /// How long a client may take nothing of what it is sent, or leave open a connection that was closed here.
+    /// Time after which a connection is dropped if the client reads nothing, or does not close a
+    /// connection that the server has closed.
     pub(crate) slow_peer_timeout: Duration,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it closes.
 pub(crate) async fn serve(id: ConnectionId, stream: TcpStream, peer: SocketAddr, line: Line) {
     let (parcels, arriving) = mpsc::unbounded_channel();
     let (cut, cutting) = oneshot::channel();
@@ -69,19 +72,20 @@ pub(crate) async fn serve(id: ConnectionId, stream: TcpStream, peer: SocketAddr,
         () = converse(id, socket, arriving, line) => {}
         () = cut_off(cutting) => {}
     }
-    // Nobody is left to tell if the server is gone.
+    // The send fails only if the server is gone, and then no task needs the message.
     inputs.send(Input::Closed(id)).await.unwrap_or_default();
 }
 
 async fn cut_off(cutting: oneshot::Receiver<()>) {
     if cutting.await.is_err() {
-        // It will not be cut any more, for it ends by itself.
+        // The sender was dropped without a cut: the connection closes in the normal way.
         std::future::pending::<()>().await;
     }
 }
 
-/// Reads nothing while something is being written, so that a client that does not read cannot pile up replies. What is
-/// not due yet holds up no reading: requests that follow each other closely are all delayed by the same time.
+/// Runs the connection. While it writes, it does not read, so a client that does not read cannot
+/// pile up replies. A reply that is not due yet does not block reading: requests that follow each
+/// other closely are all delayed by the same time.
 async fn converse(
     id: ConnectionId,
     mut socket: Socket,
@@ -94,7 +98,8 @@ async fn converse(
     }
     let mut decoder = Decoder::new(limit);
     let mut chunk = vec![0; CHUNK];
-    // Others wait behind it in the channel, even if they are due: the order is kept.
+    // The parcel at the head of the queue. Later parcels wait in the channel even if they are due,
+    // which keeps the order.
     let mut next: Option<Parcel> = None;
     let mut ended = false;
     loop {
@@ -116,7 +121,8 @@ async fn converse(
             read = socket.read(&mut chunk), if !ended => {
                 let Ok(count) = read else { break };
                 if count == 0 {
-                    // One that has said all may still listen, as `nc` does: it gets its answers before the end.
+                    // The client has closed its writing half. It may still read, as `nc` does, so
+                    // it gets its replies before the connection closes.
                     ended = true;
                     inputs.send(Input::Closed(id)).await.unwrap_or_default();
                     continue;
@@ -128,11 +134,11 @@ async fn converse(
             }
         }
     }
-    // The end of a connection is something to be heard as well.
+    // The client must not see the connection close during a pause.
     socket.gate.wait_for(|open| *open).await.map(drop).unwrap_or_default();
 }
 
-/// The next bytes, once they are due; none after the last. May be dropped and called again.
+/// Returns the next bytes when they are due, or `None` after the last ones. Cancel safe.
 async fn parcel(
     next: &mut Option<Parcel>,
     arriving: &mut mpsc::UnboundedReceiver<Parcel>,
@@ -146,7 +152,7 @@ async fn parcel(
     next.take().map(|parcel| parcel.bytes)
 }
 
-/// Hands all complete messages over; false when the connection is of no more use.
+/// Passes all complete messages to the server. Returns `false` when the connection must be closed.
 async fn pass_on(id: ConnectionId, decoder: &mut Decoder, inputs: &mpsc::Sender<Input>) -> bool {
     loop {
         match decoder.next_message() {
@@ -168,11 +174,12 @@ struct Socket {
 }
 
 impl Socket {
-    /// Says that nothing more comes, and reads on until the client has hung up too. To close at once, with something that
-    /// arrives and is not read, would be a reset, which on some systems takes with it what the client has not read yet:
-    /// why it is refused.
+    /// Closes the writing half, then reads until the client has closed its half too. Closing
+    /// immediately, with unread bytes in the receive buffer, would reset the connection. On some
+    /// systems a reset discards the bytes that the client has not read yet, and with them the
+    /// reason of the refusal.
     async fn hang_up(&mut self, chunk: &mut [u8]) {
-        // The end of a connection is something to be heard as well.
+        // The client must not see the connection close during a pause.
         if self.gate.wait_for(|open| *open).await.is_err() {
             return;
         }
@@ -194,7 +201,7 @@ impl Socket {
         }
     }
 
-    /// Fails as soon as nothing was taken for a while.
+    /// Writes all bytes. Fails if the client takes no bytes for `slow_peer_timeout`.
     async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = {
@@ -216,7 +223,8 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // A forked child has a copy of the socket, which closing ours would leave open.
+        // A forked child has a copy of the socket. Closing only our copy would leave the connection
+        // open.
         SockRef::from(&self.stream).shutdown(Shutdown::Both).unwrap_or_default();
     }
 }

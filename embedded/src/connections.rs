@@ -1,4 +1,4 @@
-//! The connections: who is at the other end, and what `cons` tells of them.
+//! The open connections: their identities, and the numbers that the word `cons` reports.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use crate::access::Identity;
 use crate::settings::Time;
 
-/// Names a connection. Whoever feeds a [`Machine`](crate::Machine) chooses the numbers, each once.
+/// Identifies a connection. The caller of a [`Machine`](crate::Machine) chooses the numbers and
+/// never uses one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
@@ -15,27 +16,28 @@ pub struct ConnectionId(pub u64);
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     pub(crate) identities: Vec<Identity>,
-    /// The session and its time-out in milliseconds.
+    /// The session id and its timeout in milliseconds.
     pub(crate) session: Option<(i64, u64)>,
-    /// Milliseconds since 1970, of the connection's first message.
+    /// Time of the connection's first message, in milliseconds since 1970.
     established: Option<i64>,
     received: u64,
     sent: u64,
     last: Last,
 }
 
-/// The last operation that was answered.
+/// The last operation that the server replied to.
 #[derive(Debug)]
 struct Last {
     op: &'static str,
-    /// The number of the last request that had one of its own, unlike pings.
+    /// `xid` of the last request that was not a ping or another request with a fixed, negative
+    /// `xid`.
     xid: i32,
     zxid: i64,
     /// Milliseconds on the clock of [`Time::elapsed`].
     at: u64,
 }
 
-/// All connections.
+/// All open connections.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(BTreeMap<ConnectionId, Connection>);
 
@@ -52,13 +54,13 @@ impl Connection {
         }
     }
 
-    /// A message came.
+    /// Records that a message arrived.
     pub(crate) fn heard(&mut self, now: Time) {
         self.received += 1;
         self.established.get_or_insert(now.wall);
     }
 
-    /// An operation was answered.
+    /// Records a reply to an operation.
     pub(crate) fn answered(&mut self, op: &'static str, xid: i32, zxid: i64, now: Time) {
         let xid = if xid < 0 { self.last.xid } else { xid };
         self.last = Last { op, xid, zxid, at: now.elapsed };
@@ -86,19 +88,19 @@ impl Connections {
         self.0.len()
     }
 
-    /// Who is at the other end of a connection.
+    /// Returns the identities of a connection's client.
     pub(crate) fn identities(&self, id: ConnectionId) -> &[Identity] {
         self.get(id).map_or(&[], |connection| &connection.identities)
     }
 
-    /// Something is sent on a connection.
+    /// Counts a message that is sent on a connection.
     pub(crate) fn sent(&mut self, id: ConnectionId) {
         if let Some(connection) = self.get_mut(id) {
             connection.sent += 1;
         }
     }
 
-    /// One line for each, in all details or the first of them.
+    /// Returns one line for each connection. With `brief`, a line has only the first details.
     pub(crate) fn lines(&self, brief: bool) -> String {
         let mut text = String::new();
         for connection in self.0.values() {
@@ -111,7 +113,7 @@ impl Connections {
 
 impl Connection {
     fn write(&self, text: &mut String, brief: bool) -> fmt::Result {
-        // What it waits for: bytes to read, or nothing any more.
+        // 1 if the connection waits for bytes to read, otherwise 0.
         let awaits = u8::from(self.session.is_some());
         write!(text, " /{}[{awaits}](queued=0,recved={},sent={}", self.peer, self.received, self.sent)?;
         if let (Some((session, timeout)), false) = (self.session, brief) {
@@ -119,7 +121,8 @@ impl Connection {
             write!(text, ",sid={session:#x},lop={},est={established},to={timeout}", self.last.op)?;
             let Last { xid, zxid, at, .. } = self.last;
             write!(text, ",lcxid={xid:#x},lzxid={zxid:#x},lresp={at}")?;
-            // Answers take no time on the clock that is handed in.
+            // All latencies are 0, because the server's clock does not advance while it handles a
+            // request.
             write!(text, ",llat=0,minlat=0,avglat=0,maxlat=0")?;
         }
         writeln!(text, ")")

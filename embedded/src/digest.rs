@@ -1,7 +1,7 @@
-//! The identity of the `digest` scheme: `user:` and the SHA-1 of `user:password` in base64. It guards nothing here that
-//! is worth guarding; clients compute the same one.
+//! Computes the identity of the `digest` scheme: `user:` and the SHA-1 of `user:password` in
+//! base64. SHA-1 is enough here: it protects only test data, and clients compute the same identity.
 
-/// The identity that `user:password` proves.
+/// Returns the identity that the credentials `user:password` prove.
 pub(crate) fn identity(credentials: &str) -> String {
     let user = credentials.split(':').next().unwrap_or_default();
     format!("{user}:{}", base64(&sha1(credentials.as_bytes())))
@@ -65,7 +65,7 @@ fn sha1(message: &[u8]) -> [u8; 20] {
 mod tests {
     use super::*;
 
-    /// The expected values are those of the client kazoo.
+    /// The expected values come from the client kazoo.
     #[test]
     fn the_identity_is_the_one_that_clients_compute() {
         assert_eq!(identity("ann:pw"), "ann:RYbu6l5aZwqon8VWmkcGvezdzfc=");

@@ -1,24 +1,24 @@
-//! Which nodes end by themselves, and how many there are of what: kept beside the tree, so that nobody has to look at all
-//! nodes to tell.
+//! Indexes the nodes that the server removes by itself, and keeps totals. The index is kept next to
+//! the tree, so that no query scans all nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};
 
 use crate::node::{Lifetime, Node};
 
-/// What is known of all nodes together.
+/// Totals and indexes over all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
     by_session: BTreeMap<i64, BTreeSet<String>>,
     ephemerals: usize,
-    /// Containers and TTL nodes.
+    /// Paths of containers and TTL nodes.
     perishable: BTreeSet<String>,
-    /// Of all data and paths, in bytes.
+    /// Total size of all data and paths in bytes.
     size: usize,
 }
 
 impl Owned {
-    /// A node came into the tree.
+    /// Records that a node was added to the tree.
     pub(crate) fn add(&mut self, path: &str, node: &Node) {
         self.size += size(path, node);
         match Lifetime::of(node.kept.owner) {
@@ -33,7 +33,7 @@ impl Owned {
         }
     }
 
-    /// A node, as it was last, is gone.
+    /// Records that a node was removed. `node` is its last state.
     pub(crate) fn remove(&mut self, path: &str, node: &Node) {
         self.size -= size(path, node);
         match Lifetime::of(node.kept.owner) {
@@ -53,12 +53,12 @@ impl Owned {
         }
     }
 
-    /// A node has other data.
+    /// Records that a node's data was replaced.
     pub(crate) fn resize(&mut self, before: Option<&Vec<u8>>, after: Option<&Vec<u8>>) {
         self.size = self.size + after.map_or(0, Vec::len) - before.map_or(0, Vec::len);
     }
 
-    /// A session's nodes whose paths begin so, in order of their paths.
+    /// Returns a session's nodes whose paths begin with `prefix`, in path order.
     pub(crate) fn of_session<'a>(
         &'a self,
         session: i64,
@@ -69,7 +69,7 @@ impl Owned {
         begun.take_while(move |path| path.starts_with(prefix))
     }
 
-    /// The sessions that own nodes.
+    /// Returns the sessions that own ephemeral nodes.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = i64> {
         self.by_session.keys().copied()
     }

@@ -1,8 +1,8 @@
-//! The four-letter words: what an operator asks a server over a bare connection.
+//! The four-letter words: an operator's queries over a connection without a session.
 
 use std::fmt::Write;
 
-/// What a server is said to be by `envi` and `srvr`: clients read its features off the number.
+/// The version that `envi` and `srvr` report. Clients derive the server's features from it.
 const VERSION: &str = "3.9.5-zklock-embedded, built for development and tests";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Word {
     }
 }
 
-/// What several words tell of a server.
+/// The numbers that several words report.
 pub(crate) struct Figures {
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -45,16 +45,16 @@ pub(crate) struct Figures {
     pub(crate) ephemerals: usize,
     pub(crate) data_size: usize,
     pub(crate) sessions: usize,
-    /// Watches of every sort.
+    /// Number of watches of all kinds.
     pub(crate) watches: usize,
 }
 
-/// `envi`.
+/// Returns the text of `envi`.
 pub(crate) fn environment() -> String {
     format!("Environment:\nzookeeper.version={VERSION}\n")
 }
 
-/// `srvr`, and with lines of clients `stat`.
+/// Returns the text of `srvr`, or of `stat` if `clients` is not empty.
 pub(crate) fn server(clients: &str, figures: &Figures) -> String {
     let Figures { received, sent, connections, zxid, nodes, .. } = figures;
     let clients = if clients.is_empty() { String::new() } else { format!("Clients:\n{clients}\n") };
@@ -64,7 +64,7 @@ pub(crate) fn server(clients: &str, figures: &Figures) -> String {
     )
 }
 
-/// `mntr`.
+/// Returns the text of `mntr`.
 pub(crate) fn monitor(figures: &Figures) -> String {
     let mut text = format!("zk_version\t{VERSION}\nzk_server_state\tstandalone\n");
     for (name, value) in [
@@ -84,12 +84,12 @@ pub(crate) fn monitor(figures: &Figures) -> String {
     text
 }
 
-/// `wchs`, of watchers, watched paths and watches of data.
+/// Returns the text of `wchs`: the number of watchers, of watched paths and of data watches.
 pub(crate) fn watches((watchers, paths, total): (usize, usize, usize)) -> String {
     format!("{watchers} connections watching {paths} paths\nTotal watches:{total}\n")
 }
 
-/// `wchp`: each path with a data watch, and the sessions that watch it.
+/// Returns the text of `wchp`: each path with a data watch, and the sessions that watch it.
 pub(crate) fn watchers<'a>(watched: impl Iterator<Item = (&'a str, impl Iterator<Item = i64>)>) -> String {
     let mut text = String::new();
     for (path, sessions) in watched {
@@ -101,7 +101,8 @@ pub(crate) fn watchers<'a>(watched: impl Iterator<Item = (&'a str, impl Iterator
     text
 }
 
-/// `dump`: how many sessions there are, each that has ephemeral nodes, and these.
+/// Returns the text of `dump`: the number of sessions, then each session that owns ephemeral nodes,
+/// with those nodes.
 pub(crate) fn owners(sessions: usize, owned: &[(i64, Vec<String>)]) -> String {
     let owners = owned.len();
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! From a connection's bytes to messages.
+//! Splits a connection's bytes into messages.
 
 use crate::four_letter_words::Word;
 use crate::requests::{Connect, Request};
@@ -14,39 +14,41 @@ pub(crate) enum Said {
     Word(Word),
 }
 
-/// The bytes are not of the protocol, or too many in one frame: the connection has to be closed.
+/// The bytes do not follow the protocol, or a frame is too long. The connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Cuts one connection's bytes into messages. Keeps no more than what was received and not yet taken: a frame's length
-/// reserves no memory, and one over the limit is refused as soon as it is read.
+/// Splits one connection's bytes into messages. The decoder keeps only the bytes that were received
+/// and not consumed yet: a frame's length field reserves no memory, and a length over the limit is
+/// refused as soon as it is read.
 #[derive(Debug)]
 pub struct Decoder {
     received: Vec<u8>,
-    /// How much of it was taken.
+    /// Number of bytes of `received` that were consumed.
     taken: usize,
     limit: usize,
     connected: bool,
 }
 
 impl Decoder {
-    /// For a new connection, with [`Settings::max_frame`](crate::Settings::max_frame).
+    /// Creates a decoder for a new connection. `limit` is
+    /// [`Settings::max_frame`](crate::Settings::max_frame).
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Decoder { received: Vec::new(), taken: 0, limit, connected: false }
     }
 
-    /// Takes in what was received.
+    /// Appends received bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.received.drain(..self.taken);
         self.taken = 0;
         self.received.extend_from_slice(bytes);
     }
 
-    /// The next message, once all of it was received.
+    /// Returns the next message once it is complete.
     ///
     /// # Errors
-    /// [`Malformed`]: nothing sensible can come after it.
+    /// [`Malformed`]: the connection cannot recover.
     pub fn next_message(&mut self) -> Result<Option<Inbound>, Malformed> {
         let Some((length, rest)) = self.received[self.taken..].split_first_chunk::<4>() else {
             return Ok(None);
@@ -172,7 +174,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
-        /// Whatever comes: no panic, and no more kept than what came.
+        /// No input causes a panic, and the decoder never keeps more bytes than it received.
         #[test]
         fn any_bytes(number in -12_i32..110, record in vec(any::<u8>(), 0..200), junk in vec(any::<u8>(), 0..200)) {
             let mut decoder = connected();

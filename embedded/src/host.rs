@@ -1,5 +1,5 @@
-//! The task that owns the state machine: hands it what connections say and the time, and does to the network what tests
-//! ask for.
+//! The task that owns the state machine. It passes the connections' messages and the time to the
+//! machine, and carries out the faults that tests request.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,13 +13,13 @@ use crate::replies::Output;
 use crate::settings::{Settings, Time};
 use crate::state_machine::Machine;
 
-/// The longest delay: no test waits for longer, and instants have an end.
+/// Maximum delay: no test waits longer, and adding a longer delay to an instant could overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a test asks for, done between two inputs.
+/// A test's request, which runs between two inputs.
 pub(crate) type Control = Box<dyn FnOnce(&mut Host) + Send>;
 
-/// The state machine, and the network around it.
+/// The state machine and its connections.
 pub(crate) struct Host {
     machine: Machine,
     peers: BTreeMap<ConnectionId, Peer>,
@@ -35,7 +35,7 @@ impl Host {
         Host { machine, peers: BTreeMap::new(), clock, gate, latency: Duration::ZERO }
     }
 
-    /// Runs until it is dropped, or nobody is left who could say anything.
+    /// Runs until the future is dropped or all input channels are closed.
     pub(crate) async fn run(
         mut self,
         tick: Duration,
@@ -48,7 +48,8 @@ impl Host {
             let awake = self.clock.standing.is_none();
             tokio::select! {
                 biased;
-                // The server may be dropped while its tasks end.
+                // The receiver of the result may be gone: the server may be dropped while its tasks
+                // finish.
                 Some(control) = controls.recv() => control(&mut self),
                 _ = ticks.tick(), if awake => self.machine.tick(self.clock.now()),
                 input = inputs.recv(), if awake => match input {
@@ -84,11 +85,12 @@ impl Host {
             match output {
                 Output::Send(id, message) => {
                     if let Some(peer) = self.peers.get(&id) {
-                        // A connection that has just ended tells so with its next input.
+                        // The send fails if the connection has just closed. The connection's next
+                        // input reports that.
                         peer.parcels.send(Parcel { due, bytes: message.frame() }).unwrap_or_default();
                     }
                 }
-                // The connection's task writes what is left and ends.
+                // The connection's task writes the remaining bytes and exits.
                 Output::Close(id) => drop(self.peers.remove(&id)),
             }
         }
@@ -102,14 +104,14 @@ impl Host {
         let Some(id) = self.machine.connection(session) else { return false };
         self.machine.disconnect(id);
         if let Some(peer) = self.peers.remove(&id) {
-            // It may be ending by itself.
+            // The send fails if the connection is already closing.
             peer.cut.send(()).unwrap_or_default();
         }
         true
     }
 
     pub(crate) fn pause(&mut self) {
-        // Returns when nobody is reading or writing any more.
+        // Returns once no connection is reading or writing.
         self.gate.send_replace(false);
         self.clock.stop();
     }
@@ -128,10 +130,10 @@ impl Host {
     }
 }
 
-/// The time of the sessions, which stands still during a pause.
+/// The clock for session timeouts. It stops during a pause.
 struct Clock {
     begun: Instant,
-    /// For how long it stood still before.
+    /// Total duration of the completed pauses.
     stood: Duration,
     standing: Option<Instant>,
 }

@@ -1,4 +1,4 @@
-//! The server on a thread of its own, for tests in programs of any kind.
+//! The server on its own thread, for tests in programs of any kind.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,14 +16,15 @@ use crate::host::{Control, Host};
 use crate::net::Server;
 use crate::settings::Settings;
 
-/// How long the end of the thread is waited for. It ends within moments, or hangs for good.
+/// Maximum time to wait for the server's thread to exit. It exits within milliseconds unless it
+/// hangs.
 const END: Duration = Duration::from_secs(10);
 
-/// A server for tests, on a thread of its own named `zklock-server`. For development and tests only: production is
-/// Apache ZooKeeper.
+/// A server for tests, on its own thread named `zklock-server`. For development and tests only: use
+/// Apache ZooKeeper in production.
 ///
-/// Its methods block for a moment, also within asynchronous code, and may be called from any thread. Dropping it stops
-/// it.
+/// The methods block briefly, even within asynchronous code. They can be called from any thread.
+/// Dropping the server stops it.
 ///
 /// ```
 /// use zklock_embedded::TestServer;
@@ -35,20 +36,21 @@ const END: Duration = Duration::from_secs(10);
 /// assert_eq!(server.tree()?.keys().filter(|path| path.starts_with("/locks/report/")).count(), 1);
 /// server.expire(lease.session_id())?;
 /// while lease.check().is_ok() {
-///     std::thread::yield_now(); // The client is about to hear of it.
+///     std::thread::yield_now(); // The client learns of the loss soon.
 /// }
 /// assert!(server.tree()?.keys().all(|path| !path.starts_with("/locks/report/")));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// All methods fail once the server was stopped, and in a process that was forked from the one that started it: the
-/// child has none of its parent's threads, so neither the server. Starting one there works.
+/// All methods fail after the server was stopped. They also fail in a forked child of the process
+/// that started the server, because the child has no copy of its thread. A child can start its own
+/// server.
 #[derive(Debug)]
 pub struct TestServer {
     address: SocketAddr,
     process: u32,
-    /// In a forked child not even dropped: it is the parent's.
+    /// Never dropped in a forked child, because the thread belongs to the parent.
     thread: ManuallyDrop<Thread>,
 }
 
@@ -62,13 +64,14 @@ struct Thread {
 struct Running {
     /// Stops the server when dropped.
     stop: oneshot::Sender<()>,
-    /// Fails when the server has ended.
+    /// Fails with `Disconnected` when the server's thread is done.
     ended: mpsc::Receiver<()>,
     thread: JoinHandle<()>,
 }
 
 impl TestServer {
-    /// Starts on a free port of this machine. When it returns, clients can connect.
+    /// Starts a server on a free port of this machine. Clients can connect when this function
+    /// returns.
     ///
     /// # Errors
     /// The operating system has no port or thread left.
@@ -76,12 +79,12 @@ impl TestServer {
         Self::start_on("127.0.0.1:0", Settings::random())
     }
 
-    /// Starts on an address, with settings. Those of [`Settings::random`] are a good beginning.
+    /// Starts a server on an address, with settings. [`Settings::random`] is a good basis for them.
     ///
     /// # Errors
     /// The address cannot be resolved or is taken, or the operating system has no thread left.
     pub fn start_on(address: impl ToSocketAddrs, settings: Settings) -> io::Result<Self> {
-        // Done here, and not on the runtime, which would have threads for it.
+        // Resolve the address and bind here: on the runtime, resolving would start another thread.
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -96,11 +99,11 @@ impl TestServer {
         let thread = Builder::new().name("zklock-server".to_owned()).spawn(move || {
             block_signals();
             runtime.block_on(async {
-                // Ends with an error when the sender is dropped.
+                // Returns an error when the sender is dropped, which is the signal to stop.
                 stopped.await.unwrap_or_default();
                 server.stop().await;
             });
-            // Ends the connections.
+            // Closes the connections.
             drop(runtime);
             drop(ending);
         })?;
@@ -112,14 +115,15 @@ impl TestServer {
         })
     }
 
-    /// Where it listens, as a client wants it: `127.0.0.1:40000`.
+    /// Returns the server's address in the form that clients expect: `127.0.0.1:40000`.
     #[must_use]
     pub fn hosts(&self) -> String {
         self.address.to_string()
     }
 
-    /// Ends a session now, as if its client had been silent for its time-out; tells whether there was one. Its nodes are
-    /// gone when it returns, and its connection is closed.
+    /// Ends a session now, as if its client had been silent for the session timeout. Returns
+    /// whether the session existed. When this returns, the session's nodes are deleted and its
+    /// connection is closed.
     ///
     /// # Errors
     /// See [`TestServer`].
@@ -127,8 +131,9 @@ impl TestServer {
         self.ask(move |host| host.expire(session))
     }
 
-    /// Cuts the connection of a session; tells whether it had one. What was on its way to the client is lost. The
-    /// session lives on, and its client may connect again at once.
+    /// Closes the connection of a session. Returns whether the session had a connection. Bytes on
+    /// their way to the client are lost. The session continues, and its client can reconnect
+    /// immediately.
     ///
     /// # Errors
     /// See [`TestServer`].
@@ -136,10 +141,11 @@ impl TestServer {
         self.ask(move |host| host.disconnect(session))
     }
 
-    /// Falls silent until [`resume`](TestServer::resume), as a server that hangs: connections stay open, but nothing is
-    /// read, answered or sent; new connections are accepted and hear nothing. The time of the sessions stands still,
-    /// so that none expires meanwhile. The other methods of the server go on working; the clients of sessions that
-    /// are expired hear of it after the pause.
+    /// Stops all traffic until [`resume`](TestServer::resume), like a server that hangs.
+    /// Connections stay open, but the server reads and sends nothing. It accepts new connections
+    /// and does not reply on them. The clock for session timeouts stops, so no session expires
+    /// during the pause. The other methods still work. The client of a session that `expire` ends
+    /// during the pause notices it after the pause.
     ///
     /// # Errors
     /// See [`TestServer`].
@@ -147,7 +153,8 @@ impl TestServer {
         self.ask(Host::pause)
     }
 
-    /// Ends a pause; does nothing without one. What was received meanwhile is read, and what was to be sent is sent.
+    /// Ends a pause. The server then reads what arrived during the pause, and sends what was due.
+    /// Without a pause this does nothing.
     ///
     /// # Errors
     /// See [`TestServer`].
@@ -155,8 +162,9 @@ impl TestServer {
         self.ask(Host::resume)
     }
 
-    /// Sends every reply and event this much later, up to a day, and in order: a round trip takes at least that long.
-    /// Zero ends it. What is on its way already keeps its delay.
+    /// Delays every reply and event by `delay`, at most a day, and keeps their order. A round trip
+    /// then takes at least that long. Zero removes the delay. Messages already on their way keep
+    /// their delay.
     ///
     /// # Errors
     /// See [`TestServer`].
@@ -164,7 +172,7 @@ impl TestServer {
         self.ask(move |host| host.set_latency(delay))
     }
 
-    /// The data of all nodes but ZooKeeper's own, by their paths.
+    /// Returns the data of all nodes by path, without ZooKeeper's own nodes.
     ///
     /// # Errors
     /// See [`TestServer`].
@@ -172,14 +180,15 @@ impl TestServer {
         self.ask(|host| host.tree())
     }
 
-    /// Closes the port and all connections, and waits for the end of the thread. Clients see a server that went away;
-    /// the nodes are gone. Does nothing the second time.
+    /// Closes the port and all connections, and waits until the server's thread exits. Clients see
+    /// a server that is gone, and the nodes are lost. A second call does nothing.
     ///
     /// # Errors
-    /// The thread does not end, within 10 seconds; or see [`TestServer`].
+    /// The thread does not exit within 10 seconds. See also [`TestServer`].
     pub fn stop(&self) -> io::Result<()> {
         self.check()?;
-        // Held to the end: who comes second returns when the server has stopped, too.
+        // Hold the lock until the end, so that a concurrent second call returns only after the
+        // server has stopped.
         let mut running = self.thread.running.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Running { stop, ended, thread }) = running.take() else { return Ok(()) };
         drop(stop);
@@ -202,7 +211,8 @@ impl TestServer {
         let control: Control = Box::new(move |host| done.send(control(host)).unwrap_or_default());
         let stopped = |_| io::Error::new(io::ErrorKind::NotConnected, "the server was stopped");
         {
-            // Sent before a stop begins, or not at all: what arrives as the channel closes would wait in it for ever.
+            // Send while holding the lock, so the request is sent before a stop begins. A request
+            // that arrived while the channel closes would stay in it forever.
             let running = self.thread.running.lock().unwrap_or_else(PoisonError::into_inner);
             if running.is_none() {
                 return Err(stopped(mpsc::RecvError));
@@ -216,18 +226,18 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         if self.process == process::id() {
-            // Nobody is left to tell.
+            // An error cannot be reported from `drop`.
             self.stop().unwrap_or_default();
-            // SAFETY: not used again.
+            // SAFETY: the field is not used again.
             unsafe { ManuallyDrop::drop(&mut self.thread) };
         }
     }
 }
 
-/// Blocks all signals on the calling thread, so that the host program's threads, which expect them, receive them.
+/// Blocks all signals on the calling thread, so that the program's other threads receive them.
 #[cfg(unix)]
 fn block_signals() {
-    // SAFETY: plain calls on a local set.
+    // SAFETY: the calls only use a local signal set.
     unsafe {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -235,6 +245,6 @@ fn block_signals() {
     }
 }
 
-/// There are none.
+/// Does nothing: there are no Unix signals to block.
 #[cfg(not(unix))]
 fn block_signals() {}

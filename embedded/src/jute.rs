@@ -1,10 +1,10 @@
-//! The encoding of the protocol's records.
+//! Jute, the encoding of the protocol's records.
 
-/// The bytes are no such record.
+/// The bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadRecord;
 
-/// Takes values off the front of a record. Never allocates more than what the record itself is long.
+/// Reads values from the front of a record. Never allocates more memory than the record's length.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
-    /// Bytes, or null.
+    /// Reads bytes or null.
     pub(crate) fn buffer(&mut self) -> Result<Option<Vec<u8>>, BadRecord> {
         match self.int()? {
             -1 => Ok(None),
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Text, or null. What is no UTF-8 is replaced, as the real server does.
+    /// Reads text or null. Invalid UTF-8 is replaced, as in the real server.
     pub(crate) fn nullable(&mut self) -> Result<Option<String>, BadRecord> {
         Ok(self.buffer()?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
@@ -63,7 +63,8 @@ impl<'a> Reader<'a> {
         self.nullable()?.ok_or(BadRecord)
     }
 
-    /// A list; a null list is an empty one. The count on the wire reserves nothing: elements come one by one.
+    /// Reads a list. A null list becomes an empty one. The count on the wire reserves no memory:
+    /// elements are read one by one.
     pub(crate) fn list<T>(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<T, BadRecord>,
@@ -99,7 +100,8 @@ impl Writer {
         self.bytes.extend(value.to_be_bytes());
     }
 
-    /// A length or a count. What is in memory here came in frames far shorter than 2 GiB.
+    /// Writes a length or a count. It cannot overflow: everything in memory arrived in frames far
+    /// shorter than 2 GiB.
     pub(crate) fn count(&mut self, count: usize) {
         self.int(i32::try_from(count).unwrap_or(i32::MAX));
     }
@@ -116,8 +118,9 @@ impl Writer {
         }
     }
 
-    /// Text. A character beyond 16 bits is written as the real server writes it, which is not UTF-8: three bytes for
-    /// each of its two surrogates. No path of a node has one, but a user's name may.
+    /// Writes text. A character beyond 16 bits is written like in the real server, which does not
+    /// use UTF-8 here: each of the two surrogates takes three bytes. Node paths cannot contain such
+    /// characters, but user names can.
     pub(crate) fn string(&mut self, text: &str) {
         if text.bytes().all(|byte| byte < 0xf0) {
             return self.buffer(text.as_bytes());

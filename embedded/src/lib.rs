@@ -1,9 +1,14 @@
-//! ZooKeeper's client protocol, served from memory by one process: **for development and tests only**.
+//! An in-memory server for ZooKeeper's client protocol, in one process: **for development and tests
+//! only**.
 //!
-//! [`TestServer`] runs on a thread of its own, for tests in any program; [`Server`] on the caller's tokio runtime. Ordinary
-//! ZooKeeper clients use them as they would use Apache ZooKeeper 3.9. A test can expire a client's session, cut its
-//! connection, let the server fall silent or answer late, and look at its nodes. Nothing is kept on disk, and there is no ensemble: what a test shows here says nothing about followers that lag, elections or
-//! partitions, so it is never evidence of safety on its own. Production is Apache ZooKeeper.
+//! [`TestServer`] runs on its own thread, for tests in any program. [`Server`] runs on the caller's
+//! tokio runtime. Ordinary ZooKeeper clients can use both like Apache ZooKeeper 3.9. A test can
+//! expire a client's session, close its connection, stop or delay the server's replies, and read
+//! its nodes.
+//!
+//! Nothing is stored on disk, and there is no ensemble. A test against this server therefore says
+//! nothing about lagging followers, elections or partitions, and is never enough as evidence of
+//! safety. Use Apache ZooKeeper in production.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,16 +25,20 @@
 //! ```
 //!
 //! # Layers
-//! [`Machine`] is the server without I/O, clock and randomness: [`Inbound`] messages and [`Time`] go in, [`Output`]s
-//! come out in the order in which they have to be sent. The same inputs give the same outputs. [`Decoder`] cuts a
-//! connection's bytes into messages; [`Server`] puts sockets around both.
+//! [`Machine`] is the server without I/O, clock and randomness. It takes [`Inbound`] messages and
+//! the [`Time`], and returns [`Output`]s in the order in which they must be sent. The same inputs
+//! give the same outputs. [`Decoder`] splits a connection's bytes into messages. [`Server`] adds
+//! the sockets.
 //!
-//! # What is different from Apache ZooKeeper
-//! No TLS, SASL, quotas, reconfiguration, snapshots or admin server; the schemes of an ACL are `world`, `digest`, `ip`
-//! and `auth`. Children, ephemeral nodes, identities and the watchers of one event come in a fixed order, where the real
-//! server has none. A session's nodes are deleted in order of their paths. TTL nodes are on by default
-//! ([`Settings::ttl_nodes`]). The first zxid follows from the clock, so that zxids, and fencing tokens with them, grow
-//! over restarts.
+//! # Differences from Apache ZooKeeper
+//! - There is no TLS, SASL, quota, reconfiguration, snapshot or admin server.
+//! - ACLs support the schemes `world`, `digest`, `ip` and `auth`.
+//! - Children, ephemeral nodes, identities and the watchers of one event have a fixed order. In the
+//!   real server their order is undefined.
+//! - When a session ends, its nodes are deleted in path order.
+//! - TTL nodes are enabled by default ([`Settings::ttl_nodes`]).
+//! - The first zxid is derived from the clock, so zxids and fencing tokens keep growing after a
+//!   restart.
 
 mod access;
 mod code;
@@ -63,7 +72,7 @@ pub use replies::{Message, Output};
 pub use settings::{Settings, Time};
 pub use state_machine::Machine;
 
-/// The page's examples for Rust are tested with those of this crate.
+/// Tests the Rust examples of the testing page together with the examples of this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/testing.md")]
 mod page {}

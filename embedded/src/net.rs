@@ -1,4 +1,5 @@
-//! The server on a tokio runtime: one task for the state machine, one for each connection, one that accepts.
+//! The server on a tokio runtime: one task for the state machine, one for each connection, and one
+//! that accepts connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,14 +16,15 @@ use crate::connections::ConnectionId;
 use crate::host::{Control, Host};
 use crate::settings::Settings;
 
-/// How many inputs may wait for the machine before connections are no longer read.
+/// Maximum number of inputs that wait for the machine. When it is reached, connections are not
+/// read.
 const INPUTS: usize = 1024;
 
-/// A server that listens on a port, for development and tests only. It runs on the tokio runtime that it was started on,
-/// until it is stopped or dropped; its nodes end with it.
+/// A server that listens on a port, for development and tests only. It runs on the tokio runtime on
+/// which it was started, until it is stopped or dropped. Its nodes are then lost.
 ///
-/// What it can do to its clients, such as [`expire`](Server::expire), is done when the future is ready. Dropping the
-/// future earlier may leave it done or not.
+/// An operation such as [`expire`](Server::expire) is complete when its future is ready. If the
+/// future is dropped earlier, the operation may or may not happen.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -31,7 +33,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address; port 0 is any free one. When it returns, clients can connect.
+    /// Starts a server on an address. Port 0 selects a free port. Clients can connect when this
+    /// returns.
     ///
     /// # Errors
     /// The address cannot be resolved or is taken.
@@ -39,7 +42,7 @@ impl Server {
         Self::start_with(address, Settings::random()).await
     }
 
-    /// The same with settings. Those of [`Settings::random`] are a good beginning.
+    /// Starts a server on an address, with settings. [`Settings::random`] is a good basis for them.
     ///
     /// # Errors
     /// The address cannot be resolved or is taken.
@@ -47,7 +50,7 @@ impl Server {
         Self::start_on(TcpListener::bind(address).await?, settings)
     }
 
-    /// On a socket that listens already.
+    /// Starts a server on a listening socket.
     pub(crate) fn start_on(listener: TcpListener, settings: Settings) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (gate, open) = watch::channel(true);
@@ -65,58 +68,63 @@ impl Server {
         Ok(Server { address, controls, tasks })
     }
 
-    /// Where it listens, as a client wants it: `127.0.0.1:40000`.
+    /// Returns the server's address in the form that clients expect: `127.0.0.1:40000`.
     #[must_use]
     pub fn hosts(&self) -> String {
         self.address.to_string()
     }
 
-    /// Ends a session now, as if its client had been silent for its time-out; tells whether there was one. Its nodes are
-    /// gone when it returns, and its connection is closed.
+    /// Ends a session now, as if its client had been silent for the session timeout. Returns
+    /// whether the session existed. When this returns, the session's nodes are deleted and its
+    /// connection is closed.
     pub async fn expire(&self, session: i64) -> bool {
         self.ask(move |host| host.expire(session)).await
     }
 
-    /// Cuts the connection of a session; tells whether it had one. What was on its way to the client is lost. The
-    /// session lives on, and its client may connect again at once.
+    /// Closes the connection of a session. Returns whether the session had a connection. Bytes on
+    /// their way to the client are lost. The session continues, and its client can reconnect
+    /// immediately.
     pub async fn disconnect(&self, session: i64) -> bool {
         self.ask(move |host| host.disconnect(session)).await
     }
 
-    /// Falls silent until [`resume`](Server::resume), as a server that hangs: connections stay open, but nothing is
-    /// read, answered or sent; new connections are accepted and hear nothing. The time of the sessions stands still,
-    /// so that none expires meanwhile. The other methods of the server go on working; the clients of sessions that
-    /// are expired hear of it after the pause.
+    /// Stops all traffic until [`resume`](Server::resume), like a server that hangs. Connections
+    /// stay open, but the server reads and sends nothing. It accepts new connections and does not
+    /// reply on them. The clock for session timeouts stops, so no session expires during the pause.
+    /// The other methods still work. The client of a session that `expire` ends during the pause
+    /// notices it after the pause.
     pub async fn pause(&self) {
         self.ask(Host::pause).await;
     }
 
-    /// Ends a pause; does nothing without one. What was received meanwhile is read, and what was to be sent is sent.
+    /// Ends a pause. The server then reads what arrived during the pause, and sends what was due.
+    /// Without a pause this does nothing.
     pub async fn resume(&self) {
         self.ask(Host::resume).await;
     }
 
-    /// Sends every reply and event this much later, up to a day, and in order: a round trip takes at least that long.
-    /// Zero ends it. What is on its way already keeps its delay.
+    /// Delays every reply and event by `delay`, at most a day, and keeps their order. A round trip
+    /// then takes at least that long. Zero removes the delay. Messages already on their way keep
+    /// their delay.
     pub async fn latency(&self, delay: Duration) {
         self.ask(move |host| host.set_latency(delay)).await;
     }
 
-    /// The data of all nodes but ZooKeeper's own, by their paths.
+    /// Returns the data of all nodes by path, without ZooKeeper's own nodes.
     pub async fn tree(&self) -> BTreeMap<String, Vec<u8>> {
         self.ask(|host| host.tree()).await
     }
 
-    /// Closes the port and all connections. Clients see a server that went away.
+    /// Closes the port and all connections. Clients see a server that is gone.
     pub async fn stop(mut self) {
         for task in &mut self.tasks {
             task.abort();
-            // An aborted task ends with an error that says so.
+            // An aborted task returns a cancellation error.
             task.await.unwrap_or_default();
         }
     }
 
-    /// Who may ask for things from other threads, as long as the server runs.
+    /// Returns a sender for requests from other threads. It works while the server runs.
     pub(crate) fn controls(&self) -> mpsc::UnboundedSender<Control> {
         self.controls.clone()
     }
@@ -126,7 +134,7 @@ impl Server {
         control: impl FnOnce(&mut Host) -> T + Send + 'static,
     ) -> T {
         let (done, answer) = oneshot::channel();
-        // Who asked may have gone.
+        // The send fails if the caller dropped its future.
         let control: Control = Box::new(move |host| drop(done.send(control(host))));
         if self.controls.send(control).is_err() {
             return T::default();
@@ -147,13 +155,13 @@ struct Listener(TcpListener);
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // A forked child has a copy of the socket, which would go on listening.
+        // A forked child has a copy of the socket. Without this call the copy would keep listening.
         SockRef::from(&self.0).shutdown(Shutdown::Both).unwrap_or_default();
     }
 }
 
 async fn accept(listener: Listener, line: Line) {
-    // Ends the connections with itself.
+    // Dropping the set closes the connections.
     let mut connections = JoinSet::new();
     let mut next = 0;
     loop {
@@ -163,7 +171,8 @@ async fn accept(listener: Listener, line: Line) {
                     next += 1;
                     connections.spawn(serve(ConnectionId(next), stream, peer, line.clone()));
                 }
-                // Out of file descriptors, most likely: leave others the time to close theirs.
+                // Most likely the process has no file descriptor left. Wait, so that other code can
+                // close some.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}

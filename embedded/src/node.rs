@@ -1,24 +1,25 @@
-//! A node, and what a Stat tells of it.
+//! A node and its Stat.
 
 use std::collections::BTreeSet;
 
 use crate::access::Acl;
 use crate::jute::Writer;
 
-/// The owner of a container node.
+/// The `ephemeralOwner` value of a container node.
 pub(crate) const CONTAINER: i64 = i64::MIN;
-/// The longest time to live, in milliseconds: what the owner of a TTL node has room for.
+/// Maximum time to live in milliseconds. A larger value does not fit into the owner field of a TTL
+/// node.
 pub(crate) const MAX_TTL: i64 = 0xff_ffff_ffff;
 const TTL_MARK: i64 = -1 << 56;
 
-/// What the owner field of a Stat says of a node.
+/// The lifetime of a node, as the owner field of its Stat encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
     Persistent,
     Container,
-    /// Milliseconds without a child and a change.
+    /// Removed after this many milliseconds without a child and without a change.
     Ttl(i64),
-    /// With this session.
+    /// Removed with this session.
     Ephemeral(i64),
 }
 
@@ -42,7 +43,8 @@ impl Lifetime {
     }
 }
 
-/// What is kept of a Stat. `creates` counts the children ever created: the next sequence number.
+/// The stored part of a Stat. `creates` counts all children ever created, and is the next sequence
+/// number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) czxid: i64,
@@ -65,13 +67,14 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Changes of the children: each child that is gone was one creation and one deletion, of which only the first was
-    /// counted.
+    /// Returns the number of changes to the children. Each deleted child counts twice, for its
+    /// creation and its deletion, but `creates` counts only the creation.
     pub(crate) fn cversion(&self) -> i32 {
         self.kept.creates.wrapping_mul(2).wrapping_sub(self.children)
     }
 
-    /// The session that the node belongs to. How else a node ends is not told.
+    /// Returns the session that owns the node, or 0. Clients do not see the owner mark of a
+    /// container or a TTL node.
     fn owner(&self) -> i64 {
         match Lifetime::of(self.kept.owner) {
             Lifetime::Ephemeral(session) => session,

@@ -1,6 +1,6 @@
-//! Paths of nodes.
+//! Functions for node paths.
 
-/// The parent of a path, and "" for the root's own; `None` where the path has no slash at all.
+/// Returns the parent of a path, or "" for the root. Returns `None` if the path has no slash.
 pub(crate) fn parent(path: &str) -> Option<&str> {
     match path.rfind('/')? {
         0 => Some("/"),
@@ -8,17 +8,17 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
     }
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub(crate) fn name(path: &str) -> &str {
     path.rfind('/').map_or(path, |slash| &path[slash + 1..])
 }
 
-/// The path itself, its parent, and so on up to the root.
+/// Returns the path itself, its parent, and so on up to the root.
 pub(crate) fn and_ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| if *path == "/" { None } else { parent(path) })
 }
 
-/// Whether a node may have this path.
+/// Returns `true` if the path is valid for a node.
 pub(crate) fn is_valid(path: &str) -> bool {
     let Some(below) = path.strip_prefix('/') else { return false };
     below.is_empty()

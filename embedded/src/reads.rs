@@ -1,4 +1,4 @@
-//! Requests that only look, and the watches that they leave.
+//! Read requests, and the watches that they set.
 
 use crate::access::{self, Identity};
 use crate::code::Code;
@@ -9,7 +9,7 @@ use crate::requests::{Read, SetWatches};
 use crate::tree::Tree;
 use crate::watches::{Event, Mode, Watches};
 
-/// Who looks.
+/// The client that reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) connection: ConnectionId,
@@ -17,7 +17,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) identities: &'a [Identity],
 }
 
-/// Answers a request.
+/// Carries out a read request and returns the reply.
 pub(crate) fn answer(tree: &Tree, watches: &mut Watches, read: Read, who: Reader) -> Result<Body, Code> {
     match read {
         Read::Exists { path, watch } => {
@@ -65,7 +65,7 @@ pub(crate) fn answer(tree: &Tree, watches: &mut Watches, read: Read, who: Reader
     }
 }
 
-/// Answers several requests; each has its own outcome.
+/// Carries out several reads. Each read has its own result.
 pub(crate) fn answer_all(tree: &Tree, watches: &mut Watches, reads: Vec<Read>, who: Reader) -> Vec<Part> {
     let one = |read| {
         let number = if matches!(read, Read::GetData { .. }) { 4 } else { 8 };
@@ -77,7 +77,8 @@ pub(crate) fn answer_all(tree: &Tree, watches: &mut Watches, reads: Vec<Read>, w
     reads.into_iter().map(one).collect()
 }
 
-/// Sets a reconnected client's watches again. What it missed is an event at once, in place of the watch.
+/// Sets a reconnected client's watches again. If a watched node has changed in the meantime, the
+/// client gets the event immediately and no new watch.
 pub(crate) fn set_watches(
     tree: &Tree,
     watches: &mut Watches,

@@ -1,4 +1,4 @@
-//! What the server says.
+//! Messages from the server to clients.
 
 use crate::access::{Acl, Identity};
 use crate::code::{Code, OK};
@@ -7,22 +7,22 @@ use crate::jute::Writer;
 use crate::node::Stat;
 use crate::watches::Event;
 
-/// What the state machine wants done, in this order.
+/// An action that the state machine requests. Actions must be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Send this.
+    /// Send the message.
     Send(ConnectionId, Message),
-    /// Close the connection after what was sent before. The machine has forgotten it already.
+    /// Close the connection after sending the earlier messages. The machine has already removed it.
     Close(ConnectionId),
 }
 
-/// Something to send.
+/// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message(pub(crate) Content);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The answer to a client that asked for a session; without one, if all is 0.
+    /// The reply to a connect request. If all fields are 0, there is no session.
     Connected {
         timeout: i32,
         session: i64,
@@ -40,11 +40,11 @@ pub(crate) enum Content {
         event: Event,
         path: String,
     },
-    /// The answer to a four-letter word, which has no frame.
+    /// The reply to a four-letter word, which has no frame.
     Text(String),
 }
 
-/// What a reply holds.
+/// The body of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     Nothing,
@@ -60,10 +60,10 @@ pub(crate) enum Body {
     Multi(Vec<Part>),
 }
 
-/// One operation's part of a transaction's reply.
+/// One operation's part of the reply to a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The operation's number, and its reply.
+    /// The operation's number and its reply.
     Done(i32, Body),
     Failed(i32),
 }
@@ -72,18 +72,18 @@ const EVENT_XID: i32 = -1;
 const CONNECTED: i32 = 3;
 
 impl Content {
-    /// A refusal.
+    /// Creates an error reply.
     pub(crate) fn refusal(xid: i32, zxid: i64, code: Code) -> Self {
         Content::Reply { xid, zxid, error: code.number(), body: Body::Nothing }
     }
 }
 
 impl Message {
-    /// The bytes to send, with the frame's length in front.
+    /// Returns the bytes to send, with the frame length in front.
     #[must_use]
     pub fn frame(&self) -> Vec<u8> {
         let mut writer = Writer::default();
-        // The frame's length, put in at the end.
+        // A placeholder for the frame length, which is known only at the end.
         writer.int(0);
         match &self.0 {
             Content::Text(text) => return text.clone().into_bytes(),

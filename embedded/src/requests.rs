@@ -1,18 +1,18 @@
-//! Requests, parsed.
+//! Parsed requests.
 
 use crate::access::Rule;
 use crate::jute::{BadRecord, Reader};
 use crate::watches::Kind;
 
-/// A client asks for a session, or for its own again.
+/// A client's request for a new session, or to resume its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Connect {
     pub(crate) last_zxid: i64,
-    /// Milliseconds.
+    /// Session timeout in milliseconds.
     pub(crate) timeout: i32,
     pub(crate) session: i64,
     pub(crate) password: Vec<u8>,
-    /// Whether the client sent the byte that says if a read-only server will do; it gets one back only then.
+    /// `true` if the client sent the read-only byte. Only then does the reply include that byte.
     pub(crate) knows_read_only: bool,
 }
 
@@ -31,7 +31,7 @@ impl Connect {
     }
 }
 
-/// Which request created a node, hence what its reply holds.
+/// The type of request that created a node. It decides the content of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Create,
@@ -47,7 +47,7 @@ pub(crate) struct Create {
     pub(crate) data: Option<Vec<u8>>,
     pub(crate) acl: Vec<Rule>,
     pub(crate) flags: i32,
-    /// Milliseconds, or -1.
+    /// Time to live in milliseconds, or -1.
     pub(crate) ttl: i64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum Read {
 /// The watches that a client had on its last connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SetWatches {
-    /// What it saw last: a change after it is told at once.
+    /// The last zxid that the client saw. A change after it sends an event immediately.
     pub(crate) seen: i64,
     pub(crate) data: Vec<String>,
     pub(crate) exist: Vec<String>,
@@ -96,7 +96,7 @@ pub(crate) enum Op {
         scheme: String,
         proof: Vec<u8>,
     },
-    /// A token of SASL, which is not here.
+    /// A SASL login token. This server does not support SASL.
     Login,
     Write(Write),
     Read(Read),
@@ -116,16 +116,17 @@ pub(crate) enum Op {
         kind: Kind,
     },
     Reconfig,
-    /// No operation of the protocol, or none that is here.
+    /// A number that is not an operation, or an operation that this server does not support.
     Unknown,
-    /// An operation whose record makes no sense.
+    /// An operation with an invalid record.
     Malformed,
-    /// The same of a transaction, which takes a number all the same.
+    /// A transaction with an invalid record. Unlike other invalid requests, it takes a zxid.
     MalformedMulti,
 }
 
 impl Op {
-    /// What `cons` calls it, and whether it is a single change; none where the real server remembers nothing.
+    /// Returns the name that `cons` shows for the operation, and whether the operation is a single
+    /// change. Returns `None` for operations that the real server does not record.
     pub(crate) fn name(&self) -> Option<(&'static str, bool)> {
         let name = match self {
             Op::Write(write) => {
@@ -167,7 +168,7 @@ impl Op {
     }
 }
 
-/// A request with the number that its reply carries.
+/// A request with its `xid`, which the reply repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) xid: i32,
@@ -175,7 +176,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Fails where no reply is possible: without a header, and for authentication as the real server does.
+    /// Parses a request. Fails if no reply is possible: without a header, and for an invalid
+    /// authentication request, as in the real server.
     pub(crate) fn read(frame: &[u8]) -> Result<Self, BadRecord> {
         let mut reader = Reader::new(frame);
         let xid = reader.int()?;
@@ -196,7 +198,7 @@ const LOGIN: i32 = 102;
 
 fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
     Ok(match number {
-        // A check (13) is an operation of transactions only.
+        // A check (13) is valid only within a transaction.
         1 | 2 | 5 | 7 | 15 | 19 | 20 | 21 => Op::Write(write(number, reader)?),
         3 | 4 | 6 | 8 | 12 | 103 | 104 | 107 => Op::Read(read(number, reader)?),
         9 => Op::Sync { path: reader.string()? },
@@ -211,7 +213,7 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
         }
         17 => Op::CheckWatches { path: reader.string()?, kind: kind(reader)? },
         18 => Op::RemoveWatches { path: reader.string()?, kind: kind(reader)? },
-        // It leaves no watches, whatever its parts ask for.
+        // A multi-read sets no watches, even if its parts ask for them.
         22 => Op::MultiRead(several(reader, |number, reader| match (number, read(number, reader)?) {
             (4, Read::GetData { path, .. }) => Ok(Read::GetData { path, watch: false }),
             (8, Read::GetChildren { path, .. }) => Ok(Read::GetChildren { path, watch: false }),
@@ -246,8 +248,8 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
     })
 }
 
-/// A transaction. One that creates a node with a null list, which is not an empty one, is refused before it takes a
-/// number.
+/// Parses a transaction. If it creates a node with a null ACL (different from an empty one), it is
+/// refused before it takes a zxid.
 fn multi(reader: &mut Reader) -> Result<Op, BadRecord> {
     let mut null_list = false;
     let writes = several(reader, |number, reader| match number {
@@ -290,8 +292,9 @@ fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
     })
 }
 
-/// In a transaction a wrong create mode spoils the whole record; on its own it is a refusal. A createTTL of a node that
-/// is none becomes what its mode says.
+/// Adjusts a create request within a transaction. There an invalid create mode makes the whole
+/// record invalid, but in a single request it is only refused. A `createTTL` whose mode is not a
+/// TTL mode becomes the kind of create that its mode says.
 fn within_multi(write: Write) -> Result<Write, BadRecord> {
     let Write::Create(create) = write else { return Ok(write) };
     match (create.by, create.flags) {
@@ -321,7 +324,8 @@ fn kind(reader: &mut Reader) -> Result<Kind, BadRecord> {
     Kind::from_number(reader.int()?).ok_or(BadRecord)
 }
 
-/// The operations of a transaction: each has a header, and the last header says that it is the last.
+/// Parses the operations of a transaction. A header precedes each operation, and a final header
+/// marks the end.
 fn several<T>(
     reader: &mut Reader,
     mut operation: impl FnMut(i32, &mut Reader) -> Result<T, BadRecord>,
@@ -341,7 +345,7 @@ mod tests {
     use super::*;
     use crate::jute::Writer;
 
-    /// A transaction of one createTTL.
+    /// A transaction with a single `createTTL`.
     fn multi(flags: i32) -> Vec<u8> {
         let mut writer = Writer::default();
         for number in [7, MULTI, 21] {
@@ -375,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_transaction_with_a_null_list_takes_no_number() {
-        // Up to the flags: header, operation, path, data.
+        // The fields up to the flags: header, operation, path, data.
         let mut writer = Writer::default();
         for number in [7, MULTI, 1] {
             writer.int(number);

@@ -1,11 +1,12 @@
-//! Sessions: their ids, passwords and ends.
+//! Sessions: ids, passwords and expiry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::connections::ConnectionId;
 use crate::settings::{Settings, Time};
 
-/// When a session ends unless its client is heard of, on the clock of [`Time::elapsed`].
+/// The time at which a session expires unless its client sends a message, on the clock of
+/// [`Time::elapsed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), derive(PartialOrd, Ord))]
 struct Deadline(u64);
@@ -17,11 +18,12 @@ struct Session {
     connection: Option<ConnectionId>,
 }
 
-/// All sessions that live.
+/// All live sessions.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     living: BTreeMap<i64, Session>,
-    /// The same in the order in which they will end: who looks for those that are over meets no others.
+    /// The same sessions in order of their deadlines, so that finding the expired ones does not
+    /// touch others.
     by_deadline: BTreeSet<(Deadline, i64)>,
     next: i64,
     tick: u64,
@@ -30,8 +32,8 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) fn new(settings: &Settings, now: Time) -> Self {
-        // Milliseconds above, so that ids of an earlier server on the same port mean nothing here. The top byte stays
-        // 0: it marks containers and TTL nodes.
+        // The upper bits are milliseconds, so the ids of an earlier server on the same port are
+        // unknown here. The top byte stays 0, because it marks containers and TTL nodes.
         let next = (now.wall << 16) & 0x00ff_ffff_ffff_ffff;
         Sessions {
             living: BTreeMap::new(),
@@ -42,7 +44,7 @@ impl Sessions {
         }
     }
 
-    /// A new session on a connection.
+    /// Creates a session on a connection.
     pub(crate) fn create(&mut self, timeout: u64, connection: ConnectionId, now: Time) -> i64 {
         let id = self.next;
         self.next += 1;
@@ -52,12 +54,13 @@ impl Sessions {
         id
     }
 
-    /// Sessions end on a tick, never before their time.
+    /// Returns the deadline of a session that is renewed now. Sessions expire on a tick, never
+    /// before their timeout.
     fn deadline(&self, timeout: u64, now: Time) -> Deadline {
         Deadline(((now.elapsed + timeout) / self.tick + 1) * self.tick)
     }
 
-    /// Moves a session to a connection, if it lives and the password is its own.
+    /// Moves a session to a connection if the session is live and the password is correct.
     pub(crate) fn resume(
         &mut self,
         id: i64,
@@ -75,11 +78,11 @@ impl Sessions {
         true
     }
 
-    /// Its client was heard of.
+    /// Renews the session's deadline, because a message from its client arrived.
     pub(crate) fn touch(&mut self, id: i64, timeout: u64, now: Time) {
         let deadline = self.deadline(timeout, now);
         let Some(session) = self.living.get_mut(&id) else { return };
-        // Most of what a client says comes within the tick of what it said before.
+        // Usually the deadline is unchanged, because several messages arrive within one tick.
         if session.deadline != deadline {
             self.by_deadline.remove(&(session.deadline, id));
             self.by_deadline.insert((deadline, id));
@@ -87,12 +90,12 @@ impl Sessions {
         }
     }
 
-    /// The connection that a session is on.
+    /// Returns the session's connection.
     pub(crate) fn connection(&self, id: i64) -> Option<ConnectionId> {
         self.living.get(&id)?.connection
     }
 
-    /// The session's connection ended; the session lives on until its deadline.
+    /// Records that the session's connection closed. The session continues until its deadline.
     pub(crate) fn detach(&mut self, id: i64, connection: ConnectionId) {
         if let Some(session) = self.living.get_mut(&id) {
             if session.connection == Some(connection) {
@@ -101,19 +104,19 @@ impl Sessions {
         }
     }
 
-    /// Ends a session; tells whether it lived.
+    /// Ends a session. Returns whether it was live.
     pub(crate) fn remove(&mut self, id: i64) -> bool {
         let Some(session) = self.living.remove(&id) else { return false };
         self.by_deadline.remove(&(session.deadline, id))
     }
 
-    /// The sessions whose time is over, in the order of their deadlines.
+    /// Returns the expired sessions in order of their deadlines.
     pub(crate) fn expired(&self, now: Time) -> Vec<i64> {
         let over = self.by_deadline.range(..=(Deadline(now.elapsed), i64::MAX));
         over.map(|(_, id)| *id).collect()
     }
 
-    /// When the next one will expire unless its client is heard of, on the clock of [`Time::elapsed`].
+    /// Returns the earliest deadline of all sessions, on the clock of [`Time::elapsed`].
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.by_deadline.first().map(|(deadline, _)| deadline.0)
     }
@@ -122,7 +125,8 @@ impl Sessions {
         self.living.len()
     }
 
-    /// What proves that a client may resume a session. Follows from the id and the seed, so nothing has to be kept.
+    /// Returns the password with which a client resumes the session. It is computed from the id and
+    /// the seed, so it is not stored.
     pub(crate) fn password(&self, id: i64) -> [u8; 16] {
         let mut state = self.seed ^ u64::from_be_bytes(id.to_be_bytes());
         let mut password = [0; 16];
@@ -144,7 +148,8 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often two deadlines were compared: whoever looks for those that are over has to.
+        /// Number of comparisons between two deadlines. Every search for expired sessions compares
+        /// deadlines.
         static COMPARISONS: Cell<u64> = const { Cell::new(0) };
     }
 
@@ -179,11 +184,11 @@ mod tests {
         assert_eq!(sessions.next_deadline(), Some(600));
     }
 
-    /// The comparisons of a search in a set of 10,000: it has four levels of at most 11 keys, and a key is compared twice
-    /// at worst.
+    /// Maximum number of comparisons of a search among 10,000 deadlines. The set has four levels of
+    /// at most 11 keys, and the search compares a key at most twice.
     const SEARCH: u64 = 4 * 11 * 2;
 
-    /// What the server does on each tick and for each message, with 10,000 sessions: next to nothing.
+    /// With 10,000 sessions, a tick or a message costs only a few comparisons.
     #[test]
     fn a_tick_looks_only_at_the_sessions_that_are_over() {
         let mut sessions = Sessions::new(&Settings::default(), at(0));

@@ -1,43 +1,48 @@
-//! What is handed to the state machine from outside.
+//! Inputs that the state machine receives from outside.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// An instant, handed in with every input: the state machine reads no clock.
+/// An instant, passed with every input because the state machine reads no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// Milliseconds since 1970, for the times in a node's Stat.
     pub wall: i64,
-    /// Milliseconds on a clock that never goes back, for time-outs.
+    /// Milliseconds on a clock that never goes back, for timeouts.
     pub elapsed: u64,
 }
 
-/// How a server behaves; the defaults are quick enough for tests.
+/// The behavior of a server. The defaults are fast enough for tests.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Sessions expire on multiples of it, in milliseconds. The default is 100.
+    /// Tick in milliseconds: sessions expire on multiples of it. The default is 100.
     pub tick: u64,
-    /// The shortest session time-out, in milliseconds; a client that asks for less gets it. The default is 2 ticks.
+    /// Minimum session timeout in milliseconds. A client that asks for less gets this. The default
+    /// is 2 ticks.
     pub min_timeout: u64,
-    /// The longest session time-out, in milliseconds; a client that asks for more gets it. The default is 60,000.
+    /// Maximum session timeout in milliseconds. A client that asks for more gets this. The default
+    /// is 60,000.
     pub max_timeout: u64,
-    /// The longest frame and the longest string, in bytes. The default is 1,048,575, as `jute.maxbuffer`.
+    /// Maximum length of a frame and of a string, in bytes. The default is 1,048,575, as for
+    /// `jute.maxbuffer`.
     pub max_frame: usize,
-    /// How often containers that became empty and TTL nodes that became old are removed, in milliseconds. The default is
-    /// 60,000.
+    /// Interval in milliseconds at which the server removes empty containers and expired TTL nodes.
+    /// The default is 60,000.
     pub reap_interval: u64,
-    /// Whether TTL nodes can be created, as `zookeeper.extendedTypesEnabled`. The default is true; Apache ZooKeeper's is
-    /// false.
+    /// `true` if TTL nodes can be created, like `zookeeper.extendedTypesEnabled`. The default is
+    /// true, whereas Apache ZooKeeper's default is false.
     pub ttl_nodes: bool,
-    /// How long a client may take nothing of what it is sent before its connection is closed, in milliseconds: its session
-    /// may be gone, and events would pile up for nobody. The same for one that is hung up on, to hang up too. The default
-    /// is 10,000.
+    /// Time in milliseconds after which the server closes the connection of a client that reads
+    /// nothing. Otherwise, events for it would pile up even after its session is gone. A client
+    /// must also close its connection within this time after the server has closed its half. The
+    /// default is 10,000.
     pub slow_peer_timeout: u64,
-    /// Session passwords follow from it: a random number, or a fixed one for a simulation. The default is 0.
+    /// Seed for the session passwords: a random number, or a fixed one for a simulation. The
+    /// default is 0.
     pub seed: u64,
 }
 
 impl Settings {
-    /// The defaults, with a random seed.
+    /// Returns the defaults with a random seed.
     #[must_use]
     pub fn random() -> Self {
         Settings { seed: RandomState::new().hash_one(0), ..Settings::default() }

@@ -1,4 +1,4 @@
-//! The server without I/O: messages and the time go in, what to send comes out.
+//! The server without I/O: takes messages and the time, and returns the messages to send.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,16 +19,16 @@ use crate::tree::{Change, Moment, Tree};
 use crate::watches::{Mode, Watches};
 use crate::writes::{self, Caller};
 
-/// Events that no transaction caused, and refusals of what is no operation, carry this number.
+/// The zxid of events that no transaction caused, and of replies that refuse an unknown operation.
 const NO_ZXID: i64 = -1;
-/// The length of a buffer that is null: how a server without SASL answers who wants to log in.
+/// The length of a null buffer. A server without SASL sends it in reply to a login.
 const NO_TOKEN: i32 = -1;
 
-/// A server of one node. It reads no clock, draws no random numbers and keeps everything in order: the same inputs give
-/// the same outputs.
+/// A server of one node. It reads no clock, draws no random numbers and keeps everything ordered,
+/// so the same inputs give the same outputs.
 ///
-/// Every event comes out before the reply to any request that could show its change, and replies come out in the order
-/// of their requests.
+/// The machine sends each event before the reply to any request that could show the change, and
+/// replies in the order of the requests.
 #[derive(Debug)]
 pub struct Machine {
     settings: Settings,
@@ -36,7 +36,7 @@ pub struct Machine {
     sessions: Sessions,
     watches: Watches,
     connections: Connections,
-    /// Of the last transaction.
+    /// Zxid of the last transaction.
     zxid: i64,
     next_reap: u64,
     received: u64,
@@ -45,8 +45,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// An empty server. Its zxids begin at the milliseconds of the time times 2^20, so those of a server that is started
-    /// later are greater.
+    /// Creates an empty server. Its zxids start at the time in milliseconds times 2^20, so they
+    /// exceed the zxids of any server that was started earlier.
     #[must_use]
     pub fn new(settings: Settings, now: Time) -> Self {
         Machine {
@@ -63,12 +63,12 @@ impl Machine {
         }
     }
 
-    /// A client connected from an address.
+    /// Adds a client's connection from an address.
     pub fn connect(&mut self, id: ConnectionId, peer: SocketAddr) {
         self.connections.add(id, peer);
     }
 
-    /// A connection ended, on the client's side or by itself. Its session lives on until it expires.
+    /// Removes a connection that was closed. Its session continues until it expires.
     pub fn disconnect(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
             self.watches.forget(id);
@@ -78,7 +78,7 @@ impl Machine {
         }
     }
 
-    /// A message came. One on a connection that is closed already is ignored.
+    /// Handles a message. A message on a closed connection is ignored.
     pub fn receive(&mut self, id: ConnectionId, message: Inbound, now: Time) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.heard(now);
@@ -100,7 +100,7 @@ impl Machine {
         }
     }
 
-    /// Time passed. Ends the sessions whose time is over; removes empty containers and old TTL nodes.
+    /// Expires sessions, and removes empty containers and expired TTL nodes.
     pub fn tick(&mut self, now: Time) {
         for session in self.sessions.expired(now) {
             self.end_session(session, true);
@@ -111,37 +111,38 @@ impl Machine {
         }
     }
 
-    /// When something will happen by itself, on the clock of [`Time::elapsed`]: call [`tick`](Machine::tick) then.
+    /// Returns the time of the next expiry or removal, on the clock of [`Time::elapsed`]: call
+    /// [`tick`](Machine::tick) then.
     #[must_use]
     pub fn next_tick(&self) -> u64 {
         self.sessions.next_deadline().map_or(self.next_reap, |deadline| deadline.min(self.next_reap))
     }
 
-    /// Ends a session as if its time were over; tells whether there was one.
+    /// Expires a session immediately. Returns whether it existed.
     pub fn expire(&mut self, session: i64) -> bool {
         self.end_session(session, true)
     }
 
-    /// Sets the number that the next sequential child of a node has in its name. Else only two thousand million creates lead
-    /// to the end of the counter.
+    /// Sets the sequence number of a node's next sequential child. Without this function, a test
+    /// would need two billion creates to reach the end of the counter.
     #[doc(hidden)]
     pub fn set_counter(&mut self, path: &str, next: i32) {
         self.tree.set_counter(path, next);
     }
 
-    /// The connection that a session is on, if it has one.
+    /// Returns the connection of a session, if it has one.
     #[must_use]
     pub fn connection(&self, session: i64) -> Option<ConnectionId> {
         self.sessions.connection(session)
     }
 
-    /// The data of all nodes but ZooKeeper's own, by their paths.
+    /// Returns the data of all nodes by path, without ZooKeeper's own nodes.
     #[must_use]
     pub fn tree(&self) -> BTreeMap<String, Vec<u8>> {
         self.tree.contents().map(|(path, data)| (path.to_owned(), data.to_owned())).collect()
     }
 
-    /// What has to be sent and closed since the last call, in this order.
+    /// Returns the actions since the last call, in the order in which they must be carried out.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
     }
@@ -159,7 +160,7 @@ impl Machine {
 
     fn establish(&mut self, id: ConnectionId, connect: &Connect, now: Time) {
         if connect.last_zxid > self.zxid {
-            // It saw a future that this server does not know.
+            // The client has seen a transaction that this server does not have.
             return self.close(id);
         }
         let asked = u64::try_from(connect.timeout).unwrap_or(0);
@@ -248,7 +249,7 @@ impl Machine {
             Op::RemoveWatches { path, kind } => found(self.watches.remove(&path, kind, id)),
         };
         let zxid = self.zxid;
-        // The real server forgets what a refused change was to be.
+        // Like the real server, does not report the name of a change that was refused.
         let name = name.map(|(name, changes)| if changes && outcome.is_err() { "NA" } else { name });
         if let (Some(name), Some(connection)) = (name, self.connections.get_mut(id)) {
             connection.answered(name, xid, zxid, now);
@@ -262,7 +263,7 @@ impl Machine {
         );
     }
 
-    /// Every attempt takes a number, whether it succeeds or not.
+    /// Every attempt takes a zxid, even if it fails.
     fn moment(&mut self, now: Time) -> Moment {
         self.zxid += 1;
         Moment { zxid: self.zxid, time: now.wall }
@@ -286,7 +287,7 @@ impl Machine {
         Body::Multi(parts)
     }
 
-    /// Sends the events of changes to those who may read the nodes.
+    /// Sends the events of the changes to the watchers that have read permission on the nodes.
     fn announce(&mut self, changes: impl IntoIterator<Item = Change>) {
         for change in changes {
             for notice in self.watches.trigger(&change) {
@@ -304,8 +305,9 @@ impl Machine {
         if !self.sessions.remove(session) {
             return false;
         }
-        // First, so that its client is not told that its nodes are gone: they went with the session, and that is what it
-        // is to hear. Apache ZooKeeper queues these events too, and closes the connection without sending what is queued.
+        // Close the connection first, so that the session's own client gets no events for its
+        // deleted nodes: it must see only the end of the session. Apache ZooKeeper queues these
+        // events too, but closes the connection without sending them.
         if let (true, Some(connection)) = (close, connection) {
             self.close(connection);
         }
@@ -330,7 +332,7 @@ impl Machine {
     fn authenticate(&mut self, id: ConnectionId, xid: i32, scheme: &str, proof: &[u8]) {
         let proven = match scheme {
             "digest" => Some(Identity::new("digest", digest::identity(&String::from_utf8_lossy(proof)))),
-            // The address was known from the beginning.
+            // The connection has had this identity since it was opened.
             "ip" => self
                 .connections
                 .get(id)
@@ -349,8 +351,8 @@ impl Machine {
         self.send(id, Content::Reply { xid, zxid: 0, error: OK, body: Body::Nothing });
     }
 
-    /// The answer to a word. Nothing is looked at but what the word is about: `ruok` costs the same on a server with
-    /// 10,000 connections.
+    /// Returns the reply to a four-letter word. Reads only the data that the word reports, so
+    /// `ruok` costs the same on a server with 10,000 connections.
     fn tell(&self, word: Word) -> String {
         match word {
             Word::Ruok => "imok".to_owned(),
@@ -358,7 +360,7 @@ impl Machine {
             Word::Srvr => four_letter_words::server("", &self.figures()),
             Word::Stat => four_letter_words::server(&self.connections.lines(true), &self.figures()),
             Word::Mntr => four_letter_words::monitor(&self.figures()),
-            // An empty line ends it.
+            // The text ends with an empty line.
             Word::Cons => format!("{}\n", self.connections.lines(false)),
             Word::Wchs => four_letter_words::watches(self.watches.summary()),
             Word::Wchp => {

@@ -1,4 +1,4 @@
-//! The nodes, and changes to them that can be taken back.
+//! The tree of nodes, with changes that can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,14 @@ use crate::ephemerals::Owned;
 use crate::node::{Kept, Lifetime, Node};
 use crate::path;
 
-/// When a change happens: the transaction's number, and the time in milliseconds since 1970.
+/// The zxid of a change, and its time in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) zxid: i64,
     pub(crate) time: i64,
 }
 
-/// A change that happened, with what is needed to take it back and to tell those who watch.
+/// A completed change, with the data to undo it and to notify the watchers.
 #[derive(Debug)]
 pub(crate) enum Change {
     Created { path: String, acl: Acl, parent: Kept, parent_acl: Acl },
@@ -23,7 +23,7 @@ pub(crate) enum Change {
     AclSet { path: String, acl: Acl, before: Kept },
 }
 
-/// All nodes by their paths.
+/// All nodes by path.
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: BTreeMap<String, Node>,
@@ -31,7 +31,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The tree of a new server: the root and ZooKeeper's own nodes, which count nowhere as created.
+    /// Creates the tree of a new server: the root and ZooKeeper's own nodes. Parents do not count
+    /// these nodes as created.
     pub(crate) fn new() -> Self {
         let mut tree = Tree { nodes: BTreeMap::new(), owned: Owned::default() };
         for (path, children) in
@@ -64,13 +65,13 @@ impl Tree {
         Some(node)
     }
 
-    /// Whether a path is one of those that cannot be deleted.
+    /// Returns `true` if the path is one of the server's own nodes, which cannot be deleted.
     pub(crate) fn is_own(path: &str) -> bool {
         matches!(path, "/" | "/zookeeper" | "/zookeeper/config" | "/zookeeper/quota")
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Node> {
-        // The root has two names.
+        // The root has two names: "/" and "".
         self.nodes.get(if path.is_empty() { "/" } else { path })
     }
 
@@ -78,14 +79,14 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// The paths and data of all nodes but the root and what is below `/zookeeper`.
+    /// Returns the paths and data of all nodes except the root, `/zookeeper` and its descendants.
     pub(crate) fn contents(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let own = |path: &str| path == "/" || path == "/zookeeper" || path.starts_with("/zookeeper/");
         let others = self.nodes.iter().filter(move |(path, _)| !own(path));
         others.map(|(path, node)| (path.as_str(), node.data.as_deref().unwrap_or_default()))
     }
 
-    /// The number of nodes below a path.
+    /// Returns the number of nodes below a path.
     pub(crate) fn descendants(&self, path: &str) -> usize {
         if path == "/" {
             return self.nodes.len() - 1;
@@ -94,22 +95,22 @@ impl Tree {
         self.nodes.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below)).count()
     }
 
-    /// The sum of all data and paths in bytes.
+    /// Returns the total size of all data and paths in bytes.
     pub(crate) fn data_size(&self) -> usize {
         self.owned.size()
     }
 
-    /// A session's nodes in order of their paths.
+    /// Returns a session's nodes in path order.
     pub(crate) fn ephemerals(&self, session: i64) -> Vec<String> {
         self.ephemerals_below(session, "")
     }
 
-    /// Those of a session's nodes whose paths begin so.
+    /// Returns a session's nodes whose paths begin with `prefix`.
     pub(crate) fn ephemerals_below(&self, session: i64, prefix: &str) -> Vec<String> {
         self.owned.of_session(session, prefix).cloned().collect()
     }
 
-    /// Each session with ephemeral nodes, and these.
+    /// Returns each session that owns ephemeral nodes, with those nodes.
     pub(crate) fn owners(&self) -> Vec<(i64, Vec<String>)> {
         self.owned.sessions().map(|session| (session, self.ephemerals(session))).collect()
     }
@@ -118,7 +119,8 @@ impl Tree {
         self.owned.ephemerals()
     }
 
-    /// Containers that became empty and TTL nodes that nothing happened to for their time.
+    /// Returns the containers that became empty, and the TTL nodes without a change for their time
+    /// to live.
     pub(crate) fn to_reap(&self, now: i64) -> Vec<String> {
         let due = |path: &&String| {
             self.nodes.get(*path).is_some_and(|node| {
@@ -133,7 +135,7 @@ impl Tree {
         self.owned.perishable().filter(due).cloned().collect()
     }
 
-    /// Creates a node. `None`, without a change, if it is there or its parent is not.
+    /// Creates a node. Returns `None`, without a change, if the node exists or its parent does not.
     pub(crate) fn create(
         &mut self,
         path: &str,
@@ -163,7 +165,8 @@ impl Tree {
         Some(Change::Created { path: path.to_owned(), acl, parent: before, parent_acl })
     }
 
-    /// Deletes a node. `None`, without a change, if it is not there, has children or is the root.
+    /// Deletes a node. Returns `None`, without a change, if the node does not exist, has children
+    /// or is the root.
     pub(crate) fn delete(&mut self, path: &str, zxid: i64) -> Option<Change> {
         if path == "/" || !self.nodes.get(path)?.children.is_empty() {
             return None;
@@ -176,7 +179,7 @@ impl Tree {
         Some(Change::Deleted { path: path.to_owned(), node, parent: before, parent_acl })
     }
 
-    /// Sets the next sequence number of a node's children.
+    /// Sets the sequence number of a node's next child.
     pub(crate) fn set_counter(&mut self, path: &str, next: i32) {
         if let Some(node) = self.nodes.get_mut(path) {
             node.kept.creates = next;
@@ -199,7 +202,7 @@ impl Tree {
         Some(Change::DataSet { path: path.to_owned(), acl, data, before })
     }
 
-    /// Sets a node's access control list and its version.
+    /// Sets a node's ACL and the ACL's version.
     pub(crate) fn set_acl(&mut self, path: &str, acl: Acl, aversion: i32) -> Option<Change> {
         let node = self.nodes.get_mut(path)?;
         let before = node.kept;
@@ -208,7 +211,7 @@ impl Tree {
         Some(Change::AclSet { path: path.to_owned(), acl, before })
     }
 
-    /// Takes back the latest change that was not taken back yet.
+    /// Undoes a change. Changes must be undone in reverse order.
     pub(crate) fn undo(&mut self, change: Change) {
         match change {
             Change::Created { path, parent, .. } => {
@@ -291,7 +294,7 @@ mod tests {
         assert_eq!(tree.ephemerals(5), ["/a"]);
     }
 
-    /// What is counted along the way is what counting all nodes would tell.
+    /// The running totals equal the totals over all nodes.
     #[test]
     fn sums_are_kept_right() {
         let counted = |tree: &Tree| {

@@ -1,4 +1,4 @@
-//! Who is told of what.
+//! Watches, and the clients that each event notifies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::connections::ConnectionId;
 use crate::path;
 use crate::tree::Change;
 
-/// What happened, as it is sent.
+/// An event, with the number that is sent for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Event {
@@ -17,18 +17,18 @@ pub(crate) enum Event {
     ChildrenChanged = 4,
 }
 
-/// A kind of watch. A watcher may have several on one path.
+/// A mode of a watch. A watcher can have several modes on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Mode {
-    /// Gone after one event.
+    /// Removed after one event.
     Once = 1,
     Persistent = 2,
-    /// Of the path and all below it.
+    /// Covers the path and everything below it.
     Recursive = 4,
 }
 
-/// Which watches a client asks about.
+/// The kind of watch that a client asks about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Children,
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// Somebody to tell, unless the list does not let them read the node.
+/// An event for one connection. It is sent only if the ACL allows the client to read the node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) to: ConnectionId,
@@ -60,21 +60,22 @@ pub(crate) struct Notice {
     pub(crate) acl: Acl,
 }
 
-/// Those who watch one path.
+/// The watchers of one path.
 #[derive(Debug, Default)]
 struct Watchers {
-    /// Each one's modes, as bits.
+    /// The modes of each watcher, as bits.
     modes: BTreeMap<ConnectionId, u8>,
-    /// Those with a recursive watch: what happens below the path concerns nobody else, however many watch the path.
+    /// The recursive watchers. An event below the path concerns only them, so it does not have to
+    /// scan all watchers.
     recursive: BTreeSet<ConnectionId>,
 }
 
-/// Watches of one sort.
+/// The watches of one sort.
 #[derive(Debug, Default)]
 struct Table {
     by_path: BTreeMap<String, Watchers>,
     by_watcher: BTreeMap<ConnectionId, BTreeSet<String>>,
-    /// How many watchers all paths have together.
+    /// Total number of watchers over all paths.
     len: usize,
 }
 
@@ -97,7 +98,7 @@ impl Table {
         has.is_some_and(|has| has & modes != 0)
     }
 
-    /// Removes modes; tells whether there was one.
+    /// Removes modes of a watcher. Returns whether the watcher had one of them.
     fn remove(&mut self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
         let Some(has) = watchers.modes.get_mut(&watcher) else { return false };
@@ -129,7 +130,8 @@ impl Table {
         }
     }
 
-    /// Those whom an event at a path concerns. Their one-time watches on it are gone.
+    /// Returns the watchers to notify of an event at a path, and removes their one-time watches on
+    /// it.
     fn trigger(&mut self, path: &str) -> BTreeSet<ConnectionId> {
         if self.by_path.is_empty() {
             return BTreeSet::new();
@@ -147,10 +149,11 @@ impl Table {
     }
 }
 
-/// All watches. A watch belongs to a connection and ends with it: clients set them again.
+/// All watches. A watch belongs to a connection and is removed with it. Clients set their watches
+/// again after a reconnection.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// Of data, of existence, and recursive ones.
+    /// Data watches, existence watches and recursive watches.
     data: Table,
     children: Table,
 }
@@ -183,7 +186,7 @@ impl Watches {
         }
     }
 
-    /// Removes watches; tells whether there was one.
+    /// Removes watches. Returns whether the client had one.
     pub(crate) fn remove(&mut self, path: &str, kind: Kind, watcher: ConnectionId) -> bool {
         match kind {
             Kind::Children => self.children.remove(path, watcher, Mode::Once as u8),
@@ -199,13 +202,13 @@ impl Watches {
         self.data.remove(path, watcher, modes) || children
     }
 
-    /// Drops all watches of a connection that ended.
+    /// Removes all watches of a closed connection.
     pub(crate) fn forget(&mut self, watcher: ConnectionId) {
         self.data.forget(watcher);
         self.children.forget(watcher);
     }
 
-    /// Whom a change concerns, in the order in which they are told.
+    /// Returns the events for a change, in sending order.
     pub(crate) fn trigger(&mut self, change: &Change) -> Vec<Notice> {
         let mut notices = Vec::new();
         let mut tell = |to: BTreeSet<ConnectionId>, event, path: &str, acl: &Acl| {
@@ -238,17 +241,18 @@ impl Watches {
         notices
     }
 
-    /// The number of data watches' watchers, of their paths, and of all watches.
+    /// Returns the number of clients with data watches, of the paths that they watch, and of data
+    /// watches.
     pub(crate) fn summary(&self) -> (usize, usize, usize) {
         (self.data.by_watcher.len(), self.data.by_path.len(), self.data.len)
     }
 
-    /// Each path with a data watch, and who watches it.
+    /// Returns each path with a data watch, and its watchers.
     pub(crate) fn watched(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = ConnectionId>)> {
         self.data.by_path.iter().map(|(path, watchers)| (path.as_str(), watchers.modes.keys().copied()))
     }
 
-    /// The number of watches of every sort.
+    /// Returns the number of watches of all sorts.
     pub(crate) fn len(&self) -> usize {
         self.data.len + self.children.len
     }
@@ -308,7 +312,8 @@ mod tests {
         }
     }
 
-    /// A removed recursive watch looks below no more, also where another watch of the same client stays.
+    /// A removed recursive watch no longer covers the paths below, even if the client keeps another
+    /// watch there.
     #[test]
     fn a_recursive_watch_can_end_alone() {
         let mut watches = Watches::default();

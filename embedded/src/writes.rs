@@ -1,4 +1,4 @@
-//! Requests that change nodes: what is checked, in which order, and what they answer.
+//! Requests that change nodes: their checks, the order of the checks, and the replies.
 
 use crate::access::{self, Identity};
 use crate::code::Code;
@@ -8,14 +8,14 @@ use crate::replies::{Body, Part};
 use crate::requests::{By, Create, Write};
 use crate::tree::{Change, Moment, Tree};
 
-/// Who asks.
+/// The client that sends the request.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) session: i64,
     pub(crate) identities: &'a [Identity],
     pub(crate) ttl_nodes: bool,
-    /// Nodes of the same transaction that are containers, but were asked for with an ephemeral's flags. Apache ZooKeeper
-    /// takes them for ephemeral until the transaction is carried out.
+    /// Nodes that this transaction creates as containers, but with an ephemeral node's flags.
+    /// Apache ZooKeeper treats them as ephemeral until it applies the transaction.
     pub(crate) claimed: &'a [String],
 }
 
@@ -28,7 +28,7 @@ impl Caller<'_> {
 /// The change, if there is one, and the reply.
 type Done = (Option<Change>, Body);
 
-/// Carries a request out, or refuses it and changes nothing.
+/// Carries out a request, or refuses it without a change.
 pub(crate) fn apply(tree: &mut Tree, write: Write, who: Caller, at: Moment) -> Result<Done, Code> {
     match write {
         Write::Create(request) => create(tree, request, who, at),
@@ -74,7 +74,8 @@ pub(crate) fn apply(tree: &mut Tree, write: Write, who: Caller, at: Moment) -> R
     }
 }
 
-/// Carries out all of a transaction or nothing: the changes, and each operation's part of the reply.
+/// Carries out a transaction completely or not at all. Returns the changes, and each operation's
+/// part of the reply.
 pub(crate) fn apply_all(
     tree: &mut Tree,
     writes: Vec<Write>,
@@ -100,7 +101,8 @@ pub(crate) fn apply_all(
                 for change in changes.into_iter().rev() {
                     tree.undo(change);
                 }
-                // What came before failed without an error of its own; what came after was not tried.
+                // The reply marks earlier operations as failed with code 0, because they have no
+                // error. Later operations were not tried.
                 let mut failed = vec![Part::Failed(crate::code::OK); i];
                 failed.push(Part::Failed(code.number()));
                 failed.resize(count, Part::Failed(Code::RuntimeInconsistency.number()));
@@ -111,7 +113,8 @@ pub(crate) fn apply_all(
     (changes, parts)
 }
 
-/// The number that marks an operation's part of a reply: every creation that answers a Stat is a create2.
+/// Returns the operation number in a part of the reply: a create that returns a Stat has the number
+/// of `create2`.
 fn part_number(write: &Write) -> i32 {
     match write {
         Write::Create(Create { by: By::Create, .. }) => 1,
@@ -179,7 +182,7 @@ fn valid<'a>(tree: &'a Tree, path: &str) -> Result<&'a Node, Code> {
     if path::is_valid(path) { node(tree, path) } else { Err(Code::BadArguments) }
 }
 
-/// The version after this one, which is never -1: that is how requests say "any".
+/// Returns the next version. It skips -1, because -1 in a request means any version.
 fn next_version(current: i32, expected: i32) -> Result<i32, Code> {
     if expected != -1 && expected != current {
         return Err(Code::BadVersion);

@@ -1,4 +1,4 @@
-//! What a test can do to a server's clients, seen by `zklock` as a client and by a bare socket.
+//! Tests of the faults that a test can inject, seen by a `zklock` client and by a bare socket.
 
 #![expect(clippy::unwrap_used, reason = "a test ends with a panic, also in its helpers")]
 
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zklock::{Client, ClientOptions, ClientState, LeaseState, Mutex};
 use zklock_embedded::{Server, Settings};
 
-/// Long enough to see that nothing happens.
+/// Time to wait before a test concludes that nothing happens.
 const SILENCE: Duration = Duration::from_millis(300);
 
 async fn word(stream: &mut TcpStream) -> String {
@@ -27,7 +27,8 @@ async fn word(stream: &mut TcpStream) -> String {
 fn who_has_said_all_still_gets_the_answer() {
     run(async {
         let server = server().await;
-        // Late enough for the end of what the client says to be read before the answer is due.
+        // The delay is long enough for the server to read the client's end of stream before the
+        // reply is due.
         server.latency(Duration::from_millis(50)).await;
         let mut stream = TcpStream::connect(server.hosts()).await.unwrap();
         stream.write_all(b"ruok").await.unwrap();
@@ -50,18 +51,19 @@ fn who_is_refused_hears_it_and_then_an_orderly_end() {
         let credentials =
             [&xid.to_be_bytes()[..], &op.to_be_bytes(), &kind.to_be_bytes(), &frame(b"x"), &frame(b"y")];
         said.extend(frame(&credentials.concat()));
-        // More than the server reads at once, so that it hangs up on something that it has not read.
+        // More bytes than the server reads at once, so that it closes the connection with unread
+        // bytes left.
         for _ in 0..20_000 {
             said.extend(frame(&[(-2_i32).to_be_bytes(), 11_i32.to_be_bytes()].concat()));
         }
         stream.write_all(&said).await.unwrap();
-        // The answer to the request for a session, and the refusal.
+        // The connect reply and the error reply.
         let mut heard = [0; 40 + 20];
         stream.read_exact(&mut heard).await.unwrap();
         assert_eq!(heard[44..48], xid.to_be_bytes());
         assert_eq!(heard[56..], (-115_i32).to_be_bytes());
         assert_eq!(stream.read(&mut heard).await.unwrap(), 0);
-        // After a reset this would fail.
+        // This would fail after a reset.
         stream.write_all(&said).await.unwrap();
     });
 }
@@ -94,7 +96,7 @@ fn what_is_on_its_way_to_a_client_that_is_cut_off_is_lost() {
         lock.acquire().await.unwrap().release().await.unwrap();
         server.latency(LIMIT).await;
         let acquiring = tokio::spawn(async move { lock.acquire().await });
-        // It is done, and its reply is late.
+        // The create is done, but its reply is delayed.
         while server.tree().await.len() < 3 {
             sleep(Duration::from_millis(1)).await;
         }
@@ -124,7 +126,7 @@ fn a_paused_server_says_nothing_to_anybody() {
             timeout(SILENCE, word(stream)).await.unwrap_err();
         }
         assert!(!acquiring.is_finished());
-        // Nothing was read either, but a test may look.
+        // The server has read nothing either, but a test can still read the tree.
         assert_eq!(server.tree().await, before);
         server.resume().await;
         server.resume().await;
@@ -146,11 +148,11 @@ fn no_session_expires_while_the_server_is_paused() {
             Client::connect_with(short.session_timeout(Duration::from_millis(500)).unwrap()).await.unwrap();
         let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
         server.pause().await;
-        // The holder cannot know that its session does not end.
+        // The holder loses its lease, because it cannot know that its session does not expire.
         lease.lost().await;
         sleep(Duration::from_secs(2)).await;
         assert!(server.tree().await.contains_key(&lease.node()));
-        // Also not right after it.
+        // The session does not expire right after the pause either.
         server.resume().await;
         sleep(Duration::from_millis(1)).await;
         assert!(server.disconnect(lease.session_id()).await || server.expire(lease.session_id()).await);
@@ -181,7 +183,7 @@ fn latency_delays_each_reply_and_not_the_next_request() {
         let delay = Duration::from_millis(200);
         let locks: Vec<Mutex> =
             (0..50).map(|n| Mutex::new(&client, format!("/locks/{n}")).unwrap()).collect();
-        // The directories are there.
+        // Create the directories first.
         for lock in &locks {
             lock.acquire().await.unwrap().release().await.unwrap();
         }
@@ -196,10 +198,10 @@ fn latency_delays_each_reply_and_not_the_next_request() {
             assert!(begun.elapsed() >= delay);
             lease.release_in_background().unwrap();
         }
-        // One after another they take ten seconds.
+        // In sequence, the acquires would take ten seconds.
         assert!(begun.elapsed() < 10 * delay, "{:?}", begun.elapsed());
         server.latency(Duration::ZERO).await;
-        // Words are answered on connections of their own, with nothing on its way.
+        // Four-letter words use their own connections, which have no delayed messages.
         let begun = Instant::now();
         assert_eq!(word(&mut TcpStream::connect(server.hosts()).await.unwrap()).await, "imok");
         assert!(begun.elapsed() < delay, "{:?}", begun.elapsed());
@@ -251,7 +253,7 @@ fn replies_keep_their_order_when_the_latency_ends() {
         server.latency(SILENCE).await;
         let begun = Instant::now();
         stream.write_all(&ping(1)).await.unwrap();
-        // Until the server has it.
+        // Wait until the server has the ping.
         sleep(SILENCE / 3).await;
         server.latency(Duration::ZERO).await;
         stream.write_all(&ping(2)).await.unwrap();
@@ -298,11 +300,12 @@ fn a_client_that_takes_nothing_is_left() {
         let server = Server::start_with("127.0.0.1:0", settings).await.unwrap();
         let mut stream = session(&server).await;
         let begun = Instant::now();
-        // Replies pile up in the sockets' buffers. When these are full the server reads no more, and gives up.
+        // Replies fill the sockets' buffers. Then the server stops reading, and closes the
+        // connection after the timeout.
         let pings = ping(1).repeat(10_000);
         while stream.write_all(&pings).await.is_ok() {}
         assert!(begun.elapsed() >= Duration::from_millis(500));
-        // Another one is served.
+        // The server still serves another client.
         assert_eq!(word(&mut TcpStream::connect(server.hosts()).await.unwrap()).await, "imok");
     });
 }
@@ -324,7 +327,7 @@ fn a_stop_ends_a_pause_and_what_is_on_its_way() {
     });
 }
 
-/// A bare connection with a session.
+/// Opens a bare connection with a session.
 async fn session(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(server.hosts()).await.unwrap();
     let mut connect = 44_i32.to_be_bytes().to_vec();
@@ -343,7 +346,7 @@ fn ping(xid: i32) -> Vec<u8> {
     [8, xid, 11].into_iter().flat_map(i32::to_be_bytes).collect()
 }
 
-/// The number of the request that is answered.
+/// Returns the `xid` of the next reply.
 async fn reply(stream: &mut TcpStream) -> i32 {
     let length = stream.read_i32().await.unwrap();
     let xid = stream.read_i32().await.unwrap();

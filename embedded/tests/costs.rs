@@ -1,7 +1,8 @@
-//! What the server has to do does not grow with what it holds, where it need not.
+//! The cost of a request does not depend on the number of nodes, sessions and watches that it does
+//! not concern.
 //!
-//! Memory that is asked for stands for work: it can be counted, and a machine that is slow or busy changes nothing. What
-//! looks at everything without asking for memory is counted next to the code: see `sessions.rs`.
+//! These tests count allocations instead of time, because a slow or busy machine does not change
+//! them. A scan that allocates no memory is counted next to the code: see `sessions.rs`.
 
 mod allocations;
 
@@ -19,14 +20,15 @@ const MANY: u64 = 10_000;
 const FEW: u64 = 10;
 const ASKING: ConnectionId = ConnectionId(u64::MAX);
 
-/// A machine and one connection's requests.
+/// A machine, and the decoders of its connections.
 struct Server {
     machine: Machine,
     decoders: BTreeMap<ConnectionId, Decoder>,
 }
 
 impl Server {
-    /// With this many clients, each with an ephemeral node in `/clients`, and watches on that and on a node of everybody.
+    /// Creates a server with `clients` clients. Each owns an ephemeral node in `/clients`, and has
+    /// watches on that node and on a shared node.
     fn with(clients: u64) -> Self {
         let mut server =
             Server { machine: Machine::new(Settings::default(), NOW), decoders: BTreeMap::new() };
@@ -38,13 +40,15 @@ impl Server {
             let id = ConnectionId(i);
             server.open(id);
             server.say(id, 1, &create(&format!("/clients/{i}"), 1));
-            // Each watches its own node, the directory, and below it, which nothing ever happens to.
+            // Each client watches its own node, `/all` and `/clients`. Nothing happens to the last
+            // two.
             server.say(id, 3, &[&text(&format!("/clients/{i}"))[..], &[1]].concat());
             server.say(id, 8, &[&text("/all")[..], &[1]].concat());
             server.say(id, 3, &[&text("/clients")[..], &[1]].concat());
         }
         for i in 0..clients {
-            // All nodes are one session's, for its own end.
+            // One session owns all these nodes, so that one step of the test ends a session with
+            // many nodes.
             server.say(ASKING, 1, &create(&format!("/one/{i}"), 1));
         }
         server
@@ -65,7 +69,7 @@ impl Server {
         self.feed(id, &frame(&[&7_i32.to_be_bytes(), &number.to_be_bytes(), record].concat()))
     }
 
-    /// Tells how many bytes the answer has.
+    /// Passes bytes to the server and returns the number of bytes of the replies.
     fn feed(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let decoder = self.decoders.get_mut(&id).expect("a connection");
         decoder.extend(bytes);
@@ -141,11 +145,11 @@ fn what_concerns_one_costs_the_same_with_10_000() {
     let [mut with_few, mut with_many] = [FEW, MANY].map(Server::with);
     for (name, deed) in deeds {
         let [few, many] = [&mut with_few, &mut with_many].map(|server| {
-            // What grows now and then does it beforehand.
+            // A first run, so that occasional growth of collections does not count.
             deed(server);
             measure(|| deed(server))
         });
-        // Trees become a little deeper, and now and then a node of one splits.
+        // Allow some growth: trees become slightly deeper, and occasionally a tree node splits.
         if many.count > few.count + 20 || many.peak > few.peak + 8192 {
             grows.push(format!("{name}: {few:?} with {FEW}, {many:?} with {MANY}"));
         }

@@ -1,4 +1,5 @@
-//! Whatever a client sends: no panic, no more memory than what it sent is worth, and only its own connection is closed.
+//! Arbitrary client input never causes a panic, allocates only memory in proportion to its length,
+//! and closes only the client's own connection.
 
 mod allocations;
 
@@ -12,10 +13,10 @@ use zklock_embedded::{ConnectionId, Decoder, Machine, Output, Settings, Time};
 #[global_allocator]
 static ALLOCATIONS: Allocations = Allocations;
 
-/// How much memory a byte of the wire may take, at the peak: the shortest operation of a transaction has 14 bytes, and
-/// is held as it was parsed, as it was answered, and in lists that double.
+/// Maximum memory at the peak for each received byte. The shortest operation of a transaction has
+/// 14 bytes. It is stored in parsed form, as a reply, and in lists whose capacity doubles.
 const WORTH: usize = 64;
-/// What a request costs that says nothing.
+/// Memory for a minimal request in bytes.
 const ALLOWANCE: usize = 16 * 1024;
 
 const BAD: ConnectionId = ConnectionId(1);
@@ -40,7 +41,7 @@ fn request(number: i32, rest: &[u8]) -> Vec<u8> {
     frame(&[&7_i32.to_be_bytes(), &number.to_be_bytes(), rest].concat())
 }
 
-/// Records that begin well: a path, then anything.
+/// Generates records that begin with a valid path, followed by arbitrary bytes.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     let path = prop_oneof![Just("/"), Just("/a"), Just("/a/b"), Just(""), Just("x")];
     (any::<bool>(), path, vec(any::<u8>(), 0..60)).prop_map(|(with_path, path, rest)| {
@@ -48,7 +49,8 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Feeds bytes in pieces until they are no more of the protocol; tells whether the connection is still of use.
+/// Passes bytes in pieces to the machine until they violate the protocol. Returns whether the
+/// connection can still be used.
 fn feed(machine: &mut Machine, id: ConnectionId, decoder: &mut Decoder, bytes: &[u8], size: usize) -> bool {
     for piece in bytes.chunks(size) {
         decoder.extend(piece);
@@ -66,7 +68,8 @@ fn feed(machine: &mut Machine, id: ConnectionId, decoder: &mut Decoder, bytes: &
     true
 }
 
-/// Lists whose counts may be far from what follows: of nothing, and of elements that are as short as can be.
+/// Generates lists whose counts may be far from the number of elements. Many elements have the
+/// shortest possible encoding.
 fn list() -> impl Strategy<Value = Vec<u8>> {
     let count = prop_oneof![-3_i32..20, 1000_i32..100_000, any::<i32>()];
     let head = prop_oneof![Just(0), Just(8), Just(9), Just(13), 0_usize..30];
@@ -80,11 +83,11 @@ fn list() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// As many operations as there is room for, in a transaction of reads or writes.
+/// Generates a transaction of reads or writes with many operations.
 fn operations() -> impl Strategy<Value = Vec<u8>> {
     (prop_oneof![Just(1_i32), Just(2), Just(4), Just(5), Just(8), Just(13)], 1_usize..500).prop_map(
         |(number, count)| {
-            // The path "/" and as many zeros as any of them needs; then the end.
+            // The path "/" and enough zeros for each operation, then the end header.
             let one = [&number.to_be_bytes()[..], &[0; 5], &frame(b"/"), &[0; 16]].concat();
             let one = match number {
                 4 | 8 => &one[..15],
@@ -97,7 +100,7 @@ fn operations() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// The memory that a connection's bytes take, with the machine that answers them.
+/// Measures the memory for a connection's bytes and for the machine that handles them.
 fn asked(bytes: &[u8], size: usize) -> Asked {
     let mut machine = Machine::new(Settings::default(), NOW);
     machine.connect(BAD, PEER);
@@ -116,7 +119,7 @@ fn asked(bytes: &[u8], size: usize) -> Asked {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Counts and lengths on the wire are claims: what they reserve is bounded by what was received.
+    /// The memory for counts and lengths on the wire is bounded by the bytes received.
     #[test]
     fn memory_follows_from_what_was_received(
         requests in vec(
@@ -131,7 +134,7 @@ proptest! {
         size in prop_oneof![1_usize..300, Just(100_000)],
     ) {
         let mut bytes: Vec<u8> = requests.iter().flat_map(|(number, rest)| request(*number, rest)).collect();
-        // And a frame of which there is nothing but the length.
+        // Add a frame of which only the length arrives.
         bytes.extend(length.to_be_bytes());
         let asked = asked(&bytes, size);
         prop_assert!(asked.peak <= WORTH * bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());

@@ -1,4 +1,4 @@
-//! The server on a thread of its own.
+//! Tests of the server on its own thread.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use zklock::blocking::{Client, Mutex};
 use zklock_embedded::{Settings, TestServer};
 
-/// Long enough for anything that happens at all.
+/// Generous timeout: even a loaded machine finishes earlier.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn server() -> TestServer {
@@ -94,7 +94,7 @@ fn its_port_can_be_taken_again() {
     let address = first.hosts();
     let taken = TestServer::start_on(&address, Settings::default()).unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AddrInUse);
-    // With a client connected, whose end of the connection lingers.
+    // A client is connected, so its end of the connection exists when the server restarts.
     let client = Client::connect(&address).unwrap();
     let session = client.session_id();
     drop(first);
@@ -122,7 +122,7 @@ fn a_hundred_of_them_leave_nothing_behind() {
             server.stop().unwrap();
         }
     }
-    // Other tests may run in this process.
+    // Allow for other tests in this process.
     let after = figures();
     assert!(after.0 < before.0 + 50 && after.1 < before.1 + 50, "{before:?} {after:?}");
 }
@@ -145,7 +145,7 @@ struct Child(libc::pid_t);
 #[cfg(target_os = "linux")]
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: plain calls on our own child.
+        // SAFETY: the calls only concern our own child.
         unsafe {
             libc::kill(self.0, libc::SIGKILL);
             libc::waitpid(self.0, std::ptr::null_mut(), 0);
@@ -153,13 +153,14 @@ impl Drop for Child {
     }
 }
 
-/// A child that is forked without another program, as Python's `multiprocessing` does.
+/// A child that is forked without `exec`, as Python's `multiprocessing` does, cannot use or harm
+/// the server.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_forked_child_neither_uses_nor_harms_it() {
     let server = server();
     let hosts = server.hosts();
-    // With a session, so that the server has accepted it.
+    // Open a session, so that the server has certainly accepted the connection.
     let mut open = TcpStream::connect(&hosts).unwrap();
     let mut connect = vec![0, 0, 0, 44];
     connect.resize(28, 0);
@@ -168,14 +169,14 @@ fn a_forked_child_neither_uses_nor_harms_it() {
     open.write_all(&connect).unwrap();
     open.read_exact(&mut [0; 40]).unwrap();
     let (mut told, mut tell) = std::io::pipe().unwrap();
-    // SAFETY: the child calls nothing that takes a lock of another thread: errors made of text allocate, which glibc
-    // allows after a fork.
+    // SAFETY: the child calls nothing that takes a lock of another thread. Errors with text
+    // allocate memory, which glibc allows after a fork.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = server.tree().is_err() && server.stop().is_err();
         drop(server);
         tell.write_all(&[u8::from(refused)]).unwrap_or_default();
-        // Lives on with its copies of the sockets, until it is killed.
+        // Keep the copies of the sockets until the parent kills this process.
         loop {
             thread::sleep(LIMIT);
         }
@@ -191,6 +192,6 @@ fn a_forked_child_neither_uses_nor_harms_it() {
     let read = open.read(&mut [0; 8]).map_err(|error| error.kind());
     assert!(matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset)), "{read:?}");
     assert_eq!(TcpStream::connect(&hosts).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    // Its port too.
+    // The port is free too.
     TestServer::start_on(&hosts, Settings::default()).map(drop).unwrap();
 }

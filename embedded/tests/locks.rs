@@ -1,4 +1,4 @@
-//! The lock library does its work against the embedded server: what it needs of ZooKeeper is there.
+//! The lock library works against the embedded server, which supports everything that it needs.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn an_expired_session_loses_its_lock_and_the_next_one_gets_it() {
         lost.lost().await;
         assert!(matches!(lost.state(), LeaseState::Lost(_)));
         assert!(next.fencing_token() > lost.fencing_token());
-        // The client goes on in a new session.
+        // The client continues in a new session.
         assert_ne!(
             Mutex::new(&a, "/locks/y").unwrap().acquire().await.unwrap().session_id(),
             lost.session_id()

@@ -1,4 +1,4 @@
-//! Controls that are used repeatedly, and one within another: what they do to replies and events, and to many clients.
+//! Repeated and nested use of the controls: their effect on replies, events and many clients.
 
 #![expect(clippy::unwrap_used, reason = "a test ends with a panic, also in its helpers")]
 
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zklock::{ClientState, ErrorKind, LeaseState, LossReason, Mutex};
 use zklock_embedded::{Server, TestServer};
 
-/// Long enough to see that nothing happens.
+/// Time to wait before a test concludes that nothing happens.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// Opens sessions that watch `/x`.
@@ -28,7 +28,7 @@ async fn watchers(server: &Server, count: usize) -> Vec<Session> {
     watchers
 }
 
-/// Waits until a request that creates a node is carried out; its reply may be late.
+/// Waits until a create request is carried out. Its reply may be delayed.
 async fn until_there(server: &Server, path: &str) {
     while !server.tree().await.contains_key(path) {
         sleep(Duration::from_millis(1)).await;
@@ -47,7 +47,7 @@ fn one_resume_ends_any_number_of_pauses() {
             timeout(SILENCE, stream.hear()).await.unwrap_err();
             server.resume().await;
             assert_eq!(stream.hear().await, Some(bare::PING));
-            // Without a pause it does nothing, and does not count towards the next one.
+            // Without a pause, a resume has no effect, and does not cancel the next pause.
             server.resume().await;
             stream.ping().await;
             assert_eq!(stream.hear().await, Some(bare::PING));
@@ -69,7 +69,7 @@ fn time_stands_still_from_the_first_pause_to_the_resume_each_time() {
             }
             server.resume().await;
         }
-        // Looks for what is over before it is asked.
+        // Give the server time to expire the session before the test looks.
         sleep(Duration::from_millis(250)).await;
         assert!(server.tree().await.contains_key("/x"), "it expired");
     });
@@ -89,7 +89,7 @@ fn time_goes_on_where_it_stood() {
         sleep(time_out).await;
         server.resume().await;
         assert_eq!(server.tree().await.len(), 2);
-        // Had their times begun anew, both would end with the same tick.
+        // If both timeouts had started again, both sessions would expire on the same tick.
         while server.tree().await.contains_key("/older") {
             sleep(Duration::from_millis(5)).await;
         }
@@ -102,7 +102,8 @@ fn the_newest_latency_counts() {
     run(async {
         let server = server().await;
         let mut stream = Session::open(&server.hosts()).await;
-        // Of a sum, or of the longest, nobody would hear in this test's time.
+        // If latencies added up, or the longest counted, the reply would not arrive within the
+        // test's time limit.
         server.latency(2 * LIMIT).await;
         server.latency(SILENCE).await;
         server.latency(SILENCE).await;
@@ -138,7 +139,7 @@ fn events_are_as_late_as_replies_for_every_client() {
             assert_eq!(watcher.hear().await, Some(EVENT));
             assert!(begun.elapsed() >= SILENCE, "{:?}", begun.elapsed());
         }
-        // All at the same time, and not one after another.
+        // All clients wait for the same delay at the same time.
         assert!(begun.elapsed() < SILENCE * 20, "{:?}", begun.elapsed());
     });
 }
@@ -168,7 +169,7 @@ fn events_are_held_back_by_a_pause_for_every_client_that_is_not_cut_off() {
         let mut holder = Session::open(&server.hosts()).await;
         holder.create_ephemeral("/x").await;
         let mut watchers = watchers(&server, 20).await;
-        // The second one changes nothing.
+        // The second pause changes nothing.
         server.pause().await;
         server.pause().await;
         assert!(server.expire(holder.id).await);
@@ -277,7 +278,7 @@ fn a_client_that_is_cut_off_and_expired_during_a_pause_begins_anew_after_it() {
         assert!(server.expire(lease.session_id()).await);
         assert!(!server.tree().await.contains_key(&lease.node()));
         sleep(SILENCE).await;
-        assert!(!waiting.is_finished(), "it was told");
+        assert!(!waiting.is_finished(), "it has finished already");
         assert!(lease.loss_reason().is_none());
         server.resume().await;
         assert_eq!(lease.lost().await, LossReason::SessionExpired);
@@ -332,12 +333,12 @@ fn who_closes_a_client_of_a_paused_server_does_not_wait_for_it() {
         let client = client(&server).await;
         let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
         server.pause().await;
-        // The client words the error for a server that does not answer; it comes in time.
+        // The client may return an error because the server does not reply, but it returns in time.
         timeout(LIMIT / 2, client.close()).await.expect("it waits for the server").unwrap_or_default();
         assert_eq!(lease.loss_reason(), Some(LossReason::ClientClosed));
         assert!(server.tree().await.contains_key(&lease.node()), "the server has read nothing");
         server.resume().await;
-        // Its farewell had arrived.
+        // The client's close request had arrived.
         while server.tree().await.contains_key(&lease.node()) {
             sleep(Duration::from_millis(1)).await;
         }
@@ -390,7 +391,7 @@ fn a_server_that_is_paused_and_late_can_be_stopped_twice_at_once() {
         }
     });
     assert_eq!(server.resume().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
-    // Of a client of it that is closed the error says nothing new.
+    // The client's close may fail, with the usual error.
     let closed = client.close();
     assert!(closed.is_ok() || closed.is_err_and(|error| error.kind() == ErrorKind::ConnectionFailed));
 }

@@ -1,33 +1,36 @@
-//! Counts the instructions that some work takes: the same number on a busy machine as on an idle one.
+//! Counts the CPU instructions of a function. A busy machine does not change the count.
 
 use libc::{c_int, pid_t};
 
-/// How many instructions this takes, in a copy of this process. What is done there is not seen here.
+/// Returns the number of instructions that `work` takes in a copy of this process. Effects of
+/// `work` are not visible here.
 pub(crate) fn instructions<T>(work: impl FnOnce() -> T) -> u64 {
     run(work).saturating_sub(run(|| ()))
 }
 
-/// A child stops before and after the work; in between its parent takes it from one instruction to the next.
+/// Runs `work` in a child process, which stops before and after it. In between, the parent
+/// single-steps the child.
 fn run<T>(work: impl FnOnce() -> T) -> u64 {
-    // Safety: the child does not return from here; it uses no lock but the allocator's, which `fork` keeps usable.
+    // Safety: the child does not return from this function. It uses no lock except the allocator's,
+    // which `fork` keeps usable.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no copy of this process");
     if child == 0 {
-        // Freed memory that the allocator has not sorted out yet would be at some work's expense.
+        // Make the allocator consolidate freed memory now, so that `work` does not pay for it.
         drop(std::hint::black_box(vec![0u8; 100_000]));
-        // Safety: asks this process's parent to trace it; takes no memory.
+        // Safety: asks the parent to trace this process, and uses no memory.
         unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
         stop();
         std::mem::forget(work());
         stop();
-        // Safety: ends this process, without its parent's cleanup.
+        // Safety: exits this process without the parent's cleanup.
         unsafe { libc::_exit(0) };
     }
     assert!(libc::WIFSTOPPED(wait(child)), "not traced");
     let mut count = 0;
-    // The last stop is the second; stopping the first is not finished yet.
+    // Step until the second stop signal. The child is still inside the first one.
     loop {
-        // Safety: a child of ours that is stopped, and told to go on by one instruction.
+        // Safety: the child is ours and stopped. The call lets it run one instruction.
         let stepped = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, child, 0, 0) };
         assert_eq!(stepped, 0, "it cannot be stepped");
         let status = wait(child);
@@ -37,20 +40,20 @@ fn run<T>(work: impl FnOnce() -> T) -> u64 {
         }
         count += 1;
     }
-    // Safety: a child of ours, which is not needed any more.
+    // Safety: the child is ours, and is not needed any more.
     unsafe { libc::kill(child, libc::SIGKILL) };
     wait(child);
     count
 }
 
 fn stop() {
-    // Safety: stops this process until its parent tells it to go on.
+    // Safety: stops this process until its parent continues it.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
 fn wait(child: pid_t) -> c_int {
     let mut status = 0;
-    // Safety: writes to a variable of ours.
+    // Safety: writes to a local variable.
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(waited, child, "the copy is gone");
     status

@@ -1,51 +1,61 @@
-//! Attempts at several locks, or at several permits: what stands above the queues.
+//! Attempts to acquire several locks or several permits: the layer above the queues.
 //!
-//! The queues below are the real ones. The coordinators in the crate (`lock/multi.rs`, `lock/semaphore/mod.rs`) are
-//! asynchronous functions around `Lock::request_as`, which starts a driver with its thread and sockets, so they cannot be
-//! stepped here. This is a model of them, and this is why it matches: between two waits both do nothing but join, leave
-//! and release, and each of them waits in one `select!` whose arms have an order. So an attempt here has a stage for each
-//! `await`, [`Attempt::run`] is what the function does from there to the next one, and it looks at the arms in the same
-//! order. The function runs when its task is polled, at any time after something woke it: that is an event of its own
-//! here. Dropping the future drops its values, the newest first: [`Attempt::end`] does so in the same order.
+//! The queues below are the real ones. The crate's coordinators (`lock/multi.rs`,
+//! `lock/semaphore/mod.rs`) are asynchronous functions around `Lock::request_as`, which starts a
+//! driver with its thread and sockets. They cannot be stepped here, so this module models them.
 //!
-//! Left out: the number of permits is fixed and not compared with the others'; a try does not look how many
-//! permits are free before it takes its turn; its limits of time are leaves at any moment; nobody re-enters.
+//! The model matches them for these reasons:
+//! - Between two waits, both only join, leave and release. Each waits in one `select!` whose arms
+//!   have an order.
+//! - An attempt has a stage for each `await`. [`Attempt::run`] does what the function does from
+//!   there to the next `await`, and checks the arms in the same order.
+//! - The function runs when its task is polled, at any time after a wake-up. That is a separate
+//!   event here.
+//! - Dropping the future drops its values, the newest first. [`Attempt::end`] does so in the same
+//!   order.
+//!
+//! The model leaves out these features:
+//! - The number of permits is fixed, and is not compared with the other clients' number.
+//! - A try does not check how many permits are free before it waits for its turn.
+//! - Timeouts are modeled as leaves at any moment.
+//! - No owner re-enters a lock.
 
 use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
 use super::client::Client;
 use super::mutants::Mutant;
 
-/// The directory of a semaphore's turns, and that of its permits.
+/// The directory of a semaphore's turns. `LEASES` is the directory of its permits.
 pub(crate) const TURNS: usize = 0;
 const LEASES: usize = 1;
 
 /// The purpose of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Plan {
-    /// The locks of these directories, as the caller names them.
+    /// The locks of these directories, in the order in which the caller names them.
     Locks(&'static [usize]),
-    /// So many of a semaphore's permits: how many are wanted, and how many there are.
+    /// Permits of a semaphore: the number wanted, and the number that exists.
     Permits(u32, u32),
 }
 
-/// The state of a part that an attempt asked for.
+/// The reply to a part that an attempt requested.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Answer {
     Lease(NodeName),
     Refused,
 }
 
-/// For what it waits.
+/// What an attempt waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// For the next of several locks.
+    /// Waits for the next of several locks.
     Member(JoinId),
-    /// For its turn to take permits.
+    /// Waits for its turn to take permits.
     Turn(JoinId),
-    /// For permits, in its turn, through this node.
+    /// Waits for permits while it holds its turn through this node.
     Permits(NodeName, Vec<JoinId>),
-    /// For nothing: it has all, and a semaphore's turn, through this node, is over.
+    /// Waits for nothing, because it has everything. A semaphore's turn, held through this node, is
+    /// over.
     Held(Option<NodeName>),
 }
 
@@ -54,7 +64,7 @@ pub(crate) struct Attempt {
     pub(super) plan: Plan,
     tries: bool,
     stage: Stage,
-    /// Its parts, in the order in which they were taken.
+    /// The nodes of the parts taken so far, in order.
     taken: Vec<NodeName>,
 }
 
@@ -72,12 +82,12 @@ impl Attempt {
                 let nobodys = NodeName::parse("_c_nobody-lock-0000000000").expect("a sequential name");
                 self.ask_for_permits(client, nobodys)
             }
-            // A try waits for its turn as well, for a while.
+            // A try waits for its turn too, but with a timeout.
             Plan::Permits(..) => Stage::Turn(client.join_part(TURNS, Kind::Exclusive, Intent::Wait)),
         };
     }
 
-    /// The directories of several locks, in the order in which they are taken.
+    /// Returns the directories of several locks in the order in which they are taken.
     fn order(&self, client: &Client) -> Vec<usize> {
         let Plan::Locks(named) = self.plan else { return Vec::new() };
         let mut order = named.to_vec();
@@ -102,7 +112,7 @@ impl Attempt {
         Stage::Permits(turn, (0..count).map(ask).collect())
     }
 
-    /// Whether its task was woken.
+    /// Returns `true` if the attempt's task was woken.
     fn is_woken(&self, client: &Client) -> bool {
         let answered = |join: &JoinId| client.answers.contains_key(join);
         let lost = |node: &NodeName| !client.holds.contains_key(node);
@@ -118,7 +128,7 @@ impl Attempt {
         }
     }
 
-    /// Its task runs until it waits again. Returns whether the attempt goes on.
+    /// Runs the attempt's task until it waits again. Returns whether the attempt continues.
     fn run(&mut self, client: &mut Client) -> bool {
         while self.is_woken(client) {
             let goes_on = match self.stage.clone() {
@@ -134,7 +144,7 @@ impl Attempt {
         true
     }
 
-    /// `MultiLock::acquire_once`, and the loop around it.
+    /// Models `MultiLock::acquire_once` and the loop around it.
     fn take_member(&mut self, client: &mut Client, join: JoinId) -> bool {
         match client.answers.remove(&join) {
             Some(Answer::Lease(node)) => self.taken.push(node),
@@ -144,7 +154,7 @@ impl Attempt {
                 }
                 return false;
             }
-            // One that it has was lost.
+            // The client lost a lock that the attempt had.
             None => {
                 client.leave_part(join);
                 self.give_back(client);
@@ -160,7 +170,7 @@ impl Attempt {
         }
     }
 
-    /// The place of the lock that is to be taken next.
+    /// Returns the index of the lock to take next.
     fn next(&mut self, client: &Client) -> Option<usize> {
         let order = self.order(client);
         if client.mutant == Some(Mutant::LaterKept) {
@@ -171,7 +181,7 @@ impl Attempt {
         Some(self.taken.len()).filter(|next| *next < order.len())
     }
 
-    /// `Semaphore::acquire_all`, from the turn on.
+    /// Models `Semaphore::acquire_all` after the turn is granted.
     fn take_turn(&mut self, client: &mut Client, join: JoinId) -> bool {
         match client.answers.remove(&join) {
             Some(Answer::Lease(turn)) => {
@@ -182,7 +192,8 @@ impl Attempt {
         }
     }
 
-    /// `Semaphore::request`, and the `select!` around it: the permits come first, then the loss of the turn.
+    /// Models `Semaphore::request` and the `select!` around it, which checks the permits before the
+    /// loss of the turn.
     fn take_permits(&mut self, client: &mut Client, turn: NodeName, requests: &[JoinId]) -> bool {
         match received(client, requests) {
             Some(Some(leases)) => {
@@ -204,7 +215,7 @@ impl Attempt {
             outcome => {
                 Self::leave_permits(client, requests);
                 client.release(turn);
-                // Refused, or without its turn.
+                // The permits were refused, or the turn was lost.
                 outcome.is_none() && self.again(client)
             }
         }
@@ -221,7 +232,7 @@ impl Attempt {
         self.taken.iter().all(|node| client.believed().any(|hold| hold.node == *node))
     }
 
-    /// It has all, unless one was lost meanwhile.
+    /// Completes the attempt, unless one of its leases was lost in the meantime.
     fn finish(&mut self, client: &mut Client, turn: Option<NodeName>) -> bool {
         if !self.is_held(client) && client.mutant != Some(Mutant::LossUnchecked) {
             self.give_back(client);
@@ -241,14 +252,14 @@ impl Attempt {
         true
     }
 
-    /// Releases what it has, the newest first.
+    /// Releases the taken leases, the newest first.
     fn give_back(&mut self, client: &mut Client) {
         while let Some(newest) = self.taken.pop() {
             client.release(newest);
         }
     }
 
-    /// The future is dropped, or all leases are released.
+    /// Models dropping the future, or releasing all leases.
     fn end(mut self, client: &mut Client) {
         match self.stage.clone() {
             Stage::Member(join) | Stage::Turn(join) => client.leave_part(join),
@@ -267,13 +278,13 @@ impl Attempt {
         matches!(self.stage, Stage::Held(_))
     }
 
-    /// Whether it has a lease, by its node and the request that it came from, or will receive it.
+    /// Returns `true` if the attempt has the lease with this node and request, or will receive it.
     pub(super) fn keeps(&self, node: &NodeName, join: JoinId) -> bool {
         let has_turn = matches!(&self.stage, Stage::Permits(turn, _) if turn == node);
         has_turn || self.taken.contains(node) || self.awaits(join)
     }
 
-    /// Whether it waits for the answer to a request.
+    /// Returns `true` if the attempt waits for the reply to a request.
     pub(super) fn awaits(&self, join: JoinId) -> bool {
         match &self.stage {
             Stage::Member(asked) | Stage::Turn(asked) => *asked == join,
@@ -282,13 +293,13 @@ impl Attempt {
         }
     }
 
-    /// The leases that make it complete, and the node of its turn, if it had one.
+    /// Returns the leases of a complete attempt, and the node of its turn, if it had one.
     pub(super) fn complete(&self) -> Option<(&[NodeName], Option<&NodeName>)> {
         let Stage::Held(turn) = &self.stage else { return None };
         Some((&self.taken, turn.as_ref()))
     }
 
-    /// How many leases make it complete.
+    /// Returns the number of leases of a complete attempt.
     pub(super) fn size(&self) -> usize {
         match self.plan {
             Plan::Locks(named) => named.len(),
@@ -304,7 +315,8 @@ impl Client {
         join
     }
 
-    /// Nobody waits for a part any more: it leaves its queue, and a lease that has come is released.
+    /// Leaves the queue of a part that is no longer wanted, or releases its lease if it was
+    /// granted.
     fn leave_part(&mut self, join: JoinId) {
         match self.answers.remove(&join) {
             Some(Answer::Lease(node)) => self.release(node),
@@ -318,12 +330,12 @@ impl Client {
         self.attempts.push(attempt);
     }
 
-    /// Whether an attempt's task was woken and has not run.
+    /// Returns `true` if an attempt's task was woken and has not run since.
     pub(crate) fn is_woken(&self, which: usize) -> bool {
         self.attempts.get(which).is_some_and(|attempt| attempt.is_woken(self))
     }
 
-    /// The task of an attempt runs. Returns it if it has just got all that it wanted.
+    /// Runs the task of an attempt. Returns the attempt if this run completed it.
     pub(super) fn run(&mut self, which: usize) -> Option<Attempt> {
         if !self.is_woken(which) {
             return None;
@@ -336,7 +348,7 @@ impl Client {
         None
     }
 
-    /// An attempt is cancelled, or what it has is released.
+    /// Cancels an attempt, or releases its leases.
     pub(crate) fn end(&mut self, which: usize) {
         if which < self.attempts.len() {
             self.attempts.remove(which).end(self);
@@ -344,8 +356,8 @@ impl Client {
     }
 }
 
-/// The outcome of requests that are awaited one after another: `None` as long as one must be waited for, `Some(None)` if one
-/// was refused before that.
+/// Returns the result of requests that are awaited in order. It is `None` while a request must be
+/// waited for, and `Some(None)` if an earlier one was refused.
 #[allow(clippy::option_option, reason = "awaited, refused and granted")]
 fn received(client: &Client, requests: &[JoinId]) -> Option<Option<Vec<NodeName>>> {
     let mut leases = Vec::new();

@@ -1,4 +1,4 @@
-//! What must be true in the world, after each step and at the end.
+//! Invariants that must hold after each step and at the end.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::server::watched_directory;
 use super::world::World;
 
 impl World {
-    /// Checks what the applications were told.
+    /// Checks the notifications that the applications received.
     pub(super) fn check(&mut self) -> Result<Vec<(usize, Told)>, String> {
         let mut told = Vec::new();
         self.check_tries()?;
@@ -44,7 +44,7 @@ impl World {
         Ok(told)
     }
 
-    /// What a client that has nothing left to do must have done.
+    /// Checks that an idle client has completed everything that it had to do.
     fn check_rest(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if !client.is_quiet(&self.server) {
@@ -78,8 +78,8 @@ impl World {
         Ok(())
     }
 
-    /// A grant is right if the client's term runs, the node is this session's own, and no node is before it with which
-    /// its owner cannot hold together.
+    /// Checks a grant: the client's term runs, the node belongs to this session, and no earlier
+    /// node conflicts with it.
     fn check_grant(&self, number: usize, join: JoinId) -> Result<(), String> {
         let client = &self.clients[number];
         let Some(hold) = client.holds.values().find(|hold| hold.join == join) else {
@@ -88,7 +88,7 @@ impl World {
         let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
         let node = &self.server.nodes[hold.node.as_str()];
         let in_place = self.check_place(&who, hold)?;
-        // A reader in its writer's place keeps the writer's token.
+        // A reader that took its writer's place keeps the writer's token.
         if (node.made != hold.czxid && !in_place) || node.owner != Some(hold.session) {
             return Err(format!("{who}, whose Stat is {node:?}"));
         }
@@ -100,22 +100,23 @@ impl World {
             let how = if ended { "went with its session" } else { "it had deleted itself" };
             return Err(format!("{who}, which {how}"));
         }
-        // An operator deleted the writer, and no check was possible: the grant comes too late, and the reader will find
-        // out.
+        // An operator deleted the writer's node, and the reader's create could not check for it.
+        // The grant is too late, and the reader will learn that.
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
         for child in self.server.children_at(hold.directory, self.server.now) {
             let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
-            // A reader in the place of a writer that an operator deleted comes too late, and will find out.
+            // Ignore a reader that took the place of a writer whose node an operator deleted. It is
+            // too late, and will learn that.
             let Some(name) = NodeName::parse(&child).filter(|name| before(name) && !self.is_deleted(name))
             else {
                 continue;
             };
             if self.server.nodes[&child].owner != Some(hold.session) {
-                return Err(format!("{who}, behind {name:?} of somebody else"));
+                return Err(format!("{who}, behind {name:?} of another client"));
             }
-            // A second node of the contender that was granted is an orphan, and goes.
+            // A second node of the granted contender is an orphan, which the client deletes.
             let wanted = |other| {
                 let holds = || client.holds.values().any(|hold| hold.join == other);
                 other != join && (client.waiting.contains_key(&other) || holds())
@@ -129,7 +130,8 @@ impl World {
         Ok(())
     }
 
-    /// A downgrade lets no one in between: it keeps the writer's place, unless that is lost. Returns whether it has it.
+    /// Checks that a downgrade keeps the writer's place unless the place is lost, so that no
+    /// contender gets in between. Returns whether the reader has the place.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
         let Some(Place { session, sequence, late, .. }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
@@ -143,8 +145,9 @@ impl World {
         }
     }
 
-    /// It cannot be promised that a holder whose node an operator deletes is told before the next one holds. But a
-    /// waiter whose node was deleted while it stood behind another client's must not be granted the lock (rule 6).
+    /// Checks a grant whose node an operator deleted. A holder may learn of such a deletion only
+    /// after the next contender holds. But a waiter whose node was deleted while it was behind
+    /// another client's node must not be granted the lock (rule 6).
     fn check_deleted(&self, who: &str, hold: &Hold) -> Result<(), String> {
         let node = &self.server.nodes[hold.node.as_str()];
         let stood_before = |name: &NodeName| {
@@ -153,14 +156,15 @@ impl World {
                 && other.directory == hold.directory
                 && (other.owner == node.owner || conflict(hold.kind, name.kind()))
                 && other.gone.is_none_or(|gone| gone > node.made)
-                // In a directory created anew the numbers begin at zero again.
+                // In a directory that was deleted and created again, sequence numbers start at
+                // zero.
                 && node.gone.is_none_or(|gone| other.made < gone)
         };
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // Behind a node of our own client no server is asked: neither by the adjacent hand-off nor by readers that are
-        // granted together.
+        // Behind a node of the same client the client sends no request: neither for an adjacent
+        // hand-off nor for readers that are granted together.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {
@@ -171,8 +175,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether an operator deleted a node; or, if it may have been created without a check, the node of the writer whose
-    /// place it took.
+    /// Returns `true` if an operator deleted the node. For a node that may have been created
+    /// without a check, this also covers the node of the writer whose place it took.
     fn is_deleted(&self, name: &NodeName) -> bool {
         if !self.server.reading_was_forbidden {
             return self.server.nodes.get(name.as_str()).is_some_and(|node| node.deleted_by_operator);
@@ -182,8 +186,8 @@ impl World {
         self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
     }
 
-    /// All that believe they hold can hold together. A holder does not count if an operator deleted its node, or that
-    /// of the writer whose place it took.
+    /// Checks that all believed holders are compatible. A holder does not count if an operator
+    /// deleted its node, or the node of the writer whose place it took.
     fn check_exclusion(&self) -> Result<(), String> {
         for directory in 1..self.server.directories.len() {
             self.check_exclusion_in(directory)?;
@@ -203,7 +207,7 @@ impl World {
         let foreign = self.foreign.iter().filter(|_| directory == 0);
         let foreign = foreign.filter_map(Foreign::held).filter(|node| stands(node));
         holders.extend(foreign.map(|node| (None, node, node.kind())));
-        // One owner, with a writer and the reader in its place.
+        // A writer and the reader in its place have one owner.
         let is_readers = |reader: &Hold, writer: &Hold| {
             reader.place.is_some_and(|place| place.writer == writer.join)
                 && reader.node.sequence() == writer.node.sequence()
@@ -224,8 +228,9 @@ impl World {
         Ok(())
     }
 
-    /// No node is watched twice, and each contender in the queue keeps at most three watches. The children are watched
-    /// at most once, perhaps a little longer than a contender waits for a permit.
+    /// Checks that no node is watched twice, and that each queued contender keeps at most three
+    /// watches. The children are watched at most once. That watch may outlast the wait for a permit
+    /// by a little.
     pub(super) fn check_watches(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number % self.clients.len()];
         let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
@@ -242,7 +247,7 @@ impl World {
     pub(super) fn check_end(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if !client.waiting.is_empty() {
-                return Err(format!("client {number} waits for ever: {:?}", client.waiting));
+                return Err(format!("client {number} waits forever: {:?}", client.waiting));
             }
             if !client.holds.is_empty() || !client.queues.is_empty() {
                 return Err(format!(
@@ -252,7 +257,7 @@ impl World {
             }
             let session = client.session.as_ref().expect("all faults are over");
             let watches = session.server_watches();
-            // What a watch is to report that has fired already never comes.
+            // A missed event leaves a watch that never fires.
             let awaits = !session.wanted_watches().is_empty() && !self.server.event_was_missed;
             if !watches.is_empty() || awaits {
                 return Err(format!(
@@ -264,7 +269,7 @@ impl World {
         Ok(())
     }
 
-    /// A client at rest has no node left, and needs no more time to find out.
+    /// Checks that idle clients have no node left. They must not need more time to find out.
     pub(super) fn check_nodes(&self) -> Result<(), String> {
         let left: Vec<_> = self.server.all_children();
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();

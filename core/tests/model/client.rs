@@ -1,4 +1,5 @@
-//! A client: what its application wants and is told, and its session. The driver in it is in `driver`.
+//! A client: its application's requests and notifications, and its session. Its driver is in
+//! `driver`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,102 +12,105 @@ use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
 use super::session::{News, Session};
 
-/// Production's limit.
+/// The limit in production.
 pub(crate) const FAR_BEYOND: u8 = 2;
 
-/// What reaches a driver.
+/// An input of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
     Join(usize, JoinId, Naming, Kind, Intent),
     Leave(usize, JoinId),
     Release(usize, NodeName),
     WatchHold(usize, NodeName),
-    /// A holder has handed this node on, for a lock of this kind, to a waiter that perhaps has another.
+    /// A holder handed this node on for a lock of this kind. The last field is the receiver's
+    /// request for the other half of a read/write lock, if there is one.
     HandedOn(NodeName, Kind, Option<JoinId>),
-    /// The time for which a node is kept is over.
+    /// The time to keep a node is over.
     KeepingEnds(NodeName),
     /// The owner of a node is asked to give up the lock.
     Revoked(NodeName),
     LookAgain,
     Certain,
     Beat,
-    /// An answer that was put off.
+    /// A delayed reply.
     Late(Event),
     Began,
     News(News),
 }
 
-/// What an application asked for.
+/// An application's request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
-    /// The number of the lock directory.
+    /// Number of the lock directory.
     pub(crate) directory: usize,
     pub(crate) kind: Kind,
-    /// It only tries.
+    /// `true` for a try.
     pub(crate) tries: bool,
-    /// No server that has answered since it was asked for was further behind than this.
+    /// The oldest state that any server has shown to the client since the request, as a transaction
+    /// number. Only tries use it.
     pub(super) since: Zxid,
-    /// Another contender of the same client that it cannot hold with was there meanwhile.
+    /// `true` if the same client had a conflicting contender at some time since the request.
     pub(super) beside: bool,
-    /// It is one of several that an attempt asked for.
+    /// `true` if an attempt requested this as one of several parts.
     pub(super) part: bool,
     /// The same owner's request for the other half of a read/write lock.
     pub(super) other_half: Option<JoinId>,
-    /// The writer's node whose place it is to take.
+    /// The writer's place that a downgrade takes.
     pub(crate) place: Option<Place>,
 }
 
-/// Where a downgrade is to hold.
+/// The place in the queue that a downgrade takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) session: SessionId,
     pub(crate) sequence: u64,
-    /// The attempt that became the writer's hold.
+    /// The request that became the writer's hold.
     pub(crate) writer: JoinId,
-    /// The writer was lost before the driver learned of the request: the reader may, but need not, take its place.
+    /// `true` if the writer was lost before the driver received the request. The reader may take
+    /// the place, but need not.
     pub(crate) late: bool,
 }
 
 /// A lock that the application believes it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
-    /// The attempt that became this hold.
+    /// The request that became this hold.
     pub(crate) join: JoinId,
-    /// The number of the lock directory.
+    /// Number of the lock directory.
     pub(crate) directory: usize,
-    /// It belongs to an attempt at several locks or permits.
+    /// `true` if it belongs to an attempt at several locks or permits.
     pub(crate) part: bool,
     pub(crate) kind: Kind,
-    /// The writer's node whose place it was to take.
+    /// The writer's place that it was requested for.
     pub(crate) place: Option<Place>,
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
     pub(crate) guard: Guard,
-    /// The facts that it shares with the others on its node, if it may be handed on or kept.
+    /// The state shared by consecutive holds on this node, if the node may be handed on or kept.
     pub(crate) shared: Option<SharedNode>,
 }
 
-/// Whether the node of a hold is watched.
+/// The way in which the client notices that the node of a hold is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
-    /// The hold has not lasted for long.
+    /// None, because the hold is new.
     None,
-    /// Its node is to be watched.
+    /// A watch on the node.
     Watch,
-    /// The server refuses the watch. Heartbeats look for the node.
+    /// Heartbeats, because the server refuses the watch.
     Heartbeat,
 }
 
-/// What an application is told about its attempts.
+/// A notification to the application about its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     Granted(JoinId),
-    /// Granted, although no term ran.
+    /// Granted although no term runs.
     Unfounded(JoinId),
-    /// Granted without a request, although there was no connection.
+    /// Granted without a request to the server, although there is no connection.
     Unconnected(JoinId),
-    /// Granted without a request or the driver's consent, although the children were not watched.
+    /// Granted without a request or the driver's consent, although the children are not watched.
     Unwatched(JoinId),
     /// Granted without a request, through a node that the client was asked to give up.
     AskedFor(JoinId),
@@ -115,16 +119,16 @@ pub(crate) enum Told {
     Released(NodeName),
 }
 
-/// A moment at which a contender that only tries must have had a reason.
+/// An action for a try that must have had a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Tried {
-    /// It was told that the lock is taken.
+    /// The try was refused because the lock is taken.
     Busy(JoinId, Wish),
-    /// A node is created for it.
+    /// The client creates a node for the try.
     Creates(JoinId, Wish),
 }
 
-/// How many requests of each kind a client made.
+/// Number of requests of each kind that a client sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Requests {
     pub(crate) creates: u32,
@@ -153,47 +157,48 @@ impl Requests {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(super) number: u64,
-    /// The application's attempts that it still waits for.
+    /// The application's pending requests.
     pub(crate) waiting: BTreeMap<JoinId, Wish>,
     /// The application's locks.
     pub(crate) holds: BTreeMap<NodeName, Hold>,
-    /// What the application was told since this was last read.
+    /// The notifications to the application that the test has not read yet.
     pub(crate) told: Vec<Told>,
-    /// The ends of tries since this was last read.
+    /// The actions for tries that the test has not checked yet.
     pub(super) tried: Vec<Tried>,
-    /// Its waiters without nodes and the nodes that it keeps, if its locks ask for that.
+    /// Its waiters without nodes and its kept nodes, if its lock options use them.
     pub(crate) local: Option<Box<Local>>,
     /// Its attempts at several locks or permits.
     pub(crate) attempts: Vec<Attempt>,
-    /// The answers to what these asked for, which they have not received.
+    /// Replies to these attempts' parts that the attempts have not received yet.
     pub(super) answers: BTreeMap<JoinId, Answer>,
-    /// The attempt for which each name, without its sequence number, was created.
+    /// The request for which each name prefix (without the sequence number) was created.
     pub(crate) prefixes: BTreeMap<String, JoinId>,
     pub(crate) requests: Requests,
-    /// What the client crate keeps. None between sessions.
+    /// The state of the client crate. `None` between sessions.
     pub(crate) session: Option<Session>,
     pub(super) inbox: VecDeque<Input>,
-    /// The queues, by the numbers of their directories.
+    /// The queues by directory number.
     pub(crate) queues: BTreeMap<usize, Pipe>,
-    /// The bug of its queues, and perhaps of its driver.
+    /// The bug planted in its queues, and in some cases in its driver.
     pub(crate) mutant: Option<Mutant>,
-    /// With more than this many before it a contender of its queues is far.
+    /// A contender with more than this many contenders ahead is far.
     pub(crate) far_beyond: u8,
-    /// Whether the queue was told something since it last drew conclusions.
+    /// `true` if the queue received an event since its last flush.
     pub(super) unsettled: bool,
     pub(super) live: bool,
     pub(super) connected: bool,
-    /// Whether the term runs, as the holders know.
+    /// `true` if the term runs, as far as the holders know.
     pub(super) running: bool,
-    /// Whether a hold may begin, as the queue was told.
+    /// `true` if a hold may begin, as last reported to the queue.
     pub(super) fresh: bool,
     /// The last tickets of the queues that were dropped.
     pub(super) last_tickets: BTreeMap<usize, Ticket>,
-    /// Answers that were put off.
+    /// Delayed replies.
     pub(super) late: VecDeque<Event>,
-    /// Sessions that were replaced, or whose process has died, and that the ensemble has not ended.
+    /// Sessions that were replaced, or whose process died, and that the ensemble has not ended yet.
     pub(crate) forsaken: Vec<SessionId>,
-    /// What is left of the session of a process that has died: its servers may carry out what they have received.
+    /// The rest of a dead process's session: its servers may still carry out the requests that they
+    /// received.
     pub(crate) remains: Option<Session>,
     pub(super) connection: u64,
     pub(super) seeds: u64,
@@ -201,7 +206,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client with a session.
+    /// Creates a client with a session.
     pub(crate) fn new(number: u64, server: &mut Server) -> Self {
         Self {
             number,
@@ -238,12 +243,12 @@ impl Client {
         self.join_at(0, naming, kind, intent)
     }
 
-    /// Asks for the lock of one of several directories.
+    /// Requests the lock of one of several directories.
     pub(super) fn join_at(&mut self, directory: usize, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
         self.joins += 1;
         let join = JoinId(self.joins);
         let tries = intent.only_tries();
-        // Only of a try it matters.
+        // Only tries use this.
         let since = self.session.as_ref().filter(|_| tries).map_or(Zxid::MAX, Session::shows);
         let mut wish =
             Wish { directory, kind, tries, since, beside: false, part: false, other_half: None, place: None };
@@ -252,7 +257,7 @@ impl Client {
             wish.beside |= tries && against(kind, other.kind);
         }
         let held = self.holds.values().filter(|hold| hold.directory == directory);
-        // An owner is not in its own way.
+        // An owner does not block itself.
         let others =
             held.filter(|hold| !matches!(&intent, Intent::Downgrade { writer, .. } if **writer == hold.node));
         wish.beside |= tries && others.into_iter().any(|hold| against(kind, hold.kind));
@@ -264,17 +269,17 @@ impl Client {
         join
     }
 
-    /// Whether it has ever asked for the lock.
+    /// Returns `true` if the client has ever requested the lock.
     pub(crate) fn has_joined(&self) -> bool {
         self.joins > 0
     }
 
-    /// Whether it tries, or has tried since this was last read.
+    /// Returns `true` if a try is pending, or an action for a try has not been checked yet.
     pub(super) fn has_tries(&self) -> bool {
         !self.tried.is_empty() || self.waiting.values().any(|wish| wish.tries)
     }
 
-    /// Notes how far behind the server is that answers now.
+    /// Updates the lower bound for tries to the transaction that the current server has applied.
     pub(super) fn follow_tries(&mut self) {
         let Some(session) = &self.session else { return };
         let shows = session.shows();
@@ -283,7 +288,7 @@ impl Client {
         }
     }
 
-    /// An owner asks for both halves of a read/write lock at once.
+    /// Requests both halves of a read/write lock at the same time for one owner.
     pub(crate) fn join_both(&mut self, naming: Naming) {
         let writer = self.join(naming, Kind::Write, Intent::Wait);
         let reader = self.join(naming, Kind::Read, Intent::Wait);
@@ -291,7 +296,7 @@ impl Client {
         self.waiting.entry(reader).and_modify(|wish| wish.other_half = Some(writer));
     }
 
-    /// The owner of a write lock asks for the read lock too; `tries`: it only tries.
+    /// Requests the read lock for the owner of a write lock. With `tries`, the request is a try.
     pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName, tries: bool) {
         if let Some(hold) = self.holds.get(writer).filter(|hold| hold.kind == Kind::Write) {
             let Hold { join, session, .. } = *hold;
@@ -319,7 +324,7 @@ impl Client {
         }
     }
 
-    /// The locks that are no part of several.
+    /// Returns the locks that are not part of an attempt at several.
     pub(crate) fn wholes(&self) -> Vec<NodeName> {
         self.holds.values().filter(|hold| !hold.part).map(|hold| hold.node.clone()).collect()
     }
@@ -338,8 +343,8 @@ impl Client {
         self.inbox.push_back(Input::Certain);
     }
 
-    /// The driver puts off taking in the next news that a request was lost with its connection: it pauses before those
-    /// that are lost again and again.
+    /// Delays the next input that reports a lost request. The driver pauses before requests that
+    /// are lost again and again.
     pub(crate) fn put_off(&mut self) {
         let lost = |input: &Input| matches!(input, Input::News(News::Queue { event, .. }) if event.is_lost());
         if !self.is_up()
@@ -350,7 +355,7 @@ impl Client {
         }
     }
 
-    /// The pause after which answers are taken in that were put off is over.
+    /// Ends the pause and delivers the delayed replies.
     pub(crate) fn end_pause(&mut self) {
         self.inbox.extend(self.late.drain(..).map(Input::Late));
     }
@@ -359,7 +364,8 @@ impl Client {
         !self.late.is_empty()
     }
 
-    /// The process dies, and another begins in its stead. Its session, and its nodes, go on until the ensemble ends it.
+    /// Kills the process and starts another one. The old session and its nodes remain until the
+    /// ensemble ends the session.
     pub(crate) fn kill(&mut self) {
         let Some(mut session) = self.session.take_if(|_| self.live) else { return };
         session.kill();
@@ -384,13 +390,13 @@ impl Client {
         self.inbox.push_back(Input::Beat);
     }
 
-    /// What the application may believe that it holds: its term runs.
+    /// Returns the holds that the application may believe in, because their term runs.
     pub(crate) fn believed(&self) -> impl Iterator<Item = &Hold> {
         let running = self.session.as_ref().filter(|session| session.term_runs()).map(|session| session.id);
         self.holds.values().filter(move |hold| running == Some(hold.session))
     }
 
-    /// Lets the session do something that may bring news.
+    /// Runs an action on the session, and passes the resulting news to the driver.
     pub(crate) fn on_session(&mut self, act: impl FnOnce(&mut Session, &mut VecDeque<News>)) {
         let mut news = VecDeque::new();
         if let Some(session) = &mut self.session {
@@ -403,8 +409,8 @@ impl Client {
         self.session.as_ref().is_some_and(Session::is_up)
     }
 
-    /// Finds a new session, after the driver learned that the last one is over. The last one is closed first, unless
-    /// the crate has replaced it.
+    /// Creates a new session after the driver learned that the last one ended. Closes the last
+    /// session first, unless the crate has replaced it.
     pub(crate) fn establish(&mut self, server: &mut Server) {
         if self.live {
             return;
@@ -423,23 +429,25 @@ impl Client {
         !self.live
     }
 
-    /// Whether the driver is connected, and has drawn its conclusions from everything that happened.
+    /// Returns `true` if the driver is connected and has processed all its inputs.
     pub(crate) fn has_settled(&self) -> bool {
         self.connected && !self.has_news()
     }
 
-    /// Whether there is anything for the driver to receive, even if only that a term began or ended.
+    /// Returns `true` if the driver has anything to process, including the beginning or the end of
+    /// a term.
     pub(crate) fn has_news(&self) -> bool {
         !self.inbox.is_empty() || self.running != self.term_runs() || self.fresh != self.is_fresh()
     }
 
-    /// Whether nothing is under way, and nothing is put off.
+    /// Returns `true` if no request is in flight and no reply is delayed.
     pub(crate) fn is_quiet(&self, server: &Server) -> bool {
         let quiet = |session: &Session| session.is_up() && session.is_quiet(server);
         self.has_settled() && self.late.is_empty() && self.session.as_ref().is_some_and(quiet)
     }
 
-    /// Whether a hold may begin: the term runs, and the session is proven on this connection (rule 16).
+    /// Returns `true` if a hold may begin: the term runs, and the session is proven on this
+    /// connection (rule 16).
     pub(super) fn is_fresh(&self) -> bool {
         if matches!(self.mutant, Some(Mutant::NoRelist | Mutant::FarBelieved)) {
             return self.term_runs();
@@ -451,13 +459,13 @@ impl Client {
         self.live && self.session.as_ref().is_some_and(Session::term_runs)
     }
 
-    /// The attempt for which a node was created.
+    /// Returns the request for which a node was created.
     pub(crate) fn made_for(&self, node: &str) -> Option<JoinId> {
         self.prefixes.iter().find(|(prefix, _)| node.starts_with(*prefix)).map(|(_, join)| *join)
     }
 }
 
-/// Whether a contender may have to wait for another one.
+/// Returns `true` if one contender may have to wait for the other.
 fn against(kind: Kind, other: Kind) -> bool {
     matches!(kind, Kind::Permit(_)) || conflict(kind, other)
 }

@@ -1,12 +1,14 @@
-//! Time, in scenes in which it passes.
+//! The clock, for scenes in which time passes.
 //!
-//! In the other scenes a term ends whenever the scene says so, and a session ends only when its client's term is over:
-//! that is what the crate's arithmetic must see to. Here the arithmetic is put to the test: the term is the real one
-//! (`core/src/session/term.rs`), by this clock, and the server ends a session that it has not heard of for so long,
-//! whatever its client believes. A session's time-out is four ticks long, and its term two.
+//! In other scenes, a term ends whenever the scene says so, and a session ends only after its
+//! client's term: the crate's arithmetic must guarantee this order. The scenes with a clock test
+//! that arithmetic. They use the real term (`core/src/session/term.rs`) with this clock, and the
+//! server ends a session after its timeout without a message, whatever the client believes. The
+//! session timeout is four ticks, and the term is two ticks.
 //!
-//! The servers that clients talk to tell the leader at once whom they have heard. That they tell it late, and that a write
-//! then counts from before its sending, is tested for all short histories beside the code.
+//! In this model, servers report a client's messages to the leader immediately. A separate test
+//! next to the code covers all short histories with late reports, in which a write counts from
+//! before its sending.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,13 +18,13 @@ use zklock::ModelTerm;
 use super::mutants::Mutant;
 use super::server::SessionId;
 
-/// The time that passes at once.
+/// One step of time, in nanoseconds.
 const TICK: u64 = 1_000_000_000;
 
-/// After so many ticks without a sign of a client its session may be ended.
+/// Session timeout in ticks.
 const TIMEOUT: u64 = 4;
 
-/// The time, and when the leader heard of each session.
+/// The current time, and the time at which the leader last heard from each session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Clock {
     pub(super) now: u64,
@@ -32,7 +34,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(super) fn new(mutant: Option<Mutant>, sessions: impl Iterator<Item = SessionId>) -> Self {
-        // A proof that counts from zero is none.
+        // Start at 1, because a proof at time zero does not count.
         Self { now: 1, heard: sessions.map(|session| (session, 1)).collect(), mutant }
     }
 
@@ -40,13 +42,14 @@ impl Clock {
         self.heard.insert(session, self.now);
     }
 
-    /// Whether the leader may end a session.
+    /// Returns `true` if the leader may end the session.
     pub(super) fn may_expire(&self, session: SessionId) -> bool {
         self.heard.get(&session).is_none_or(|heard| self.now - heard >= TIMEOUT)
     }
 }
 
-/// A proof: when it was sent, for which connection, and on which one the session was when it came.
+/// A proof: the time at which it was sent, the connection on which it was sent, and the connection
+/// of the session when the reply arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Proof {
     sent: u64,
@@ -54,8 +57,8 @@ struct Proof {
     current: u64,
 }
 
-/// The term of a session. What it knows is kept as what it was told, because the real one can be neither cloned nor
-/// compared.
+/// The term of a session. It stores the inputs of the real term, because the real one can be
+/// neither cloned nor compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimedTerm {
     pub(super) now: u64,
@@ -70,7 +73,7 @@ impl TimedTerm {
 
     pub(super) fn prove(&mut self, sent: u64, connection: u64, current: u64) {
         let sent = if self.mutant == Some(Mutant::TermFromAnswer) { self.now } else { sent };
-        // A later one leaves nothing of those before it.
+        // A later proof on the current connection supersedes the earlier ones.
         self.proofs.retain(|proof| proof.sent > sent || connection != current);
         self.proofs.push(Proof { sent, connection, current });
     }

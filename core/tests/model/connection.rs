@@ -1,4 +1,4 @@
-//! A connection, and the server at its other end, which may lag behind the leader, or be a leader that was deposed.
+//! A connection and its server. The server may lag behind the leader, or may be a deposed leader.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,14 +12,15 @@ use super::server::{Fired, Node, Permission, Server, SessionId, Zxid};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Message {
-    /// The reply to the oldest request that has none: what the driver makes of it, and the server's transaction number.
+    /// The reply to the oldest unanswered request: the driver's event, the evidence about the
+    /// session, and the server's transaction number.
     Reply(Option<Event>, SessionEvidence, Zxid),
     Fired(String, Fired),
     /// The server closed the connection.
     Closed,
 }
 
-/// A connection, with the server at its other end.
+/// A connection with its server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     /// The last transaction that the server applied.
@@ -28,15 +29,16 @@ pub(super) struct Connection {
     pub(super) replies: VecDeque<Message>,
     pub(super) watches: BTreeSet<String>,
     pub(super) closed: bool,
-    /// The server is a leader that was cut off from its majority and does not know it, or follows one. It learns of no
-    /// transaction any more, answers reads and even syncs from what it has, and cannot commit anything.
+    /// `true` if the server is a leader that was cut off from its majority and does not know it, or
+    /// follows such a leader. It receives no further transactions, answers reads and even syncs
+    /// from its state, and cannot commit anything.
     pub(super) deposed: bool,
-    /// A sync was throttled, and the listing behind it has not been answered.
+    /// `true` if a sync was throttled and the listing behind it is not answered yet.
     unsynced: bool,
 }
 
-/// Who asks: the session that the server serves on a connection, and the one as which the client knows it. They differ
-/// after the client crate has adopted another session.
+/// The session of a request: as the server knows it, and as the client knows it. They differ after
+/// the client crate has adopted another session.
 #[derive(Clone, Copy)]
 pub(super) struct Asker {
     pub(super) serving: SessionId,
@@ -56,13 +58,13 @@ impl Connection {
         }
     }
 
-    /// Whether the next request is a write that the server cannot commit. Those behind it wait with it: replies come in
-    /// the order of the requests.
+    /// Returns `true` if the next request is a write that the server cannot commit. Later requests
+    /// wait too, because replies follow the order of requests.
     pub(super) fn is_stuck(&self) -> bool {
         self.deposed && self.requests.front().is_some_and(|sent| sent.request.is_write())
     }
 
-    /// Applies the leader's transactions up to one, if it has a leader; watches fire on the way.
+    /// Applies the leader's transactions up to `to`, if the server has a leader, and fires watches.
     pub(super) fn apply_to(&mut self, to: Zxid, session: SessionId, server: &Server) {
         while self.at < to && !self.closed && !self.deposed {
             self.at += 1;
@@ -82,8 +84,8 @@ impl Connection {
         }
     }
 
-    /// Does what a request asks for. Writes and syncs are answered when the server has caught up with the leader; syncs
-    /// at once, if it was deposed.
+    /// Carries out a request. A server replies to writes and syncs after it has caught up with the
+    /// leader. A deposed server replies to syncs immediately.
     pub(super) fn carry_out(
         &mut self,
         asker: Asker,
@@ -104,7 +106,7 @@ impl Connection {
                 create_in_place(asker, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
-                // Whether it is known whose session this is, the client's end finds out.
+                // The client's session decides whether the reply proves anything about the session.
                 reply::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {
@@ -132,7 +134,7 @@ impl Connection {
         reply(Some(judged))
     }
 
-    /// Answers that it is too busy for a request.
+    /// Replies that the server is too busy for a request.
     pub(super) fn throttle(&mut self, request: &Request) -> (Option<Event>, SessionEvidence) {
         self.unsynced = matches!(request, Request::Sync);
         reply(request.failed(Error::Throttled))
@@ -143,7 +145,8 @@ impl Connection {
         match request {
             Request::List(ticket) | Request::ListAndWatch(ticket) => {
                 if std::mem::take(&mut self.unsynced) {
-                    // The driver drops the watch that came with it; here it is not set at all.
+                    // The real driver drops the watch that was set with the listing. The model does
+                    // not set it.
                     return unknown(reply::listed(ticket, Err(Error::Throttled), Ok(Vec::new())));
                 }
                 let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
@@ -187,8 +190,8 @@ fn reply(judged: Option<Judged>) -> (Option<Event>, SessionEvidence) {
     judged.map_or((None, SessionEvidence::Unknown), |(event, verdict)| (Some(event), verdict))
 }
 
-/// Creates a node with just this name, in one transaction with a check if there is one. Its Stat is read in the same
-/// flight.
+/// Creates a node with exactly this name. With a condition, the create and the check are one
+/// transaction. The Stat is read in the same flight.
 fn create_in_place(
     Asker { serving, known }: Asker,
     ticket: Ticket,

@@ -1,4 +1,4 @@
-//! A client's driver: it drives the real queue as the crate's driver does.
+//! A client's driver, which runs the real queue like the crate's driver.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Refusal, Ticket};
 use zklock::reply::discard_stale;
@@ -12,7 +12,7 @@ use super::session::{News, Session};
 use super::{directory_of, first_ticket};
 
 impl Client {
-    /// The driver takes up to `count` inputs and draws conclusions.
+    /// Processes up to `count` inputs, then flushes the queues.
     pub(crate) fn drive(&mut self, count: usize) {
         if !self.has_news() {
             return;
@@ -93,7 +93,7 @@ impl Client {
                     self.lose_session();
                 }
             }
-            // It beats again when the driver settles.
+            // The next flush sends another heartbeat if one is needed.
             Input::News(News::Beaten) => {}
             Input::News(News::Queue { connection, event }) => self.receive(connection, event),
         }
@@ -103,20 +103,21 @@ impl Client {
         if self.mutant == Some(Mutant::TornPair) && matches!(event, Event::Listed(..)) {
             return self.tell_its_queue(event);
         }
-        // On a working connection: the server asks for patience.
+        // The connection works, so the server is throttling: delay the reply.
         if event.is_lost() && self.connected && connection == self.connection {
             return self.late.push_back(event);
         }
         let event = discard_stale(event, connection, self.connection);
         if matches!(event, Event::Watched(_, Outcome::Refused(_))) {
-            // Holds that it already watches are excused with the one that this is for.
+            // The hold for which the watch was refused and all holds with a watch now use
+            // heartbeats.
             let watched = self.holds.values_mut().filter(|hold| hold.guard == Guard::Watch);
             watched.for_each(|hold| hold.guard = Guard::Heartbeat);
         }
         self.tell_its_queue(event);
     }
 
-    /// Sees to it that a directory has a queue.
+    /// Creates a queue for a directory if there is none.
     fn open(&mut self, directory: usize) {
         if self.queues.contains_key(&directory) {
             return;
@@ -135,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Whether it is one that does not look whose nodes are: Curator does not.
+    /// Returns `true` if this client's mutant does not check who owns a node, like Curator.
     fn believes_all_stats(&self) -> bool {
         matches!(self.mutant, Some(Mutant::Curator604 | Mutant::Curator498))
     }
@@ -171,7 +172,8 @@ impl Client {
         }
     }
 
-    /// Tells an answer to the queue that asked. That a node of ours is missing concerns only the queue that knows it.
+    /// Passes a reply to the queue that sent the request. The report that one of our nodes is
+    /// missing is passed to all queues, because only the queue that knows the node reacts.
     fn tell_its_queue(&mut self, event: Event) {
         match ticket(&event) {
             Some(ticket) => self.tell(directory_of(ticket), event),
@@ -183,13 +185,13 @@ impl Client {
         if self.mutant != Some(Mutant::SeedKept) || self.seeds == 0 {
             self.seeds += 1;
         }
-        // Spread over the bits that a uuid keeps.
+        // Spread the number over the bits that a uuid keeps.
         (self.number << 48) | (self.seeds << 16)
     }
 
     fn flush(&mut self) {
         self.check_term();
-        // Carrying out an action may tell the queue something.
+        // Carrying out an action may produce another event for the queue.
         self.unsettled = true;
         while std::mem::take(&mut self.unsettled) {
             self.settle_locally();
@@ -215,7 +217,7 @@ impl Client {
         });
     }
 
-    /// Reads the clock, and acts on it: all holds end with the term, and their nodes are deleted.
+    /// Reads the clock. When the term has ended, ends all holds and deletes their nodes.
     fn check_term(&mut self) {
         let running = self.term_runs();
         if std::mem::replace(&mut self.running, running) && !running {
@@ -232,7 +234,7 @@ impl Client {
         }
     }
 
-    /// A writer is lost: requests for its place that the driver has yet to receive come too late.
+    /// Marks pending downgrade requests as too late, because their writer is lost.
     fn come_too_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(_, reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
@@ -243,12 +245,13 @@ impl Client {
         }
     }
 
-    /// Proves the session, if an owner holds or is about to.
+    /// Sends a heartbeat to prove the session, if an owner holds a lock or is about to.
     fn send_heartbeat(&mut self) {
         let nodes: Vec<_> = self.queues.values().flat_map(Pipe::places).collect();
         let is_near = self.queues.values().any(Pipe::is_near);
         if !nodes.is_empty() && (!self.holds.is_empty() || is_near) {
-            // On a connection without a proof it is not known whose session answers (rule 11).
+            // On a connection without a proof, the client does not know whose session the server
+            // serves (rule 11).
             let proven = self.session.as_ref().is_some_and(Session::is_proven);
             let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
             self.requests.heartbeats += 1;
@@ -360,7 +363,8 @@ impl Client {
         let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard, shared };
         self.holds.insert(node.clone(), hold);
         if wish.is_none() {
-            // It left, but the driver did not know yet. No one receives the lease, which releases it.
+            // The request was cancelled before the driver noticed. No owner receives the lease, so
+            // it is released.
             return self.inbox.push_back(Input::Release(directory, node));
         }
         self.begin_keeping(kind);
@@ -369,7 +373,8 @@ impl Client {
         }
     }
 
-    /// An owner that asked for both halves of a lock at once holds one, and must not wait for itself with the other.
+    /// Handles an owner that requested both halves of a lock and now holds one. The other request
+    /// must not wait for the owner itself.
     fn settle_other_half(&mut self, directory: usize, kind: Kind, other: JoinId, node: NodeName) {
         if !self.waiting.contains_key(&other) {
             return;
@@ -390,7 +395,7 @@ impl Client {
     }
 
     fn send(&mut self, request: Request) {
-        // Without a session, earlier requests are forgotten with it.
+        // Without a live session the request is dropped, like the earlier requests of that session.
         if self.live {
             let at = self.session.as_ref().map_or(0, Session::time);
             let sent = Sent { request, connection: self.connection, at };
@@ -399,7 +404,7 @@ impl Client {
     }
 }
 
-/// The request that an event answers.
+/// Returns the ticket of the request that an event answers.
 fn ticket(event: &Event) -> Option<Ticket> {
     match event {
         Event::Created(ticket, _)

@@ -1,8 +1,9 @@
-//! Every order of events in a small world.
+//! Explores every order of events in a small world.
 //!
-//! Breadth first, so that a counterexample is a shortest one. A 64-bit hash tells states apart: among a million of
-//! them the chance that two are mistaken for each other is one in thirty million. What is random in the property tests
-//! is a budget here: each scene says how many joins, leaves, cuts and losses there may be.
+//! The search is breadth first, so a counterexample is as short as possible. A 64-bit hash
+//! identifies a state. Among a million states, the probability that two have the same hash is one
+//! in thirty million. Where the property tests are random, the explorer uses a budget: each scene
+//! limits the number of joins, leaves, cuts, losses and so on.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -21,61 +22,63 @@ use super::world::World;
 
 const ALL: usize = usize::MAX;
 
-/// From one in this many states, all faults end and each contender has its turn.
+/// In one of this many states, the explorer ends all faults and checks that each contender can
+/// acquire and release.
 const SAMPLE: u64 = 8;
 
-/// What may still happen.
+/// The numbers of events that may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) joins: u8,
     pub(crate) tries: u8,
-    /// Owners that ask for both halves of a read/write lock at once.
+    /// Owners that request both halves of a read/write lock at the same time.
     pub(crate) boths: u8,
-    /// Owners of a write lock that ask for the read lock too.
+    /// Owners of a write lock that also request the read lock.
     pub(crate) reads_too: u8,
-    /// The same, and they only try.
+    /// Owners of a write lock that also try the read lock.
     pub(crate) tries_too: u8,
     pub(crate) leaves: u8,
     /// Attempts at several locks or permits.
     pub(crate) acquires: u8,
-    /// The same, and they only try.
+    /// Tries for several locks or permits.
     pub(crate) tries_all: u8,
-    /// Such attempts that are cancelled while they wait.
+    /// Attempts at several that are cancelled while they wait.
     pub(crate) cancels: u8,
-    /// All of the next nine together.
+    /// Limits the total of the next nine.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
-    /// Servers that are cut off from the majority while a client is connected. The end of its connection is free.
+    /// Servers that are cut off from the majority while a client is connected. The later end of the
+    /// connection costs no budget.
     pub(crate) deposals: u8,
     pub(crate) expiries: u8,
-    /// Terms that end without any other fault.
+    /// Terms that end without another fault.
     pub(crate) pauses: u8,
-    /// Sessions that are replaced silently, which the driver learns at once.
+    /// Sessions that are replaced silently. The driver learns it immediately.
     pub(crate) replacements: u8,
-    /// Sessions that are replaced silently, which the driver learns late.
+    /// Sessions that are replaced silently. The driver learns it late.
     pub(crate) adoptions: u8,
-    /// Processes that die, ours and foreign ones.
+    /// Processes that die, of our clients and of foreign contenders.
     pub(crate) crashes: u8,
     /// Requests for which the server is too busy.
     pub(crate) throttles: u8,
-    /// Requests of which the driver tells the queue late that they were lost with their connection.
+    /// Lost requests whose loss the driver reports to the queue late.
     pub(crate) put_offs: u8,
-    /// Events that a watch should have reported and did not.
+    /// Watch events that do not arrive.
     pub(crate) misses: u8,
-    /// How often a waiter looks again, unasked.
+    /// Extra listings of a waiter without a reason.
     pub(crate) looks: u8,
-    /// How often a moment passes. Then the crate's own arithmetic says how long terms are, and the server ends a session
-    /// when it has not heard of it for too long.
+    /// Number of time steps. With time, the crate's own arithmetic decides how long terms are, and
+    /// the server ends a session after the session timeout without a message.
     pub(crate) ticks: u8,
-    /// Holds that last for long.
+    /// Holds that last long.
     pub(crate) guards: u8,
-    /// Nodes that are kept until the time for that is over.
+    /// Kept nodes whose keeping time ends.
     pub(crate) keepings: u8,
     /// Owners that are asked to give up the lock.
     pub(crate) revocations: u8,
-    /// How often foreign contenders queue up.
+    /// Joins of foreign contenders.
     pub(crate) enters: u8,
-    /// Steps of foreign downgrades, of which each takes two.
+    /// Steps of foreign downgrades. Each downgrade takes two.
     pub(crate) downgrades: u8,
     pub(crate) deletions: u8,
     pub(crate) changes: u8,
@@ -116,7 +119,8 @@ pub(crate) const NOTHING: Budget = Budget {
 };
 
 impl Budget {
-    /// What may happen, by name. Not `faults`, which limits others together.
+    /// Returns the events by name. `faults` is not included, because it limits other events
+    /// together.
     fn items(&self) -> [(&'static str, u8); 29] {
         [
             ("joins", self.joins),
@@ -152,43 +156,45 @@ impl Budget {
     }
 }
 
-/// How finely the network's part is divided.
+/// The granularity of the network's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grain {
-    /// Serving a request and reading its answer are separate steps.
+    /// Serving a request and reading the reply are separate steps.
     Fine,
-    /// A request is served and its answer read in one step, unless the connection breaks. Events still take their time.
+    /// Serving a request and reading the reply are one step, unless the connection breaks. Events
+    /// still arrive separately.
     Coarse,
 }
 
-/// A small world, and what may happen in it.
+/// A small world and its budget.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) clients: u64,
-    /// Clients join in the order of their numbers. Any other order is one of these under other numbers, and a client's
-    /// number says nothing but which one it is: so each history stands for all that differ from it in numbers alone.
+    /// `true` if clients may join only in the order of their numbers. Any other order is equal to
+    /// one of these after renumbering the clients, because a number only identifies a client. Each
+    /// explored history therefore stands for all histories that differ only in the numbers.
     pub(crate) interchangeable: bool,
     pub(crate) foreign: u64,
     pub(crate) directory: bool,
     pub(crate) next_sequence: u32,
-    /// How many foreign contenders wait, or hold, from the beginning, in the order of their numbers. They do nothing
-    /// else: only an operator removes their nodes, in whatever order.
+    /// Number of foreign contenders that wait or hold from the beginning, in the order of their
+    /// numbers. They do nothing else: only an operator removes their nodes, in any order.
     pub(crate) queued: usize,
     pub(crate) naming: Naming,
-    /// What our contenders may ask for.
+    /// The lock kinds that our contenders may request.
     pub(crate) kinds: &'static [Kind],
-    /// The purposes that our attempts at several locks or permits may have.
+    /// The plans of our attempts at several locks or permits.
     pub(crate) plans: &'static [Plan],
-    /// How many lock directories there are. Foreign contenders know the first.
+    /// Number of lock directories. Foreign contenders use only the first.
     pub(crate) directories: usize,
-    /// What foreign contenders may ask for.
+    /// The lock kinds that foreign contenders may request.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
-    /// With more than this many before it a contender is far (rule 10).
+    /// A contender with more than this many contenders ahead is far (rule 10).
     pub(crate) far_beyond: u8,
-    /// The options of hand-off and keeping of our locks.
+    /// The hand-off and keeping options of our locks.
     pub(crate) local: LocalOptions,
-    /// The bug that the clients' queues have.
+    /// The bug planted in the clients' queues.
     pub(crate) mutant: Option<Mutant>,
     pub(crate) budget: Budget,
 }
@@ -197,7 +203,8 @@ pub(crate) const MUTEX: &[Kind] = &[Kind::Exclusive];
 pub(crate) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
 
 impl Scene {
-    /// Clients that want a mutex, beside others that want it exclusively, one way or the other.
+    /// Creates a scene in which our clients want a mutex, next to foreign contenders that want an
+    /// exclusive lock.
     pub(crate) const fn new(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self {
             clients,
@@ -219,12 +226,12 @@ impl Scene {
         }
     }
 
-    /// Readers and writers, on both sides.
+    /// Creates a scene with readers and writers, ours and foreign ones.
     pub(crate) const fn read_write(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
 
-    /// Clients that want several locks at once, or permits and turns for them.
+    /// Creates a scene in which clients want several locks at once, or permits with turns.
     pub(crate) const fn several(
         clients: u64,
         directories: usize,
@@ -248,18 +255,18 @@ impl Scene {
         }
         for number in 0..self.queued {
             for step in [Step::Enter(number, Kind::Exclusive), Step::Look(number)] {
-                world.step(step).expect("nobody else is there");
+                world.step(step).expect("the queued contenders are alone");
             }
         }
         State { world, budget: self.budget }
     }
 
-    /// Visits every state that can be reached.
+    /// Visits every reachable state.
     pub(crate) fn explore(&self) -> Result<Explored, Counterexample> {
         let first = self.first();
         let mut least = self.budget.items();
         let mut grants = 0;
-        // How each state was reached: from which, and by which of its moves.
+        // For each state, its predecessor and the index of the move that led to it.
         let mut parents: HashMap<u64, (u64, u32)> = HashMap::from([(first.fingerprint(), (0, 0))]);
         let mut queue = VecDeque::from([first]);
         while let Some(state) = queue.pop_front() {
@@ -289,7 +296,8 @@ impl Scene {
         Ok(Explored { states: parents.len(), grants, unspent })
     }
 
-    /// The moves that lead to a state, and the last one, which was wrong; none if what was wrong is how it ended.
+    /// Builds the counterexample for a state: the moves that lead to it, and the last, wrong move.
+    /// There is no wrong move if the final check of the state failed.
     fn counterexample(
         &self,
         problem: String,
@@ -315,22 +323,22 @@ impl Scene {
     }
 }
 
-/// The result of a scene without a mistake.
+/// The result of a scene without an error.
 #[derive(Debug)]
 pub(crate) struct Explored {
-    /// How many distinct states there are.
+    /// Number of distinct states.
     pub(crate) states: usize,
-    /// How many moves granted a lock.
+    /// Number of moves that granted a lock.
     pub(crate) grants: usize,
     /// The events that never happened as often as the budget allows.
     pub(crate) unspent: Vec<&'static str>,
 }
 
-/// A shortest way to something that must not happen.
+/// A shortest sequence of moves that violates a rule.
 pub(crate) struct Counterexample {
     pub(crate) problem: String,
     pub(crate) moves: Vec<Vec<Step>>,
-    /// How many states had been seen by then.
+    /// Number of states seen before the violation.
     pub(crate) seen: usize,
 }
 
@@ -347,8 +355,8 @@ struct State {
     budget: Budget,
 }
 
-/// What can happen next: a few steps in a row, where nothing that could come in between makes a difference; and what
-/// may still happen then.
+/// A move and the budget left after it. A move consists of a few steps in a row, where no step in
+/// between would make a difference.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -358,7 +366,7 @@ impl State {
         hasher.finish()
     }
 
-    /// All that can happen next.
+    /// Returns all moves from this state.
     fn moves(&self, scene: &Scene) -> Vec<Move> {
         let mut moves = Vec::new();
         for (number, client) in self.world.clients.iter().enumerate() {
@@ -382,7 +390,7 @@ impl State {
         moves
     }
 
-    /// What an application does.
+    /// Adds the moves of an application.
     fn add_wishes(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, naming) = (self.budget, scene.naming);
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
@@ -420,7 +428,7 @@ impl State {
         }
     }
 
-    /// Steps of an application with several locks or permits.
+    /// Adds the moves of an application with several locks or permits.
     fn add_attempts(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let budget = self.budget;
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
@@ -446,7 +454,7 @@ impl State {
         }
     }
 
-    /// What the network and the servers do.
+    /// Adds the moves of the network and the servers.
     fn add_traffic(&self, scene: &Scene, number: usize, session: &Session, moves: &mut Vec<Move>) {
         let drive = Step::Drive(number, ALL);
         let (flush, receive) = (Step::Flush(number, 1), [Step::ReceiveAll(number), drive]);
@@ -481,7 +489,7 @@ impl State {
         }
     }
 
-    /// What passing time brings.
+    /// Adds the moves that only take time.
     fn add_time(&self, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, drive) = (self.budget, Step::Drive(number, ALL));
         let mut add = |steps: &[Step], left: Budget| moves.push((steps.to_vec(), left));
@@ -523,7 +531,7 @@ impl State {
         }
     }
 
-    /// What may go wrong, and what follows.
+    /// Adds the faults and their consequences.
     fn add_faults(
         &self,
         scene: &Scene,
@@ -542,22 +550,23 @@ impl State {
             }
         }
         let fewer = Budget { faults: budget.faults.saturating_sub(1), ..budget };
-        // A server that was deposed steps down sooner or later.
+        // The end of a deposed server's connection costs no budget, because the server steps down
+        // sooner or later.
         let cut = if session.is_deposed() {
             Some(budget)
         } else {
             let may = budget.faults > 0 && budget.cuts > 0;
             may.then(|| Budget { cuts: budget.cuts - 1, ..fewer })
         };
-        // Only a cut makes a difference between what was written and what was not, or between news that waits and news
-        // that was received.
+        // Only with a cut does it matter which requests are written and which news is received. So
+        // these steps are combined with the cut.
         if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);
             if left.put_offs > 0 {
                 let left = Budget { put_offs: left.put_offs - 1, ..left };
                 add(&[Step::Cut(number), Step::PutOff(number), drive], left);
             }
-            // The application acts before the driver knows.
+            // The application acts before the driver notices the cut.
             if client.local.is_some() {
                 for which in 0..client.wholes().len() {
                     add(&[Step::Cut(number), Step::Release(number, which), drive], left);
@@ -616,7 +625,7 @@ impl State {
         }
     }
 
-    /// What a foreign contender does.
+    /// Adds the moves of a foreign contender.
     fn add_foreign(&self, scene: &Scene, number: usize, moves: &mut Vec<Move>) {
         if number < scene.queued {
             return;
@@ -645,7 +654,7 @@ impl State {
         }
     }
 
-    /// What an operator or the server's reaper does.
+    /// Adds the moves of an operator and of the server's reaper.
     fn add_operator(&self, moves: &mut Vec<Move>) {
         let (budget, server) = (self.budget, &self.world.server);
         let mut add = |step: Step, left: Budget| moves.push((vec![step], left));
@@ -663,7 +672,7 @@ impl State {
         }
     }
 
-    /// The state after some steps, and how many contenders they granted the lock.
+    /// Returns the state after some steps, and the number of contenders that were granted the lock.
     fn apply(&self, steps: &[Step], budget: Budget) -> Result<(Self, usize), String> {
         let mut world = self.world.clone();
         let mut grants = 0;

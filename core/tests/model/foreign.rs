@@ -1,6 +1,8 @@
-//! A contender of another kind, such as a service on Curator: it creates a node, lists, and waits until it is first.
+//! A foreign contender, such as a service on Curator: it creates a node, lists the directory, and
+//! waits until it is first.
 //!
-//! It talks to the leader and sees the truth at once: what it does to us matters here, not what we do to it.
+//! It talks to the leader and sees the current state immediately, because the model only examines
+//! its effect on our clients.
 
 use zklock::queue::{Kind, NodeName};
 
@@ -11,7 +13,7 @@ enum Stage {
     Away,
     Queued(NodeName),
     Held(NodeName),
-    /// Curator's downgrade, half done: the reader's node stands beside its writer's.
+    /// Curator's downgrade is half done: both the reader's and the writer's node exist.
     Downgrading(NodeName, NodeName),
 }
 
@@ -21,7 +23,7 @@ pub(crate) struct Foreign {
     session: SessionId,
     attempts: u32,
     stage: Stage,
-    /// The session of a process that has died, which the ensemble has not ended.
+    /// The session of a process that died, as long as the ensemble has not ended it.
     dead: Option<SessionId>,
 }
 
@@ -30,7 +32,7 @@ impl Foreign {
         Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away, dead: None }
     }
 
-    /// The node through which it holds.
+    /// Returns the node through which it holds.
     pub(crate) fn held(&self) -> Option<&NodeName> {
         match &self.stage {
             Stage::Held(node) | Stage::Downgrading(node, _) => Some(node),
@@ -46,14 +48,14 @@ impl Foreign {
         matches!(self.stage, Stage::Queued(_))
     }
 
-    /// Whether it holds nothing, and looking would change nothing.
+    /// Returns `true` if it holds nothing and another listing would change nothing.
     pub(crate) fn is_at_rest(&self, server: &Server) -> bool {
         let mut next = self.clone();
         next.look(server);
         self.held().is_none() && next == *self
     }
 
-    /// Queues, unless it already has.
+    /// Joins the queue, unless it already has.
     pub(crate) fn enter(&mut self, kind: Kind, server: &mut Server) {
         if !self.is_away() {
             return;
@@ -95,7 +97,7 @@ impl Foreign {
         first
     }
 
-    /// Releases, or leaves the queue.
+    /// Releases the lock or leaves the queue.
     pub(crate) fn leave(&mut self, server: &mut Server) {
         let nodes = match std::mem::replace(&mut self.stage, Stage::Away) {
             Stage::Away => Vec::new(),
@@ -107,8 +109,8 @@ impl Foreign {
         }
     }
 
-    /// One half of a downgrade: first it creates the reader's node with the writer's number, then it deletes the
-    /// writer's.
+    /// Takes one of two steps of a downgrade: first it creates the reader's node with the writer's
+    /// number, then it deletes the writer's node.
     pub(crate) fn downgrade(&mut self, server: &mut Server) {
         match &self.stage {
             Stage::Held(writer) if writer.kind() == Kind::Write && server.exists(writer.as_str()) => {
@@ -127,7 +129,7 @@ impl Foreign {
         }
     }
 
-    /// Its process dies. Its session, and its nodes, go on until the ensemble ends it.
+    /// Kills its process. Its session and its nodes remain until the ensemble ends the session.
     pub(crate) fn crash(&mut self, server: &mut Server) {
         self.bury(server);
         self.dead = Some(std::mem::replace(&mut self.session, server.begin_session()));
@@ -138,7 +140,7 @@ impl Foreign {
         self.dead.is_some()
     }
 
-    /// The ensemble ends the session of the process that has died.
+    /// Ends the session of the dead process.
     pub(crate) fn bury(&mut self, server: &mut Server) {
         if let Some(session) = self.dead.take() {
             server.expire(session);
@@ -146,7 +148,7 @@ impl Foreign {
     }
 }
 
-/// Whether two contenders cannot hold at the same time.
+/// Returns `true` if two contenders cannot hold at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
     let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write | Kind::Lead);
     let counted = |kind| matches!(kind, Kind::Permit(_));

@@ -1,4 +1,4 @@
-//! What can be learned about a queue by watching its events and actions.
+//! Records the events and actions of a queue, for the mutants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,21 @@ use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outco
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
-    /// Writers whose places are to be taken, by readers that do not hold yet.
+    /// Pending downgrades: readers that do not hold yet, with the writers whose places they take.
     downgrades: BTreeMap<JoinId, NodeName>,
-    /// Tries without an answer.
+    /// Tries without a reply.
     tries: BTreeMap<JoinId, (Naming, Kind)>,
-    /// The names, before the sequence number, of the nodes that were requested.
+    /// The name prefixes (before the sequence number) of the requested nodes.
     prefixes: BTreeMap<Ticket, (JoinId, String)>,
-    /// The node of each contender that waits, and its czxid.
+    /// The node of each waiting contender, and its czxid.
     pub(super) waiting: BTreeMap<JoinId, (NodeName, i64)>,
-    /// The nodes of those that hold.
+    /// The nodes of the holders.
     pub(super) held: BTreeSet<NodeName>,
     /// Watches that were requested and have not fired.
     pub(super) watches: BTreeMap<Ticket, NodeName>,
-    /// The children that the last listing showed.
+    /// The children in the last listing.
     children: BTreeSet<NodeName>,
-    /// The requests under way, each as the loss of its reply.
+    /// The requests in flight, each with the event that reports its loss.
     under_way: BTreeMap<Ticket, Event>,
 }
 
@@ -93,22 +93,22 @@ impl Ledger {
         self.waiting.remove(&join);
     }
 
-    /// The readers that are on their way into this writer's place.
+    /// Returns the readers that are about to take this writer's place.
     pub(super) fn downgrading(&self, writer: &NodeName) -> Vec<JoinId> {
         self.downgrades.iter().filter(|(_, of)| *of == writer).map(|(join, _)| *join).collect()
     }
 
-    /// Tries without an answer.
+    /// Returns the tries without a reply.
     pub(super) fn tries(&self) -> Vec<(JoinId, Naming, Kind)> {
         self.tries.iter().map(|(join, (naming, kind))| (*join, *naming, *kind)).collect()
     }
 
-    /// Whether some only try, and no node was ever requested.
+    /// Returns `true` if there are tries and no node was ever requested.
     pub(super) fn only_looks(&self) -> bool {
         !self.tries.is_empty() && !self.is_creating()
     }
 
-    /// The first contender that waits with a node, and that node.
+    /// Returns the first contender that waits with a node, and that node.
     pub(super) fn first_waiter(&self) -> Option<(JoinId, NodeName, i64)> {
         let (join, (node, czxid)) = self.waiting.iter().min_by_key(|(_, (node, _))| node)?;
         Some((*join, node.clone(), *czxid))
@@ -118,7 +118,7 @@ impl Ledger {
         !self.prefixes.is_empty()
     }
 
-    /// Whether a create is under way.
+    /// Returns `true` if a create is in flight.
     pub(super) fn awaits_create(&self) -> bool {
         self.under_way.values().any(|event| matches!(event, Event::Created(..)))
     }
@@ -127,28 +127,29 @@ impl Ledger {
         self.under_way.values().any(|event| matches!(event, Event::Listed(..)))
     }
 
-    /// The child before a node, by the last listing.
+    /// Returns the child before a node in the last listing.
     pub(super) fn before(&self, node: &NodeName) -> Option<&NodeName> {
         self.children.range(..node).next_back()
     }
 
-    /// Whether a name is one for which a node was requested.
+    /// Returns `true` if a node with this name was requested.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.prefixes.values().any(|(_, prefix)| name.starts_with(prefix))
     }
 
-    /// Whether a name is one for which a node was requested, and the outcome of that is not known.
+    /// Returns `true` if a node with this name was requested and the result is not known.
     pub(super) fn is_unanswered(&self, name: &str) -> bool {
         let mut unanswered = self.under_way.keys().filter_map(|ticket| self.prefix(*ticket));
         unanswered.any(|prefix| name.starts_with(prefix))
     }
 
-    /// The name before the sequence number that a create requested.
+    /// Returns the name prefix that a create requested.
     pub(super) fn prefix(&self, create: Ticket) -> Option<&str> {
         self.prefixes.get(&create).map(|(_, prefix)| prefix.as_str())
     }
 
-    /// All that the end of a connection takes away: the replies to what is under way, and the watches.
+    /// Removes everything that ends with a connection, and returns the loss events for the requests
+    /// in flight and the watches.
     pub(super) fn lose_all(&mut self) -> Vec<Event> {
         let lost = std::mem::take(&mut self.under_way).into_values();
         let watches = std::mem::take(&mut self.watches).into_keys();
@@ -156,7 +157,7 @@ impl Ledger {
     }
 }
 
-/// What the queue is told if no reply to a request comes.
+/// Returns the event that reports the loss of a request's reply.
 fn lost(action: &Action) -> Option<(Ticket, Event)> {
     match action {
         Action::Create(ticket, ..) | Action::CreateInPlace(ticket, ..) => {

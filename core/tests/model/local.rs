@@ -1,12 +1,19 @@
-//! Hand-off and keeping within a client (rule 19): the threads' part, under the lock of the holds, and the driver's.
+//! Models hand-off and keeping within a client (rule 19): the threads' part, under the lock of the
+//! holds, and the driver's part.
 //!
-//! How many holds a node may have, who stands in the queue for those that wait without a node, and when a node is kept, taken
-//! again and given up, the crate's own code decides ([`HoldRow`], [`HoldFacts`], [`Representative`], [`KeptNodes`],
-//! [`KeepingState`]). Here is the order in which `lease/cohort.rs`, `lease/linger.rs` and `driver/directory/` ask it. What
-//! threads do is atomic here; `tests/threads` tries their interleavings.
+//! The crate's own code makes these decisions ([`HoldRow`], [`HoldFacts`], [`Representative`],
+//! [`KeptNodes`], [`KeepingState`]):
+//! - the number of holds that a node may have,
+//! - the contender that represents the waiters without a node,
+//! - when a node is kept, taken again and given up.
 //!
-//! Left out: the pause after nodes were given up too often, `max_hold`, transactions, watches for which there is no room, how
-//! much of a term is left, and owners that are asked to give up the lock before they have it.
+//! This module models the order in which `lease/cohort.rs`, `lease/linger.rs` and
+//! `driver/directory/` call that code. Operations of threads are atomic here. `tests/threads` tests
+//! their interleavings.
+//!
+//! The model leaves out the pause after nodes were given up too often, `max_hold`, transactions,
+//! watches for which there is no room, the remaining time of a term, and requests to give up the
+//! lock that arrive before the lock is granted.
 
 use std::collections::BTreeSet;
 
@@ -22,54 +29,54 @@ use super::server::{SessionId, Zxid};
 use super::session::Session;
 use super::world::World;
 
-/// The options of the locks of a client.
+/// The options of a client's locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct LocalOptions {
-    /// How many holds there may be on one node in a row.
+    /// Maximum number of consecutive holds on one node.
     pub(crate) cohort: u16,
     pub(crate) linger: bool,
 }
 
 impl LocalOptions {
-    /// The same for a lock of this kind.
+    /// Returns the maximum for a lock of this kind.
     fn cohort_of(self, kind: Kind) -> u16 {
         if matches!(kind, Kind::Exclusive | Kind::Write) { self.cohort } else { 0 }
     }
 }
 
-/// Whether the time for which a node is kept is over.
+/// The state of the time for which a node is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum KeepingTime {
-    /// It was never kept.
+    /// The node was never kept.
     Unbegun,
     Runs,
     Over,
 }
 
-/// The facts that the holds on one node share.
+/// The state that consecutive holds on one node share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SharedNode {
     row: HoldRow,
     time: KeepingTime,
-    /// Its holder was asked to give up the lock.
+    /// `true` if the holder was asked to give up the lock.
     revoked: bool,
-    /// A reader is to take its place.
+    /// `true` if a reader is about to take the node's place.
     pub(super) downgrading: bool,
-    /// How many holds there were in a row, with this one, as the model counts them.
+    /// Number of consecutive holds including this one, as the model counts them.
     in_row: u16,
-    /// The client was ever asked to give up the node.
+    /// `true` if the client was ever asked to give up the node.
     asked: bool,
 }
 
 impl SharedNode {
-    /// The same for the next hold, or while nobody holds.
+    /// Returns the state for the next hold, or for a kept node.
     fn after(&self, row: HoldRow, in_row: u16) -> Self {
         let Self { time, asked, .. } = *self;
         Self { row, time, revoked: false, downgrading: false, in_row, asked }
     }
 }
 
-/// A node through which nobody holds.
+/// A kept node, through which no owner holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeptNode {
     kind: Kind,
@@ -80,7 +87,7 @@ pub(crate) struct KeptNode {
     shared: SharedNode,
 }
 
-/// The waiters and nodes of a client that other clients do not see one by one.
+/// The client's waiters and nodes that other clients do not see individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Local {
     options: LocalOptions,
@@ -96,12 +103,12 @@ impl Local {
         Self { options, ..Self::default() }
     }
 
-    /// The process has died, and another begins.
+    /// Resets the state for a new process.
     pub(super) fn begin_anew(&mut self) {
         *self = Self::new(self.options);
     }
 
-    /// The facts of the first hold on a node.
+    /// Returns the shared state of the first hold on a node.
     pub(super) fn first(&self, kind: Kind) -> Option<SharedNode> {
         let LocalOptions { linger, .. } = self.options;
         let cohort = self.options.cohort_of(kind);
@@ -115,12 +122,12 @@ impl Local {
         })
     }
 
-    /// The nodes that are kept.
+    /// Returns the kept nodes.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &NodeName> {
         self.kept.iter().map(|(node, _)| node)
     }
 
-    /// Whether somebody waits for whom this contender stands in the queue.
+    /// Returns `true` if this contender represents waiters in the queue.
     pub(super) fn needs(&self, join: JoinId) -> bool {
         let representative = self.representative.as_ref();
         !self.line.is_empty() && representative.is_some_and(|standing| standing.join() == Some(join))
@@ -129,7 +136,8 @@ impl Local {
 
 /// The threads' part.
 impl Client {
-    /// Ends a hold, and begins that of the first in the line on the same node. Returns false if that is not to be.
+    /// Ends a hold and begins the hold of the line's first waiter on the same node. Returns `false`
+    /// if that is not allowed.
     pub(super) fn hand_on(&mut self, node: &NodeName) -> bool {
         let Some((hold, shared)) = self.shared(node) else { return false };
         let Some(local) = &self.local else { return false };
@@ -148,7 +156,7 @@ impl Client {
         true
     }
 
-    /// Ends a hold, and keeps its node. Returns false if that is not to be.
+    /// Ends a hold and keeps its node. Returns `false` if that is not allowed.
     pub(super) fn keep_node(&mut self, node: &NodeName) -> bool {
         let Some((hold, shared)) = self.shared(node) else { return false };
         let Some(local) = self.local.as_ref().filter(|local| local.options.linger) else { return false };
@@ -165,7 +173,7 @@ impl Client {
         true
     }
 
-    /// Begins a hold on a node that is kept, if there is one for this claim.
+    /// Begins a hold on a kept node, if there is a suitable one. Returns whether it did.
     pub(super) fn take_again(&mut self, join: JoinId, kind: Kind, intent: &Intent, access: Access) -> bool {
         let has_term = self.term_runs();
         let is_watched = self.session.as_ref().is_some_and(Session::watches_children);
@@ -178,7 +186,7 @@ impl Client {
         let row = kept.shared.row.taken_again(local.options.cohort_of(kind));
         let KeptNode { place, czxid, session, guard, shared, .. } = kept;
         let shared = Some(shared.after(row, 1));
-        // Its owner is another one than the writer's.
+        // Its owner differs from the writer's owner.
         let place = place.map(|place| Place { writer: JoinId(0), ..place });
         if access == Access::Everybody && !is_watched {
             self.told.push(Told::Unwatched(join));
@@ -198,7 +206,7 @@ impl Client {
         true
     }
 
-    /// A hold begins without a request.
+    /// Begins a hold without a request to the server.
     fn begin_hold(&mut self, hold: Hold) {
         let join = hold.join;
         self.waiting.remove(&join);
@@ -228,7 +236,7 @@ impl Client {
         }
     }
 
-    /// The time for which a node is kept is over, if it has begun.
+    /// Ends the time for which a node is kept, if it has begun.
     pub(crate) fn end_keeping_time(&mut self, node: &NodeName) {
         let held = self.holds.get_mut(node).and_then(|hold| hold.shared.as_mut());
         if let Some(shared) = held.filter(|shared| shared.time == KeepingTime::Runs) {
@@ -242,7 +250,7 @@ impl Client {
         self.inbox.push_back(Input::KeepingEnds(node.clone()));
     }
 
-    /// The nodes of which the time to keep them runs.
+    /// Returns the nodes whose keeping time runs.
     pub(crate) fn lingering(&self) -> Vec<NodeName> {
         let runs = |shared: &SharedNode| shared.time == KeepingTime::Runs;
         let held = self.holds.values().filter(|hold| hold.shared.as_ref().is_some_and(runs));
@@ -251,7 +259,7 @@ impl Client {
         held.map(|hold| &hold.node).chain(kept).cloned().collect()
     }
 
-    /// The nodes through which it holds, or which it keeps.
+    /// Returns the nodes through which the client holds, and the kept nodes.
     pub(crate) fn shared_nodes(&self) -> Vec<NodeName> {
         let kept = self.local.iter().flat_map(|local| local.kept());
         self.holds.keys().chain(kept).cloned().collect()
@@ -264,7 +272,8 @@ impl Client {
 
 /// The driver's part.
 impl Client {
-    /// Takes a request in: a waiter takes a node again, stands in the line, or joins the queue.
+    /// Handles a request: the waiter takes a kept node, stands in the line, or joins the queue.
+    /// Returns `false` if it must join the queue.
     pub(super) fn join_locally(&mut self, join: JoinId, naming: Naming, kind: Kind, intent: &Intent) -> bool {
         if !self.waiting.contains_key(&join) {
             return self.local.is_some();
@@ -287,7 +296,7 @@ impl Client {
         true
     }
 
-    /// A waiter leaves the line. Returns false if it is not there.
+    /// Removes a waiter from the line. Returns `false` if it is not in the line.
     pub(super) fn leave_locally(&mut self, join: JoinId) -> bool {
         let Some(local) = &mut self.local else { return false };
         let was_there = local.line.remove(&join);
@@ -304,13 +313,14 @@ impl Client {
         }
     }
 
-    /// A holder has handed the lock to this waiter.
+    /// Notes that a holder handed the lock to a waiter of the line.
     pub(super) fn handed_on(&mut self) {
         self.unsettled = true;
         self.leave_representative();
     }
 
-    /// For whom a contender stood in the queue, now that it is out of it: itself, or the first in the line.
+    /// Returns the waiter that receives the grant of a queue contender: the contender itself, or
+    /// the first in the line.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<JoinId> {
         let Some(local) = &mut self.local else { return Some(join) };
         if !local.representative.as_mut().is_some_and(|representative| representative.end(join)) {
@@ -324,7 +334,7 @@ impl Client {
         first
     }
 
-    /// For whom a contender stood in the queue, which is refused.
+    /// Returns the waiters to refuse when a queue contender is refused.
     pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<JoinId> {
         let Some(first) = self.granted_waiter(join) else { return Vec::new() };
         if first == join {
@@ -337,7 +347,7 @@ impl Client {
         std::iter::once(first).chain(line).collect()
     }
 
-    /// A claim was granted: its node may be kept from its release on.
+    /// Starts keeping after a grant, if possible: from its release on, the node may be kept.
     pub(super) fn begin_keeping(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| keeping.kind() == kind) {
             return;
@@ -357,12 +367,12 @@ impl Client {
         self.local.as_ref().and_then(|local| local.keeping)
     }
 
-    /// The contenders of other clients that were seen last.
+    /// Returns the contenders of other clients in the last listing.
     fn company(&self) -> Option<Company> {
         self.queues.get(&0).and_then(Pipe::company)
     }
 
-    /// Whether the children are watched.
+    /// Returns `true` if the children are watched.
     fn is_watched(&self) -> bool {
         self.queues.get(&0).is_some_and(|queue| queue.child_watch().is_some())
     }
@@ -374,7 +384,7 @@ impl Client {
         self.unsettled = true;
     }
 
-    /// Tells the queue, and keeping, of all that has changed since.
+    /// Reports all changes to the queue and to keeping.
     pub(super) fn settle_locally(&mut self) {
         let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.settle());
         if let Some(event) = settled {
@@ -394,14 +404,14 @@ impl Client {
         }
     }
 
-    /// A waiter of this client comes that takes none of the nodes that are kept.
+    /// Gives up the kept nodes if a new waiter of this client cannot use them.
     fn make_way(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| !keeping.suits(kind)) {
             self.end_keeping();
         }
     }
 
-    /// The connection is lost: from now on no node is taken again.
+    /// Stops taking kept nodes, because the connection is lost.
     pub(super) fn suspend_keeping(&mut self) {
         if let Some(local) = &mut self.local
             && let Some(keeping) = &mut local.keeping
@@ -411,14 +421,15 @@ impl Client {
         }
     }
 
-    /// Gives up all nodes that are kept.
+    /// Gives up all kept nodes.
     pub(super) fn end_keeping(&mut self) {
         for node in self.forget_keeping() {
             self.tell(0, Event::Release(node));
         }
     }
 
-    /// The session is over: nothing is kept. Returns the nodes that were.
+    /// Ends keeping and returns the nodes that were kept. The caller decides whether to delete
+    /// them.
     pub(super) fn forget_keeping(&mut self) -> Vec<NodeName> {
         let Some(local) = &mut self.local else { return Vec::new() };
         if local.keeping.take().is_none() {
@@ -429,7 +440,7 @@ impl Client {
         nodes
     }
 
-    /// A node is not to be kept any longer. Returns whether nobody held through it: then it is deleted.
+    /// Stops keeping a node. Returns `true` if the node was kept, which means that it is deleted.
     pub(super) fn stop_keeping(&mut self, node: &NodeName) -> bool {
         let kept = self.forget_kept(node);
         if kept {
@@ -438,12 +449,12 @@ impl Client {
         kept
     }
 
-    /// The node is gone. Returns whether it was kept.
+    /// Removes a deleted node. Returns whether it was kept.
     pub(super) fn forget_kept(&mut self, node: &NodeName) -> bool {
         self.local.as_mut().is_some_and(|local| local.kept.forget(node))
     }
 
-    /// The owner of a node is asked to give up the lock.
+    /// Handles a request to give up the lock of this node.
     pub(super) fn revoked(&mut self, node: &NodeName) {
         if self.stop_keeping(node) {
             return;
@@ -453,7 +464,7 @@ impl Client {
         }
     }
 
-    /// A reader is to take the place of this writer's node.
+    /// Notes that a reader is about to take the place of this writer's node.
     pub(super) fn begin_downgrade(&mut self, writer: &NodeName) {
         if let Some(shared) = self.holds.get_mut(writer).and_then(|hold| hold.shared.as_mut()) {
             shared.downgrading = true;
@@ -461,9 +472,10 @@ impl Client {
     }
 }
 
-/// The rules of hand-off and keeping that hold in every state.
+/// Invariants of hand-off and keeping.
 impl World {
-    /// As many holds follow each other on a node as the locks permit, and none begins without a connection.
+    /// Checks that the number of consecutive holds on a node stays within the limit, and that no
+    /// node is kept without a connection.
     pub(super) fn check_rows(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             let Some(local) = &client.local else { continue };
@@ -480,7 +492,7 @@ impl World {
         Ok(())
     }
 
-    /// Of a client that has nothing left to do: nobody waits for a node through which nobody holds.
+    /// Checks that an idle client keeps no node for which a conflicting contender waits.
     pub(super) fn check_kept(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number];
         let Some(local) = &client.local else { return Ok(()) };
@@ -508,7 +520,8 @@ impl World {
         Ok(())
     }
 
-    /// Enough time passes that no node is kept any longer.
+    /// Lets enough time pass that no node is kept any longer. Returns whether a node's keeping time
+    /// was running.
     pub(super) fn outlast_keeping(&mut self) -> bool {
         let mut outlasts = false;
         for client in &mut self.clients {

@@ -1,8 +1,9 @@
-//! A small, precise model of the world around the queue: the ensemble, the network, sessions, other contenders and
-//! operators. The queue in it is the real one.
+//! A small, precise model of the environment of the queue: the ensemble, the network, sessions,
+//! foreign contenders and operators. The queue in it is the real one.
 //!
-//! Nothing in it is random: [`Step`](step::Step)s say what happens next, so that property tests can draw them and an
-//! explorer can try them all. A [`World`](world::World) is a value that can be cloned, compared and hashed.
+//! The model is deterministic. A sequence of [`Step`](step::Step)s decides what happens, so
+//! property tests can draw steps at random and the explorer can try all of them. A
+//! [`World`](world::World) is a value that can be cloned, compared and hashed.
 
 // Each test binary uses a different part of the model.
 #![allow(dead_code)]
@@ -28,12 +29,13 @@ pub(crate) mod world;
 
 use zklock::queue::Ticket;
 
-/// The first ticket of a directory's queue follows this one: so tickets tell the directories apart.
+/// Returns the ticket before the first one of a directory's queue. The upper half of a ticket is
+/// the directory.
 fn first_ticket(directory: usize) -> Ticket {
     Ticket((directory as u64) << 32)
 }
 
-/// The directory whose queue gave this ticket to a request.
+/// Returns the directory whose queue gave a request this ticket.
 fn directory_of(ticket: Ticket) -> usize {
     usize::try_from(ticket.0 >> 32).expect("few directories")
 }

@@ -1,7 +1,8 @@
-//! Known ways to get the protocol wrong.
+//! Known mistakes in the protocol (mutants).
 //!
-//! The queue turns events into actions, so its bugs are planted from outside: a [`Pipe`] stands in front of the real
-//! queue, and rewrites or swallows what goes in and what comes out. Without a mutant it passes everything on.
+//! The queue turns events into actions, so its bugs are planted from outside. A [`Pipe`] in front
+//! of the real queue rewrites or drops events and actions. Without a mutant it passes everything
+//! on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,119 +10,132 @@ use zklock::queue::{Action, Company, Event, Intent, Kind, NodeName, Outcome, Que
 
 use super::ledger::Ledger;
 
-/// A known way to get a rule wrong.
+/// A known mistake in implementing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced still waits, and acquires, through its old session's node (rule 1). Its driver
-    /// does not look whose nodes are, nor does that of the next.
+    /// A waiter whose session was replaced keeps waiting and acquires through its old session's
+    /// node (rule 1). Its driver does not check who owns a node. The same is true of the next
+    /// mutant.
     Curator604,
-    /// After a lost reply the old session's node is taken for the new one's (rule 1).
+    /// After a lost reply, the client takes the old session's node for the new session's (rule 1).
     Curator498,
-    /// A downgrade queues up like any reader, and counts as held while it does (rule 4).
+    /// A downgrade queues like any reader, and counts as held while it waits (rule 4).
     Curator621,
-    /// After a lost reply, a lagging server may say that there is no node (rule 8).
+    /// After a lost reply, the client believes a lagging server that there is no node (rule 8).
     MissingSync,
-    /// A deleted writer's place is taken to be empty (rule 6).
+    /// The place of a deleted writer is assumed to be empty (rule 6).
     NoDowngradeException,
-    /// What was known before a reconnection is still believed (rule 10), also of the session: a heartbeat would find that
-    /// the node is gone.
+    /// The client believes its knowledge from before a reconnection (rule 10). The driver also
+    /// believes its knowledge of the session, because otherwise a heartbeat would find that the
+    /// node is gone.
     NoRelist,
-    /// A contender that leaves the queue leaves its node there (rule 9).
+    /// A contender that leaves the queue does not delete its node (rule 9).
     LeaveWithoutDelete,
-    /// Grants do not depend on whether the term runs (rule 16).
+    /// Grants ignore whether the term runs (rule 16).
     GrantWithoutTerm,
     /// The fencing token is the sequence number (rule 12).
     TokenFromSequence,
-    /// Sequence numbers are compared as text: behind the wrap a minus comes first (rule 2).
+    /// Sequence numbers are compared as text, so a negative number after the wrap sorts first (rule
+    /// 2).
     StringOrder,
-    /// The end of a session is taken for a release, which grants to the next of ours (rules 7 and 11).
+    /// The end of a session counts as a release, which grants the lock to our next waiter (rules 7
+    /// and 11).
     AdjacentAcrossSessions,
-    /// The node before the one that is waited for is watched instead (rule 6).
+    /// The client watches the node before its predecessor instead of the predecessor (rule 6).
     WrongPredecessor,
-    /// A writer that is gone is remembered past the next listing, which is then thought to need no sync (rule 5).
+    /// A deleted writer is remembered past the next listing, which is therefore sent without a sync
+    /// (rule 5).
     Tombstones,
-    /// A writer's release does not wait for the reader in its place (rule 4).
+    /// A writer's release does not wait for the reader that takes its place (rule 4).
     DowngradeDoesNotBlock,
-    /// Events are believed without knowing that the own node exists (rule 6).
+    /// The client believes events without knowing that its own node exists (rule 6).
     NoOwnNodeWatch,
-    /// The name of a node is used again in the next session (rule 1).
+    /// The node name is used again in the next session (rule 1).
     UuidKept,
-    /// The listing of a pair that a reconnection tore apart is believed (rule 3). The driver has its part in this.
+    /// The client believes the listing of a pair although a reconnection separated the two requests
+    /// (rule 3). The driver takes part in this mistake.
     TornPair,
-    /// A reader's node in the writer's place is created without a check that the writer's exists (rule 4).
+    /// A reader's node is created in the writer's place without a check that the writer's node
+    /// exists (rule 4).
     UncheckedPlace,
-    /// What a synced listing did not show is taken never to have existed: a node that a later one shows is not
-    /// recognized (rule 8).
+    /// A node that a synced listing did not show is assumed never to exist. If a later listing
+    /// shows it, the client does not recognize it (rule 8).
     FinalSync,
-    /// A process that begins anew takes the names of the one that died (rule 1). The driver has its part in this.
+    /// A new process uses the node names of the process that died (rule 1). The driver takes part
+    /// in this mistake.
     SeedKept,
-    /// A heartbeat proves the session whoever answers it (rule 11). The driver has its part in this.
+    /// A heartbeat proves the session even if another session's server answers it (rule 11). The
+    /// driver takes part in this mistake.
     BlindHeartbeat,
-    /// A hold that has lasted for long is not watched (rule 12).
+    /// A hold that has lasted long is not watched (rule 12).
     UnguardedHold,
-    /// Only events tell that it is a contender's turn (rule 10).
+    /// A contender relies on events alone to learn that it is next (rule 10).
     NoLook,
-    /// A delete that the server did not carry out is not sent again (rule 13).
+    /// A delete that the server did not carry out is not repeated (rule 13).
     DeleteOnce,
-    /// A contender that only tries waits behind one that came in between (rule 14).
+    /// A try waits behind a contender that arrived between its two listings (rule 14).
     PatientTry,
-    /// A reader that only tries to take the place of a writer waits if the place is gone (rule 21).
+    /// A downgrade that only tries waits if the writer's place is gone (rule 21).
     PatientDowngrade,
     /// A reader relies on events without knowing that its own node exists (rule 6).
     NoReaderWatch,
     /// The watch on the children is not set again after a reconnection (rule 17).
     ChildWatchKept,
-    /// A listing's node of a contender whose create is not answered yet stands in nobody's way (rule 8).
+    /// A listed node whose create is not answered yet does not block other contenders (rule 8).
     UnansweredOverlooked,
-    /// A contender that no listing has shown is taken to stand right behind what the last one showed (rule 3).
+    /// A contender that no listing has shown is assumed to be right behind the last listing's nodes
+    /// (rule 3).
     OldListing,
     /// A contender that joined without a listing never gets one (rule 3).
     NoLookAhead,
-    /// All for which a probe asks are taken to be gone (rule 6).
+    /// All nodes of a probe are assumed to be gone (rule 6).
     ProbeBelieved,
-    /// Only the farthest one is asked for, and the others are taken to be gone (rule 6).
+    /// The probe asks only for the farthest node, and the others are assumed to be gone (rule 6).
     ShortProbe,
-    /// A far contender still believes its view from before a reconnection (rule 10), also of the session.
+    /// A far contender believes its knowledge from before a reconnection, including that of the
+    /// session (rule 10).
     FarBelieved,
-    /// A check's answer tells nothing (rule 10).
+    /// The reply to a probe is ignored (rule 10).
     CheckIgnored,
-    /// After a reconnection a far contender relies on its watches alone (rule 10).
+    /// After a reconnection, a far contender relies on its watches alone (rule 10).
     NoCheckAfterReconnection,
-    /// After a reconnection a far contender does not list when a watch tells of a change (rule 10).
+    /// After a reconnection, a far contender does not list when a watch reports a change (rule 10).
     DeferralKept,
-    /// A contender that only tries does not look first (rule 14).
+    /// A try creates a node without a listing before (rule 14).
     BlindTry,
-    /// A try is refused, though its listing shows nobody (rule 14).
+    /// A try is refused although its listing shows no other contender (rule 14).
     HastyTry,
-    /// A try that is refused leaves its node (rule 14).
+    /// A refused try leaves its node (rule 14).
     TryLeavesNode,
-    /// A try waits once its session is lost (rule 21).
+    /// A try becomes a wait after its session is lost (rule 21).
     TryForgotten,
-    /// A reader that only tries to take its owner's place looks like any other (rule 21).
+    /// A downgrade that only tries looks for other contenders like any try, and is blocked by its
+    /// own owner (rule 21).
     TryBehindItself,
     /// Several locks are taken in the order in which the caller names them (rule 18).
     UnsortedLocks,
-    /// An attempt at several locks that ends keeps those that it has (rule 18).
+    /// An ended attempt at several locks keeps the locks that it has (rule 18).
     MembersKept,
-    /// Nobody asks whether all are held when the last of several is granted (rules 17 and 18).
+    /// When the last of several locks is granted, the attempt does not check whether it still holds
+    /// the others (rules 17 and 18).
     LossUnchecked,
-    /// One of several that was lost is taken again, while later ones are held (rule 18).
+    /// A lost lock of several is taken again while later ones are held (rule 18).
     LaterKept,
-    /// Permits are asked for without a turn (rule 17).
+    /// Permits are requested without a turn (rule 17).
     NoTurn,
-    /// A contender that has lost its turn goes on waiting for its permits (rule 17).
+    /// A contender that has lost its turn keeps waiting for its permits (rule 17).
     TurnForgotten,
-    /// The turn is not given up with the permits (rule 17).
+    /// The turn is not released when the permits are granted (rule 17).
     TurnKept,
-    /// One of several permits that are waited for stays in the queue when the attempt ends (rule 17).
+    /// When an attempt ends, one of its waiting permits stays in the queue (rule 17).
     PartKept,
     /// Other clients' permits are not counted (rules 4 and 17).
     OthersUncounted,
-    /// A term counts from the answer that proves the session, and not from the question (rule 16).
+    /// A term counts from the reply of the proof instead of its sending (rule 16).
     TermFromAnswer,
-    /// A term is longer than the session is certain to live (rule 16).
+    /// A term is longer than the guaranteed lifetime of the session (rule 16).
     LongTerm,
-    /// A term lasts until a loss is told (rule 16).
+    /// A term lasts until the client receives a loss, and the clock is ignored (rule 16).
     ClockIgnored,
 }
 
@@ -184,10 +198,10 @@ impl Mutant {
     ];
 }
 
-/// A node that never was.
+/// A node that never existed.
 const NOBODYS: &str = "__WRIT__0000000000";
 
-/// The queue, perhaps with a bug.
+/// The queue, with or without a planted bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Pipe {
     queue: Queue,
@@ -195,7 +209,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// A queue whose tickets follow this one.
+    /// Creates a queue whose tickets follow `last_ticket`.
     pub(crate) fn new(mutant: Option<Mutant>, last_ticket: Ticket, far_beyond: u8) -> Self {
         Self { queue: Queue::after(last_ticket).far_beyond(far_beyond), planted: mutant.map(Planted::new) }
     }
@@ -235,17 +249,17 @@ impl Pipe {
         self.queue.is_idle()
     }
 
-    /// Has the children watched, or no longer.
+    /// Starts or stops watching the children.
     pub(crate) fn guard(&mut self, guards: bool) {
         self.queue.guard(guards);
     }
 
-    /// The listing whose watch on the children may fire.
+    /// Returns the listing whose watch on the children may fire.
     pub(crate) fn child_watch(&self) -> Option<Ticket> {
         self.queue.child_watch()
     }
 
-    /// The contenders of other clients that were seen last.
+    /// Returns the contenders of other clients in the last listing.
     pub(crate) fn company(&self) -> Option<Company> {
         self.queue.company()
     }
@@ -262,7 +276,7 @@ impl Pipe {
         self.queue.is_near()
     }
 
-    /// The client's nodes, by the names that the server knows.
+    /// Returns the client's nodes by the names that the server knows.
     pub(crate) fn places(&self) -> Vec<NodeName> {
         let real = |name: &NodeName| match &self.planted {
             None => name.clone(),
@@ -272,14 +286,14 @@ impl Pipe {
     }
 }
 
-/// What is done with an action.
+/// The effect of an action.
 enum Carried {
     Out(Action),
-    /// Nothing, but the queue is told that it was done.
+    /// The action is dropped, but the queue receives the event that it was done.
     Swallowed(Event),
 }
 
-/// A mutant, and what it needs to know.
+/// A mutant and its state.
 #[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Planted {
@@ -287,37 +301,37 @@ struct Planted {
     ledger: Ledger,
     /// Actions that the queue did not request.
     ahead: VecDeque<Action>,
-    /// The names that the queue is told instead of those that the server knows.
+    /// For each name on the server, the name that the queue receives instead.
     names: BTreeMap<String, String>,
-    /// `Curator621`: the places that were requested, by their creates.
+    /// `Curator621`: the requested places, by their creates.
     places: BTreeMap<Ticket, String>,
-    /// `LeaveWithoutDelete`: nodes of those that left.
+    /// `LeaveWithoutDelete`: the nodes of the contenders that left.
     left: BTreeSet<NodeName>,
-    /// `Tombstones`: writers that are gone.
+    /// `Tombstones`: deleted writers.
     buried: BTreeSet<NodeName>,
-    /// `UuidKept`: the source of the names of the first session.
+    /// `UuidKept`: the seed for the names of the first session.
     seed: Option<u64>,
-    /// `TornPair`: the create of the pair, whose reply was lost.
+    /// `TornPair`: the pair's create, whose reply was lost.
     torn: Option<Ticket>,
-    /// `FinalSync`: the names, before the number, of creates whose reply was lost.
+    /// `FinalSync`: the name prefixes of creates whose reply was lost.
     unknown: BTreeSet<String>,
-    /// `FinalSync`: those that were unknown when each synced listing was requested.
+    /// `FinalSync`: for each synced listing, the unknown prefixes at its request.
     asked: BTreeMap<Ticket, BTreeSet<String>>,
-    /// `FinalSync`: those of which a synced listing showed no node.
+    /// `FinalSync`: the prefixes for which a synced listing showed no node.
     denied: BTreeSet<String>,
-    /// `OldListing`: what the last listing showed.
+    /// `OldListing`: the children in the last listing.
     listed: Option<Vec<String>>,
-    /// `ShortProbe`: those that are not asked for.
+    /// `ShortProbe`: the nodes that the probe leaves out.
     farther: BTreeMap<Ticket, Vec<NodeName>>,
-    /// None of the queue's contenders is near.
+    /// `true` if none of the queue's contenders is near.
     far: bool,
-    /// The queue defers its listing.
+    /// `true` if the queue defers its listing.
     deferred: bool,
-    /// The queue does not know that the connection is lost.
+    /// `true` if the queue does not know that the connection is lost.
     cut_off: bool,
-    /// The queue has been told of a connection.
+    /// `true` if the queue has received a connection event.
     connected: bool,
-    /// The queue has been told of a second one.
+    /// `true` if the queue has received a second connection event.
     reconnected: bool,
 }
 
@@ -346,7 +360,7 @@ impl Planted {
         }
     }
 
-    /// What the queue is told when this happens.
+    /// Returns the events that the queue receives in place of this one.
     fn tell(&mut self, event: Event) -> Vec<Event> {
         let event = self.rename(event);
         let told = self.rewrite(&event);
@@ -354,7 +368,7 @@ impl Planted {
         told.unwrap_or_else(|| vec![event])
     }
 
-    /// What the queue is told instead of an event; `None` if it is told the event itself.
+    /// Returns the replacement for an event, or `None` to pass the event itself.
     #[allow(clippy::too_many_lines, reason = "one arm per bug")]
     fn rewrite(&mut self, event: &Event) -> Option<Vec<Event>> {
         match (self.mutant, event) {
@@ -480,7 +494,7 @@ impl Planted {
         }
     }
 
-    /// What is left of a listing without the nodes that a synced one has not shown before.
+    /// Returns a listing without the nodes that an earlier synced listing did not show.
     fn hide_denied(&mut self, listing: Ticket, children: &[String]) -> Vec<String> {
         let asked = self.asked.remove(&listing).unwrap_or_default();
         let lacks = |prefix: &String| !children.iter().any(|child| child.starts_with(prefix));
@@ -494,20 +508,22 @@ impl Planted {
         children.iter().filter(|child| !denied(child) || acknowledged(child)).cloned().collect()
     }
 
-    /// The session's end is mistaken for that of its connection.
+    /// Turns the end of the session into the end of its connection.
     fn only_disconnected(&mut self) -> Vec<Event> {
         let lost = self.ledger.lose_all();
         [Event::Disconnected].into_iter().chain(lost).collect()
     }
 
-    /// The readers on their way into a writer's place forget whose it is.
+    /// Releases a writer without waiting for the readers that take its place: they no longer know
+    /// the writer.
     fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
         let forget = |reader| Event::Downgrade(reader, parse(NOBODYS));
         readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
-    /// The listing of a pair decides what became of the create, although the connection was lost between the two.
+    /// Lets the listing of a pair decide the result of the create, although the connection was lost
+    /// between the two.
     fn believe_torn_pair(&mut self, event: &Event) -> Option<Vec<Event>> {
         match event {
             Event::Disconnected if self.ledger.is_listing() => {
@@ -537,13 +553,13 @@ impl Planted {
         }
     }
 
-    /// Whether there was a listing, and it did not show all contenders that wait.
+    /// Returns `true` if there was a listing and it did not show all waiting contenders.
     fn shows_no_place(&self) -> bool {
         let shown = |node: &NodeName| self.listed.iter().flatten().any(|child| child == node.as_str());
         self.listed.is_some() && self.ledger.waiting.values().any(|(node, _)| !shown(node))
     }
 
-    /// What is done when the queue requests this.
+    /// Returns the effect of an action that the queue requests.
     fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
         let mut refused_with_node = false;
         if let Action::Refuse(join, Refusal::Busy) = &action {
@@ -570,7 +586,7 @@ impl Planted {
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
-                // Which means nothing: the listing is never answered.
+                // This outcome has no effect on the queue: the listing is never answered.
                 Carried::Swallowed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {
@@ -580,7 +596,8 @@ impl Planted {
                 self.farther.insert(ticket, nodes[1..].to_vec());
                 Carried::Out(Action::Probe(ticket, nodes))
             }
-            // It has a node: that it goes, too, is not the mistake.
+            // The contender has a node. Deleting it is not part of this mistake, so the contender
+            // leaves.
             (Mutant::PatientTry, Action::Refuse(join, Refusal::Busy)) if refused_with_node => {
                 Carried::Swallowed(Event::Leave(join))
             }
@@ -628,7 +645,7 @@ impl Planted {
         }
     }
 
-    // Names that the queue is told instead of the server's.
+    // Functions for the names that the queue receives in place of the server's names.
 
     fn rename(&mut self, event: Event) -> Event {
         match event {
@@ -659,13 +676,13 @@ impl Planted {
         }
     }
 
-    /// The name that the queue is told instead of one of the server's.
+    /// Returns the name that the queue receives for one of the server's names.
     fn told(&mut self, name: String) -> String {
         if let Some(told) = self.names.get(&name) {
             return told.clone();
         }
         let told = match self.mutant {
-            // Other clients' writers look like any others.
+            // Hide that other clients' nodes belong to writers.
             Mutant::NoDowngradeException if !self.ledger.is_own(&name) => name.replace("__WRIT__", "lock-"),
             Mutant::StringOrder => as_text(&name),
             _ => return name,
@@ -706,7 +723,8 @@ fn parse(name: &str) -> NodeName {
     NodeName::parse(name).expect("a sequential name")
 }
 
-/// A name whose number is where its text belongs among large numbers: one with a minus before all others.
+/// Renumbers a name so that numeric order equals text order among large numbers: a negative number
+/// becomes zero and sorts first.
 fn as_text(name: &str) -> String {
     let (stem, number) = name.split_at(name.len() - 10);
     match (stem.strip_suffix("--"), number.parse::<u64>()) {

@@ -1,4 +1,4 @@
-//! What a driver requests from a server.
+//! The driver's requests to a server.
 
 use zklock::queue::{Event, NodeName, Ticket};
 use zklock::reply::{self, Judged, SessionEvidence};
@@ -10,7 +10,7 @@ use super::server::{Permission, children_of};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Create(Ticket, String),
-    /// A node with just this name, on condition that another one exists.
+    /// Creates a node with exactly this name. With a second name, that node must exist.
     CreateInPlace(Ticket, String, Option<String>),
     MakeParents(Ticket),
     Sync,
@@ -21,13 +21,13 @@ pub(crate) enum Request {
     Watch(Ticket, String),
     Unwatch(String),
     Delete(Ticket, String),
-    /// A transaction that checks nodes: a committed write, whatever its result. With a question whether the first of them
-    /// belongs to the session that answers, if that is not known.
+    /// A transaction that checks nodes: a committed write, whatever its result. With `true`, it
+    /// also asks whether the first node belongs to the session that answers.
     Heartbeat(Vec<NodeName>, bool),
 }
 
 impl Request {
-    /// What this request sets a watch on.
+    /// Returns the ticket and the path of the watch that this request sets.
     pub(super) fn watches(&self) -> Option<(Ticket, String)> {
         match self {
             Self::Watch(ticket, name) => Some((*ticket, name.clone())),
@@ -36,7 +36,7 @@ impl Request {
         }
     }
 
-    /// Whether a majority must agree. A sync needs none.
+    /// Returns `true` if a majority must agree. A sync needs none.
     pub(super) fn is_write(&self) -> bool {
         match self {
             Self::Create(..)
@@ -59,12 +59,12 @@ impl Request {
             Self::Create(..) | Self::CreateInPlace(..) | Self::MakeParents(_) => Some(Permission::Create),
             Self::List(_) | Self::ListAndWatch(_) => Some(Permission::List),
             Self::Verify(..) | Self::Watch(..) => Some(Permission::Read),
-            // Each node that a probe asks for is answered for itself.
+            // The server checks each node of a probe separately.
             Self::Probe(..) | Self::Sync | Self::Unwatch(_) | Self::Delete(..) | Self::Heartbeat(..) => None,
         }
     }
 
-    /// What the driver makes of it if the request fails like this.
+    /// Returns the driver's event if the request fails with this error.
     pub(super) fn failed(&self, error: Error) -> Option<Judged> {
         match self {
             Self::CreateInPlace(ticket, name, Some(_)) => {
@@ -93,22 +93,23 @@ impl Request {
         }
     }
 
-    /// What the driver is told when no reply comes.
+    /// Returns the driver's event if no reply arrives.
     pub(super) fn lost(&self) -> Option<Event> {
         self.failed(Error::ConnectionLoss).map(|(event, _)| event)
     }
 
-    /// Whether a server throttles it. Others only lengthen the scenes.
+    /// Returns `true` if the model throttles this request. Throttling the others would only enlarge
+    /// the scenes.
     pub(super) fn is_throttled(&self) -> bool {
         !matches!(self, Self::Unwatch(_))
     }
 }
 
-/// A request and the number of the connection for which it was meant.
+/// A request and the number of the connection for which it was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sent {
     pub(crate) request: Request,
     pub(crate) connection: u64,
-    /// When it was sent, if time passes.
+    /// Time of sending, in scenes with a clock.
     pub(crate) at: u64,
 }

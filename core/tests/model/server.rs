@@ -1,7 +1,8 @@
-//! Lock directories on a ZooKeeper ensemble, in all their versions.
+//! The lock directories on a ZooKeeper ensemble, in all their versions.
 //!
-//! The leader's transactions are the truth. A server that a client talks to may have applied only a part of them, so
-//! nodes keep the transactions that created and removed them, and everything is read *at* a transaction number.
+//! The leader's transactions define the state. A client's server may have applied only some of
+//! them. Nodes therefore store the transactions that created and removed them, and every read
+//! refers to a transaction number.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub(crate) type Zxid = i64;
 pub(crate) struct SessionId(pub(crate) u32);
 
 impl SessionId {
-    /// As a node's Stat names its owner; zero is no one.
+    /// Returns the owner number in a node's Stat. Zero means no owner.
     pub(super) fn number(self) -> i64 {
         i64::from(self.0) + 1
     }
@@ -26,20 +27,21 @@ impl SessionId {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
-    /// The number of its directory.
+    /// Number of its directory.
     pub(crate) directory: usize,
-    /// None for a node that is not ephemeral.
+    /// `None` for a node that is not ephemeral.
     pub(crate) owner: Option<SessionId>,
     pub(crate) made: Zxid,
-    /// When its data was changed. Once at most: a one-shot watch reports no more.
+    /// Transaction of a change to its data. One change is enough, because a one-shot watch reports
+    /// no more.
     pub(crate) changed: Option<Zxid>,
     pub(crate) gone: Option<Zxid>,
-    /// Whether an operator deleted it.
+    /// `true` if an operator deleted it.
     pub(crate) deleted_by_operator: bool,
 }
 
 impl Node {
-    /// What is read in its Stat.
+    /// Returns the data of its Stat.
     pub(super) fn found(&self) -> NodeOwner {
         NodeOwner { owner: self.owner.map_or(0, SessionId::number), czxid: self.made }
     }
@@ -49,14 +51,15 @@ impl Node {
     }
 }
 
-/// What a watch reports.
+/// The event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fired {
     Deleted,
     Changed,
 }
 
-/// What access control lists can forbid. Not deletion: a node that must not be deleted could only be left behind.
+/// A permission that an ACL can deny. Delete is not included: a node that cannot be deleted would
+/// only be left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Permission {
     Create,
@@ -64,7 +67,7 @@ pub(crate) enum Permission {
     Read,
 }
 
-/// Why a write was not carried out.
+/// The reason why a write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     NoNode,
@@ -80,19 +83,19 @@ impl From<Failure> for Error {
     }
 }
 
-/// The name that stands for a directory itself among watches: the watch on its children. No node has such a name.
+/// Returns the name that identifies the watch on a directory's children. No node has this name.
 pub(crate) fn children_of(directory: usize) -> String {
     format!("/{directory}")
 }
 
-/// The directory whose children a watch of this name is on.
+/// Returns the directory of a children watch with this name.
 pub(crate) fn watched_directory(name: &str) -> Option<usize> {
     name.strip_prefix('/')?.parse().ok()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Directory {
-    /// When it was created and removed, oldest first.
+    /// The transactions of each creation and removal, oldest first.
     lives: Vec<(Zxid, Option<Zxid>)>,
     pub(crate) next_sequence: u32,
 }
@@ -107,21 +110,21 @@ impl Directory {
 pub(crate) struct Server {
     pub(crate) now: Zxid,
     pub(crate) directories: Vec<Directory>,
-    /// The nodes of all directories: no two have one name.
+    /// The nodes of all directories. Names are unique across directories.
     pub(crate) nodes: BTreeMap<String, Node>,
-    /// When each session expired, if it did.
+    /// For each session, the transaction that ended it, if any.
     sessions: BTreeMap<SessionId, Option<Zxid>>,
-    /// In scenes in which time passes.
+    /// The clock, in scenes in which time passes.
     pub(crate) clock: Option<Clock>,
     pub(crate) forbidden: Option<Permission>,
-    /// Whether reading was ever forbidden, and with it the check of a node.
+    /// `true` if reading, and with it the check of a node, was ever denied.
     pub(crate) reading_was_forbidden: bool,
-    /// Whether an event that a watch should have reported was ever not reported.
+    /// `true` if a watch event was ever dropped.
     pub(crate) event_was_missed: bool,
 }
 
 impl Server {
-    /// A server with so many empty lock directories, or without them.
+    /// Creates a server with this many lock directories, which are empty or do not exist yet.
     pub(crate) fn new(directories: usize, exist: bool) -> Self {
         let lives = if exist { vec![(0, None)] } else { Vec::new() };
         let directories = vec![Directory { lives, next_sequence: 0 }; directories];
@@ -145,19 +148,19 @@ impl Server {
         id
     }
 
-    /// Time begins to pass.
+    /// Starts the clock.
     pub(crate) fn start_clock(&mut self, mutant: Option<Mutant>) {
         self.clock = Some(Clock::new(mutant, self.sessions.keys().copied()));
     }
 
-    /// The leader hears of a session.
+    /// Records that the leader heard from a session.
     pub(super) fn hear(&mut self, session: SessionId) {
         if let Some(clock) = &mut self.clock {
             clock.hear(session);
         }
     }
 
-    /// Whether the leader may end a session, as time passes.
+    /// Returns `true` if the leader may end a session according to the clock.
     pub(crate) fn may_expire(&self, session: SessionId) -> bool {
         self.clock.as_ref().is_some_and(|clock| self.is_alive(session) && clock.may_expire(session))
     }
@@ -170,7 +173,7 @@ impl Server {
         self.sessions[&session]
     }
 
-    /// Ends a session, and with it its nodes, in one transaction.
+    /// Ends a session and deletes its nodes in one transaction.
     pub(crate) fn expire(&mut self, session: SessionId) {
         if !self.is_alive(session) {
             return;
@@ -188,7 +191,8 @@ impl Server {
         owner: SessionId,
         prefix: &str,
     ) -> Result<(String, Zxid), Failure> {
-        // A signed number of 32 bits, whatever that means for the names.
+        // The sequence number is a signed 32-bit number, as on the real server. It can wrap to
+        // negative.
         let next = self.directories[directory].next_sequence;
         let name = format!("{prefix}{:010}", i32::from_ne_bytes(next.to_ne_bytes()));
         let made = self.create(directory, name.clone(), Some(owner))?;
@@ -196,7 +200,7 @@ impl Server {
         Ok((name, made))
     }
 
-    /// Creates a node with just this name.
+    /// Creates a node with exactly this name.
     pub(crate) fn create(
         &mut self,
         directory: usize,
@@ -271,7 +275,7 @@ impl Server {
         self.nodes.iter().filter(is_there).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The children of all directories.
+    /// Returns the children of all directories.
     pub(crate) fn all_children(&self) -> Vec<String> {
         let all = 0..self.directories.len();
         all.flat_map(|directory| self.children_at(directory, self.now)).collect()
@@ -285,7 +289,7 @@ impl Server {
         self.node_at(name, self.now).is_some()
     }
 
-    /// Whether the thing that a watch is set on exists: a node, or the directory.
+    /// Returns `true` if the target of a watch exists: a node or a directory.
     pub(crate) fn can_watch(&self, name: &str, at: Zxid) -> bool {
         match watched_directory(name) {
             Some(directory) => self.has_directory_at(directory, at),
@@ -293,7 +297,7 @@ impl Server {
         }
     }
 
-    /// What happened to a node, or to the children, in one transaction.
+    /// Returns the event of one transaction for a node or for a directory's children.
     pub(crate) fn fired(&self, name: &str, at: Zxid) -> Option<Fired> {
         if let Some(directory) = watched_directory(name) {
             return self.fired_for_children(directory, at);

@@ -1,4 +1,4 @@
-//! The client crate's session: what it keeps over reconnections, and how it ends.
+//! The client crate's session: its state across reconnections, and its end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,13 +10,13 @@ use super::connection::{Asker, Connection, Message};
 use super::request::{Request, Sent};
 use super::server::{Fired, Server, SessionId, Zxid, watched_directory};
 
-/// What the driver is told by its session, in order.
+/// The reports from the session to the driver, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum News {
     Connected,
     Disconnected,
     Expired,
-    /// An answer shows that this session is over, though the connection goes on.
+    /// A reply shows that this session is over, although the connection continues.
     Over(SessionId),
     /// A heartbeat was answered, and proves nothing.
     Beaten,
@@ -31,37 +31,41 @@ pub(crate) enum News {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// The session that the servers see: another one if the crate has adopted that, which the driver learns late.
+    /// The session that the servers see. It differs from `id` if the crate has adopted another
+    /// session, which the driver learns late.
     serving: SessionId,
-    /// Given up, by the server or by the crate itself.
+    /// `true` if the server or the crate has given up the session.
     terminated: bool,
-    /// The server that the client connected to could not restore the session, and the crate adopted another one. This
-    /// one is not closed: the ensemble ends it when its time is over.
+    /// `true` if the server could not restore the session and the crate adopted another one. The
+    /// crate does not close this session: the ensemble ends it after the session timeout.
     replaced: bool,
-    /// Whose last proof lets the term run still, by the client's clock.
+    /// The session whose last proof keeps the term running, by the client's clock.
     term: Option<SessionId>,
-    /// The same in scenes in which time passes.
+    /// The same, in scenes in which time passes.
     timed: Option<TimedTerm>,
-    /// The server may have ended the session: enough time has passed that no proof sent before counts.
+    /// `true` if the server may have ended the session. Enough time has passed that no earlier
+    /// proof counts.
     outlived: bool,
-    /// The number of the connection, as the driver knows it.
+    /// Number of the connection, as the driver knows it.
     number: u64,
-    /// Whether the session was proven on this connection.
+    /// `true` if the session was proven on this connection.
     proven: bool,
-    /// Not yet taken by the connection. The crate keeps them over a reconnection.
+    /// Requests that are not written yet. The crate keeps them over a reconnection.
     outbox: VecDeque<Sent>,
-    /// Written, and not answered yet.
+    /// Requests that are written and not answered yet.
     written: VecDeque<Sent>,
     connection: Option<Connection>,
-    /// Requests of the last connection, which its server may still carry out until the session moves.
+    /// Requests of the last connection. Its server may still carry them out until the session
+    /// moves.
     ghosts: VecDeque<Sent>,
-    /// The session that they were sent in.
+    /// The session in which the ghosts were sent.
     left: SessionId,
-    /// The ghosts at the time when the session moved. Their server may take the session back, and carry them out, if
-    /// the client had first tried to reconnect there: its connect request waits with them.
+    /// The ghosts at the time when the session moved. Their server may take the session back and
+    /// carry them out, if the client had first tried to reconnect there: the connect request waits
+    /// with them.
     stale: VecDeque<Sent>,
-    /// The last transaction that a *reply* reported. The crate does not learn it from watch events, and the ensemble
-    /// only refuses to serve it from a server that is behind this.
+    /// The last transaction that a *reply* reported. The crate does not learn it from watch events.
+    /// Only servers behind this transaction refuse the session.
     seen: Zxid,
     /// Acknowledged watches, each with the connection number of the task that waits for it.
     watchers: BTreeMap<Ticket, (String, u64)>,
@@ -70,7 +74,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new session with a connection.
+    /// Creates a session with a connection.
     pub(crate) fn begin(server: &mut Server, number: u64) -> Self {
         let id = server.begin_session();
         let mut session = Self {
@@ -101,7 +105,7 @@ impl Session {
         self.timed.as_ref().map_or(self.term.is_some(), TimedTerm::runs)
     }
 
-    /// Whether enough of the term is left for a hold to begin, on this connection.
+    /// Returns `true` if enough of the term is left for a hold to begin on this connection.
     pub(crate) fn is_fresh(&self) -> bool {
         match &self.timed {
             Some(timed) => timed.is_fresh_on(self.number),
@@ -109,12 +113,12 @@ impl Session {
         }
     }
 
-    /// The time, if it passes.
+    /// Returns the time, or 0 in scenes without a clock.
     pub(crate) fn time(&self) -> u64 {
         self.timed.as_ref().map_or(0, |timed| timed.now)
     }
 
-    /// The time is what the clock says.
+    /// Updates the session's time from the clock.
     pub(crate) fn look_at_clock(&mut self, server: &Server) {
         match (&mut self.timed, &server.clock) {
             (Some(timed), Some(clock)) => timed.now = clock.now,
@@ -123,12 +127,12 @@ impl Session {
         }
     }
 
-    /// Whether the session was proven on the connection that the driver knows.
+    /// Returns `true` if the session was proven on the connection that the driver knows.
     pub(crate) fn is_proven(&self) -> bool {
         self.timed.as_ref().map_or(self.proven, |timed| timed.is_proven_on(self.number))
     }
 
-    /// The driver learned that a connection is lost.
+    /// Notes that the driver learned of a lost connection.
     pub(crate) fn moved(&mut self, number: u64) {
         self.number = number;
         self.proven = false;
@@ -138,13 +142,13 @@ impl Session {
         Asker { serving: self.serving, known: self.id }
     }
 
-    /// Time passes without a proof, for the client alone or also for the server.
+    /// Lets time pass without a proof, for the client alone or also for the server.
     pub(crate) fn end_term(&mut self) {
         self.term = None;
     }
 
-    /// Time passes until the server may end the session. Terms rest on this assumption: by then the term is over, and
-    /// so is that of every proof sent before.
+    /// Lets time pass until the server may end the session. Terms rely on this assumption: by then
+    /// the term is over, and so is the term of every earlier proof.
     pub(crate) fn outlive(&mut self) {
         self.term.take_if(|proven| *proven == self.id);
         self.outlived = true;
@@ -154,19 +158,19 @@ impl Session {
         self.replaced
     }
 
-    /// The sessions that this was, for the servers.
+    /// Returns the session ids that the servers know for this session.
     pub(crate) fn all(&self) -> BTreeSet<SessionId> {
         BTreeSet::from([self.id, self.serving])
     }
 
-    /// Whether a heartbeat is under way.
+    /// Returns `true` if a heartbeat is in flight.
     pub(crate) fn beats(&self) -> bool {
         let pending = self.outbox.iter().chain(&self.written);
         pending.map(|sent| &sent.request).any(|request| matches!(request, Request::Heartbeat(..)))
     }
 
-    /// The last transaction that its server has applied; without a connection, the last one that the next will show in
-    /// any case.
+    /// Returns the last transaction that its server has applied. Without a connection, returns the
+    /// minimum that the next server must have applied.
     pub(crate) fn shows(&self) -> Zxid {
         self.connection.as_ref().map_or(self.seen, |connection| connection.at)
     }
@@ -175,7 +179,7 @@ impl Session {
         self.connection.is_some()
     }
 
-    /// Nothing is under way in either direction.
+    /// Returns `true` if nothing is in flight in either direction.
     pub(crate) fn is_quiet(&self, server: &Server) -> bool {
         let quiet = |connection: &Connection| {
             connection.at == server.now && connection.requests.is_empty() && connection.replies.is_empty()
@@ -205,29 +209,29 @@ impl Session {
             .is_some_and(|connection| !connection.closed && !connection.deposed && connection.at < server.now)
     }
 
-    /// Whether the server at the other end was deposed.
+    /// Returns `true` if the connected server was deposed.
     pub(crate) fn is_deposed(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.deposed)
     }
 
-    /// The server is cut off from the majority, with its leader or as the leader.
+    /// Cuts the server off from the majority. The server is the old leader or follows it.
     pub(crate) fn depose(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.deposed = true;
         }
     }
 
-    /// Watches that the server keeps for this session.
+    /// Returns the watches that the server keeps for this session.
     pub(crate) fn server_watches(&self) -> BTreeSet<String> {
         self.connection.iter().flat_map(|connection| &connection.watches).cloned().collect()
     }
 
-    /// Whether the server has said that it watches a directory's children.
+    /// Returns `true` if the server has acknowledged a watch on a directory's children.
     pub(crate) fn watches_children(&self) -> bool {
         self.watchers.values().any(|(name, _)| watched_directory(name).is_some())
     }
 
-    /// Watches that the driver requested and did not drop, acknowledged or not.
+    /// Returns the watches that the driver requested and did not drop, acknowledged or not.
     pub(crate) fn wanted_watches(&self) -> Vec<String> {
         let pending = self.outbox.iter().chain(&self.written).filter_map(|sent| sent.request.watches());
         let pending = pending.filter(|(ticket, _)| !self.cancelled.contains(ticket)).map(|(_, name)| name);
@@ -243,7 +247,7 @@ impl Session {
         }
     }
 
-    /// The driver dropped a watch.
+    /// Drops a watch for the driver.
     pub(crate) fn unwatch(&mut self, ticket: Ticket, connection: u64) {
         if let Some((name, _)) = self.watchers.remove(&ticket) {
             self.remove_watch(name, connection);
@@ -257,7 +261,7 @@ impl Session {
         self.outbox.iter().chain(&self.written).any(is_it)
     }
 
-    /// Asks the server to drop a watch, unless something else here wants it.
+    /// Asks the server to drop a watch, unless another request needs it.
     fn remove_watch(&mut self, name: String, connection: u64) {
         let wanted = self.wanted_watches().contains(&name);
         if !wanted && !self.terminated {
@@ -266,7 +270,7 @@ impl Session {
         }
     }
 
-    /// The crate writes up to `count` requests to its connection.
+    /// Writes up to `count` requests to the connection.
     pub(crate) fn flush(&mut self, count: usize) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -277,7 +281,7 @@ impl Session {
         }
     }
 
-    /// Whether the server's next request is one that it may be too busy for.
+    /// Returns `true` if the server may throttle the next request.
     pub(crate) fn may_throttle(&self) -> bool {
         let open = |connection: &&Connection| !connection.closed && !connection.is_stuck();
         let Some(connection) = self.connection.as_ref().filter(open) else { return false };
@@ -285,7 +289,7 @@ impl Session {
         next.is_some_and(|sent| sent.request.is_throttled())
     }
 
-    /// The server answers that it is too busy for one request.
+    /// Lets the server reply that it is too busy for one request.
     pub(crate) fn throttle(&mut self) {
         if self.may_throttle()
             && let Some(connection) = &mut self.connection
@@ -296,13 +300,13 @@ impl Session {
         }
     }
 
-    /// Whether an event is on its way.
+    /// Returns `true` if an event is on its way.
     pub(crate) fn has_event(&self) -> bool {
         let mut messages = self.connection.iter().flat_map(|connection| &connection.replies);
         messages.any(|message| matches!(message, Message::Fired(..)))
     }
 
-    /// An event does not come, though the server thinks that it has sent it.
+    /// Drops an event, although the server believes that it has sent it.
     pub(crate) fn miss_event(&mut self) {
         if let Some(connection) = &mut self.connection
             && let Some(at) =
@@ -312,7 +316,7 @@ impl Session {
         }
     }
 
-    /// The server takes one request.
+    /// Lets the server handle one request.
     pub(crate) fn serve(&mut self, server: &mut Server) {
         let asker = self.asker();
         let open = |connection: &&mut Connection| !connection.closed && !connection.is_stuck();
@@ -325,7 +329,7 @@ impl Session {
         if !connection.deposed && server.is_alive(self.serving) {
             server.hear(self.serving);
         }
-        // A server that was deposed does not learn that the session is over.
+        // A deposed server does not learn that the session is over.
         if !connection.deposed && !server.is_alive(self.serving) {
             connection.apply_to(server.now, self.serving, server);
             return;
@@ -334,7 +338,7 @@ impl Session {
         connection.replies.push_back(Message::Reply(reply, verdict, connection.at));
     }
 
-    /// The server applies one more of the leader's transactions.
+    /// Lets the server apply one more of the leader's transactions.
     pub(crate) fn advance(&mut self, server: &Server) {
         let open = |connection: &&mut Connection| !connection.closed && connection.at < server.now;
         if let Some(connection) = self.connection.as_mut().filter(open) {
@@ -342,14 +346,14 @@ impl Session {
         }
     }
 
-    /// The server applies all of the leader's transactions.
+    /// Lets the server apply all of the leader's transactions.
     pub(crate) fn catch_up(&mut self, server: &Server) {
         if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
             connection.apply_to(server.now, self.serving, server);
         }
     }
 
-    /// The crate reads one message.
+    /// Reads one message.
     pub(crate) fn receive(&mut self, news: &mut VecDeque<News>) {
         let Some(message) = self.connection.as_mut().and_then(|connection| connection.replies.pop_front())
         else {
@@ -372,7 +376,7 @@ impl Session {
                         (true, false) => drop(self.watchers.insert(ticket, (name, connection))),
                         (false, _) => {}
                     }
-                    // Its task was aborted: the outcome reaches no one.
+                    // The waiting task was aborted, so the reply is dropped.
                     if cancelled {
                         return;
                     }
@@ -399,16 +403,17 @@ impl Session {
         }
     }
 
-    /// What an answer says about the session.
+    /// Updates the session's state with the evidence of a reply.
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
-        // Anyone may delete a node.
+        // Another client can delete a node too, so a delete proves the session only if it was
+        // already proven.
         let tells = !matches!(sent.request, Request::Delete(..)) || self.proven;
         let number = self.number;
         if let Some(timed) = &mut self.timed {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // By now it may count for nothing, and the driver asks again.
+            // The proof may be too old by now. Then the driver sends another heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
                 news.push_back(News::Beaten);
             }
@@ -428,12 +433,13 @@ impl Session {
         }
     }
 
-    /// The connection breaks. What was not written is kept; what was not answered is lost.
+    /// Breaks the connection. Requests that are not written are kept, and unanswered requests are
+    /// lost.
     pub(crate) fn cut(&mut self, news: &mut VecDeque<News>) {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        // What a server that was deposed has not answered is never committed.
+        // Requests that a deposed server has not answered are never committed.
         self.left = self.serving;
         self.ghosts = if connection.deposed { VecDeque::new() } else { connection.requests };
         news.push_back(News::Disconnected);
@@ -449,7 +455,7 @@ impl Session {
         }
     }
 
-    /// A server that the client was cut from carries out one of the requests that had reached it.
+    /// Lets the server of the lost connection carry out one of the requests that had reached it.
     pub(crate) fn serve_ghost(&mut self, server: &mut Server) {
         if let Some(sent) = self.ghosts.pop_front().filter(|_| server.is_alive(self.left)) {
             let asker = Asker { serving: self.left, known: self.id };
@@ -457,8 +463,8 @@ impl Session {
         }
     }
 
-    /// A server that the session has left takes it back, and carries out the requests that it had received from it. The
-    /// server to which the client is now connected closes the connection.
+    /// Lets a previous server take the session back and carry out the requests that it had
+    /// received. The client's current server closes the connection.
     pub(crate) fn take_back(&mut self, server: &mut Server) {
         let stale = std::mem::take(&mut self.stale);
         let Some(current) = self.connection.as_mut().filter(|_| !stale.is_empty()) else { return };
@@ -473,12 +479,12 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
-    /// Whether a server may have something left from the session's past.
+    /// Returns `true` if a previous server may have requests of the session left.
     pub(crate) fn has_a_past(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// Enough time passes that no server has anything left from the session's past.
+    /// Lets enough time pass that no previous server has requests of the session left.
     pub(crate) fn forget_the_past(&mut self) {
         self.stale.clear();
     }
@@ -498,7 +504,7 @@ impl Session {
         }
     }
 
-    /// A connection with the watches set again. Those whose node is gone, or has changed, fire.
+    /// Creates a connection with the watches set again. Watches on deleted or changed nodes fire.
     fn connect(&self, server: &Server, at: Zxid) -> Connection {
         let mut connection = Connection::new(at);
         for (name, _) in self.watchers.values() {
@@ -513,7 +519,8 @@ impl Session {
         connection
     }
 
-    /// The server said that the session is over. What was not written is lost, and the driver may be told so.
+    /// Ends the session because the server reported its end. Requests that are not written are
+    /// lost, and the driver may receive a report.
     fn expire(&mut self, news: &mut VecDeque<News>) {
         self.terminated = true;
         news.push_back(News::Expired);
@@ -522,8 +529,9 @@ impl Session {
         }
     }
 
-    /// The crate gives the session up by itself, while it has no connection. What was not written is forgotten, and the
-    /// driver is not told: it aborts its tasks when a session ends.
+    /// Gives up the session in the crate, while there is no connection. Requests that are not
+    /// written are dropped without a report, because the driver aborts its tasks when a session
+    /// ends.
     pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.abandon();
@@ -531,7 +539,7 @@ impl Session {
         }
     }
 
-    /// The driver gives the session up, with all that runs on it.
+    /// Gives up the session in the driver, together with all its tasks.
     pub(crate) fn abandon(&mut self) {
         self.terminated = true;
         self.term = None;
@@ -543,7 +551,8 @@ impl Session {
         self.written.clear();
     }
 
-    /// The crate adopts another session, from a server that cannot restore this one, and the driver learns it at once.
+    /// Adopts another session from a server that cannot restore this one. The driver learns it
+    /// immediately.
     pub(crate) fn replace(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.replaced = true;
@@ -551,8 +560,9 @@ impl Session {
         }
     }
 
-    /// The crate adopts another session, from a server that cannot restore this one, and says only that it is connected
-    /// again. What it kept of the last one, it goes on with: requests, watches, and the driver's belief.
+    /// Adopts another session from a server that cannot restore this one, and reports only that it
+    /// is connected again. The crate continues with its requests and watches, and the driver
+    /// believes that the session is unchanged.
     pub(crate) fn adopt(&mut self, server: &mut Server, lag: Zxid, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.replaced = true;
@@ -562,7 +572,7 @@ impl Session {
         }
     }
 
-    /// The client's process dies. What it has written may still be carried out.
+    /// Kills the client's process. The servers may still carry out its written requests.
     pub(crate) fn kill(&mut self) {
         self.cut(&mut VecDeque::new());
         self.abandon();

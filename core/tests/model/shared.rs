@@ -3,8 +3,8 @@
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// Most steps change one client of several, and the explorer keeps millions of states: each has its own copy only of the
-/// clients that changed.
+/// A copy-on-write value. Most steps change one of several clients, and the explorer keeps millions
+/// of states, so each state has its own copy only of the changed clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shared<T>(Rc<T>);
 
@@ -23,7 +23,8 @@ impl<T> Deref for Shared<T> {
 }
 
 impl<T: Clone> DerefMut for Shared<T> {
-    /// Copies the value if another state has it, too: ask whether there is anything to change before.
+    /// Copies the value if another state shares it. Before calling this, check whether there is
+    /// anything to change.
     fn deref_mut(&mut self) -> &mut T {
         Rc::make_mut(&mut self.0)
     }

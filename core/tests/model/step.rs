@@ -1,87 +1,90 @@
-//! What may happen in the world.
+//! The steps of the world.
 
 use zklock::queue::{Kind, Naming};
 
 use super::attempt::Plan;
 use super::server::{Permission, Zxid};
 
-/// Something that happens. The first number is that of the client, or of the foreign contender. An impossible step does
-/// nothing. Numbers of joins and nodes wrap around.
+/// A step. The first number is the index of the client or of the foreign contender. An impossible
+/// step does nothing. Indexes of joins and nodes wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Join(usize, Naming, Kind),
     Try(usize, Naming, Kind),
-    /// An owner asks for both halves of a read/write lock at once.
+    /// An owner requests both halves of a read/write lock at the same time.
     JoinBoth(usize, Naming),
-    /// The owner of a write lock asks for the read lock too.
+    /// The owner of a write lock requests the read lock too.
     ReadToo(usize, Naming, usize),
-    /// The same, and it only tries.
+    /// The owner of a write lock tries the read lock too.
     TryToReadToo(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),
     WatchHold(usize, usize),
-    /// The time for which a node is kept is over.
+    /// The time to keep a node is over.
     EndKeeping(usize, usize),
     /// The owner of a node is asked to give up the lock.
     Revoke(usize, usize),
-    /// The application asks for several locks, or for permits; `true`: it only tries.
+    /// The application requests several locks or permits. With `true` it is a try.
     Acquire(usize, Plan, bool),
     /// The task of an attempt at several runs.
     Run(usize, usize),
-    /// An attempt at several is cancelled, or what it has is released.
+    /// An attempt at several is cancelled, or its leases are released.
     End(usize, usize),
     LookAgain(usize),
-    /// Nothing that was in doubt can come any more.
+    /// The doubt about creates is over: none can be carried out late any more.
     Certain(usize),
     /// The driver sends a heartbeat, if it has a reason for one.
     Beat(usize),
     /// The crate writes this many requests.
     Flush(usize, usize),
-    /// The server takes a request.
+    /// The server handles a request.
     Serve(usize),
-    /// The server answers that it is too busy for a request.
+    /// The server replies that it is too busy for a request.
     Throttle(usize),
-    /// The driver puts off taking in the next of its inputs that a request was lost with its connection.
+    /// The driver delays its next input that reports a lost request.
     PutOff(usize),
-    /// The pause after which answers are taken in that were put off is over.
+    /// The pause ends, and the driver receives the delayed replies.
     EndPause(usize),
-    /// An event that a watch should have reported does not come.
+    /// A watch event does not arrive.
     Miss(usize),
-    /// The client's server catches up by one transaction.
+    /// The client's server applies one more transaction.
     Advance(usize),
     /// The crate reads a message.
     Receive(usize),
-    /// The crate reads all that has come.
+    /// The crate reads all messages that have arrived.
     ReceiveAll(usize),
-    /// The driver takes this many inputs.
+    /// The driver processes this many inputs.
     Drive(usize, usize),
-    /// All of these until nothing moves, with a server that does not lag; then the driver takes all inputs.
+    /// Runs the client's network steps until nothing moves, with a server that does not lag. Then
+    /// the driver processes all inputs.
     Pump(usize),
-    /// A moment passes, where time passes.
+    /// One time step, in scenes in which time passes.
     Tick,
     Cut(usize),
-    /// The client's server is cut off from the majority, and goes on answering what needs none: listings and syncs.
+    /// The client's server is cut off from the majority. It still answers listings and syncs, which
+    /// need no majority.
     Depose(usize),
-    /// A request that had reached the server before the cut is carried out after all.
+    /// The server carries out a request that had reached it before the connection was cut.
     ServeGhost(usize),
     /// The client connects again, to a server that is this many transactions behind.
     Reconnect(usize, Zxid),
-    /// The server that the client was cut from takes the session back, with the requests that had reached that server.
+    /// The previous server takes the session back, with the requests that had reached that server.
     TakeBack(usize),
-    /// The client's term ends: no proof came in time.
+    /// The client's term ends, because no proof arrived in time.
     EndTerm(usize),
-    /// Enough time passes that the server ends the client's session. The term was over before.
+    /// Enough time passes that the server ends the client's session. The term has ended before.
     Expire(usize),
     /// The client ends its session, and the server does not know.
     GiveUp(usize),
-    /// The client connects to a server that cannot restore its session, and finds itself in another one.
+    /// The client connects to a server that cannot restore its session, and learns that it has
+    /// another session.
     Replace(usize),
-    /// The client connects to a server that cannot restore its session, adopts another one, and does not notice. The
-    /// server is this many transactions behind.
+    /// The client connects to a server that cannot restore its session, and adopts another session
+    /// without noticing. The server is this many transactions behind.
     Adopt(usize, Zxid),
-    /// The client's process dies, and another one begins.
+    /// The client's process dies, and another process starts.
     Kill(usize),
-    /// The server ends the sessions of a client that were replaced, or whose process has died.
+    /// The server ends the client's sessions that were replaced or whose process died.
     Bury(usize),
     Establish(usize),
     Enter(usize, Kind),
@@ -90,13 +93,13 @@ pub(crate) enum Step {
     Downgrade(usize),
     /// The process of a foreign contender dies.
     Crash(usize),
-    /// The ensemble ends the session of a foreign contender whose process has died.
+    /// The ensemble ends the session of a foreign contender whose process died.
     Inter(usize),
     /// An operator deletes a node.
     Delete(usize),
     /// An operator changes a node's data.
     Change(usize),
-    /// An operator forbids something, or permits everything again.
+    /// An operator denies a permission, or grants all permissions again.
     Forbid(Option<Permission>),
     /// The server removes the directory if it is empty.
     Reap,

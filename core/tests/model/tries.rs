@@ -9,8 +9,8 @@ use super::server::{Node, Zxid};
 use super::world::World;
 
 impl World {
-    /// A contender that only tries has a reason for whatever it does, and the reason was true at some moment since it was
-    /// asked for, as a server that has answered since then saw it.
+    /// Checks that each action for a try has a reason. The reason must have been true at some time
+    /// since the request, in the state of a server that has answered since then.
     pub(super) fn check_tries(&mut self) -> Result<(), String> {
         for number in 0..self.clients.len() {
             if !self.clients[number].has_tries() {
@@ -20,7 +20,7 @@ impl World {
                 let client = &self.clients[number];
                 match tried {
                     Tried::Busy(join, wish) if !self.was_taken(client, join, &wish) => {
-                        return Err(format!("client {number} refuses {join:?}, and nobody stood in its way"));
+                        return Err(format!("client {number} refuses {join:?}, and no contender blocked it"));
                     }
                     Tried::Creates(join, wish) if !self.was_free(client, join, &wish) => {
                         return Err(format!(
@@ -35,8 +35,8 @@ impl World {
         Ok(())
     }
 
-    /// The nodes with which a contender cannot hold, or which count beside it: not its own, nor that of the writer whose
-    /// place it takes.
+    /// Returns the nodes that block a contender: conflicting nodes, and all nodes for a permit. The
+    /// contender's own node and the node of the writer whose place it takes do not block it.
     fn in_the_way<'a>(
         &'a self,
         client: &'a Client,
@@ -46,7 +46,7 @@ impl World {
         let blocks = move |(name, node): &(&String, &Node)| {
             let Some(parsed) = NodeName::parse(name) else { return false };
             let kind = matches!(wish.kind, Kind::Permit(_)) || conflict(wish.kind, parsed.kind());
-            // A node that an earlier session has left stands in the way like anybody's.
+            // A node that an earlier session left blocks like any other node.
             let session = client.session.as_ref().map(|session| session.id);
             let own = (client.made_for(name) == Some(join) && node.owner == session)
                 || wish.place.is_some_and(|place| place.sequence == parsed.sequence());
@@ -55,7 +55,7 @@ impl World {
         self.server.nodes.iter().filter(blocks)
     }
 
-    /// How many stood in the way of a contender, at most or at least, at any moment since it was asked for.
+    /// Returns the number of blocking nodes at each transaction since the request.
     fn crowd(&self, nodes: &[&Node], wish: &Wish) -> impl Iterator<Item = usize> {
         let there = |at: Zxid| {
             nodes.iter().filter(|node| node.made <= at && node.gone.is_none_or(|gone| at < gone)).count()
@@ -69,7 +69,8 @@ impl World {
         wish.beside || self.crowd(&nodes, wish).any(|count| count >= room)
     }
 
-    /// Nodes of the client's own that it deletes are in nobody's way.
+    /// Returns `true` if there was room at some time since the request. The client's own nodes that
+    /// it deletes do not count.
     fn was_free(&self, client: &Client, join: JoinId, wish: &Wish) -> bool {
         let session = client.session.as_ref().map(|session| session.id);
         let wanted = |(name, node): &(&String, &Node)| node.owner != session || Self::is_wanted(client, name);
@@ -79,7 +80,7 @@ impl World {
         self.crowd(&nodes, wish).any(|count| count < room)
     }
 
-    /// Whether the client waits or holds through a node.
+    /// Returns `true` if the client waits, holds or keeps through this node.
     fn is_wanted(client: &Client, name: &str) -> bool {
         let made_for = client.made_for(name);
         let local = client.local.as_deref();
@@ -90,8 +91,8 @@ impl World {
             || client.holds.keys().any(|node| node.as_str() == name)
     }
 
-    /// A node that a client which is at rest has left behind. While a create is in doubt, or an event was missed, it need
-    /// not know of it.
+    /// Returns a node that an idle client has left behind. The client need not know of it while a
+    /// create is in doubt or after an event was missed.
     pub(super) fn kept_by(&self, client: &Client) -> Option<&String> {
         let session = client.session.as_ref()?;
         let knows = client.queues.values().all(|queue| queue.doubt().is_none()) && !session.has_ghosts();
@@ -101,7 +102,8 @@ impl World {
         self.server.nodes.iter().filter(|_| knows).find(kept).map(|(name, _)| name)
     }
 
-    /// An attempt has just got all that it wanted: it holds all of it, and overtook nobody.
+    /// Checks a completed attempt: it holds everything that it requested, and did not overtake an
+    /// earlier turn.
     pub(super) fn check_complete(&self, number: usize, attempt: &Attempt) -> Result<(), String> {
         let Some((leases, turn)) = attempt.complete() else { return Ok(()) };
         let client = &self.clients[number];
@@ -118,7 +120,7 @@ impl World {
         }
     }
 
-    /// Attempts at several end, if all that have what they want release it.
+    /// Checks that no attempt at several is left, after all complete attempts were released.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if let Some(attempt) = client.attempts.first() {

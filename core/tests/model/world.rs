@@ -1,4 +1,4 @@
-//! The world, and how each step changes it.
+//! The world, and the effect of each step on it.
 
 use zklock::queue::{Intent, Kind, Naming};
 
@@ -11,7 +11,7 @@ use super::session::Session;
 use super::shared::Shared;
 use super::step::Step;
 
-/// More looks than those for which a queue remembers that a create may come late.
+/// More looks than the number for which a queue remembers that a create may arrive late.
 const MANY_LOOKS: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,12 +22,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world in which all clients are connected and none wants the lock.
+    /// Creates a world in which all clients are connected and none wants the lock.
     pub(crate) fn new(clients: u64, foreign: u64, directory: bool) -> Self {
         Self::of(1, clients, foreign, directory)
     }
 
-    /// The same, with this many directories.
+    /// Creates such a world with this many directories.
     pub(crate) fn of(directories: usize, clients: u64, foreign: u64, directory: bool) -> Self {
         let mut server = Server::new(directories, directory);
         let clients = (1..=clients).map(|number| Shared::new(Client::new(number, &mut server))).collect();
@@ -36,7 +36,8 @@ impl World {
     }
 
     #[allow(clippy::too_many_lines, reason = "one arm per step")]
-    /// Does a step. Returns what the applications were told; fails if they must not be told it.
+    /// Carries out a step. Returns the notifications of the applications, or an error if one of
+    /// them violates a rule.
     pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Told)>, String> {
         let server = &mut self.server;
         match step {
@@ -150,7 +151,7 @@ impl World {
             Step::Expire(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| {
-                    // By the clock the term is over when it is over.
+                    // With a clock, the term ends by itself.
                     if server.clock.is_none() {
                         session.outlive();
                     }
@@ -239,8 +240,9 @@ impl World {
         }
     }
 
-    /// Whether a client may ask for permits: a client that does holds the semaphore's mutex until it has them or gives
-    /// up, so no other asks meanwhile; and none asks for more than there are.
+    /// Returns `true` if a client may request permits. A client holds the semaphore's mutex until
+    /// it has its permits or gives up, so no other client requests permits at the same time. No
+    /// client requests more permits than there are.
     fn has_turn(&self, client: usize, permits: u32) -> bool {
         let client = client % self.clients.len();
         let asks = |(number, other): (usize, &Shared<Client>)| {
@@ -264,7 +266,7 @@ impl World {
         client.drive(usize::MAX);
     }
 
-    /// Time passes from now on.
+    /// Starts the clock.
     pub(crate) fn start_clock(&mut self, mutant: Option<Mutant>) {
         self.server.start_clock(mutant);
         let server = &self.server;
@@ -273,8 +275,8 @@ impl World {
         }
     }
 
-    /// Forgets counters, and what does not matter if no server takes a session back: states that differ in nothing
-    /// else are the same.
+    /// Clears counters, and data that does not matter if no server takes a session back. States
+    /// that differ only in them then compare equal.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             if client.requests != Requests::default() {
@@ -286,7 +288,8 @@ impl World {
         }
     }
 
-    /// Ends all faults and lets each contender have its turn. Fails if one waits for ever, or something is left.
+    /// Ends all faults and lets each contender acquire and release. Fails if a contender waits
+    /// forever or a node is left.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
         for client in 0..self.clients.len() {
@@ -302,13 +305,13 @@ impl World {
                 self.step(Step::Establish(client))?;
                 self.step(Step::Bury(client))?;
                 self.step(Step::EndPause(client))?;
-                // Not in every round: one that looks is not at rest.
+                // Not in every round, because a client that looks is not idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
                 self.step(Step::Pump(client))?;
                 self.step(Step::Release(client, 0))?;
-                // A hold that is left has lasted for long.
+                // Each remaining hold counts as long.
                 for which in 0..self.clients[client].holds.len() {
                     let mut holds = self.clients[client].holds.values();
                     if holds.nth(which).is_some_and(|hold| hold.guard == Guard::None) {
@@ -330,9 +333,10 @@ impl World {
                     self.step(Step::Exit(foreign))?;
                 }
             }
-            // Twice, for those that were at rest before the last one moved.
+            // Require two idle rounds, because a client that was idle early in a round may have
+            // been woken later in it.
             let rests = self.is_at_rest();
-            // The first look may have found a check under way that was sent before the event was missed.
+            // The first look may coincide with a check that was sent before the event was missed.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked && self.outlast_keeping() {
                 rested = false;
@@ -349,7 +353,7 @@ impl World {
         Err("it never comes to rest".to_owned())
     }
 
-    /// Enough time passes that nothing can come late any more.
+    /// Lets enough time pass that no create can arrive late any more.
     fn outlast_doubt(&mut self) -> Result<(), String> {
         for client in 0..self.clients.len() {
             self.step(Step::Certain(client))?;
@@ -377,7 +381,7 @@ impl World {
     }
 }
 
-/// The element with a number that wraps around.
+/// Returns the element with this index, which wraps around.
 fn pick<'a, T: Clone + 'a>(mut all: impl ExactSizeIterator<Item = &'a T>, which: usize) -> Option<T> {
     let count = all.len();
     if count == 0 { None } else { all.nth(which % count).cloned() }

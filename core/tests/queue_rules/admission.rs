@@ -24,7 +24,8 @@ fn rule_04_a_writer_waits_for_its_own_clients_reader_before_it() {
     let reader = format!("{}0000000003", create(&first).1);
     let writer = format!("{}0000000004", create(&second).1);
     let look = desk.tell([created(create(&second).0, &writer), listed(list(&first).0, &[])]);
-    // The reader's place is not certain yet: it does not hold, but it may.
+    // The reader's place is not certain yet. The reader does not hold, but may already count as a
+    // holder.
     let found = desk.tell([listed(list(&look).0, [&reader, &writer])]);
     assert_eq!(grants(&found), []);
     let again = desk.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
@@ -58,12 +59,13 @@ fn rule_04_a_released_writer_stands_until_the_reader_in_its_place_does() {
     assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![writer]));
 }
 
-/// A holds as a writer, and B is on its way into its place: the writer's node, and the reader's create and name.
+/// A holds as a writer, and B is taking its place. Returns the writer's node, and the ticket and
+/// the name of the reader's create.
 fn downgrading(desk: &mut Desk) -> (String, Ticket, String) {
     going_down(desk, false)
 }
 
-/// The same; `tries`: B only tries.
+/// Like [`downgrading`]. With `tries`, B only tries.
 fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
     let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
     let writer = format!("{}0000000005", create(&sent).1);
@@ -78,7 +80,8 @@ fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
     (writer, *ticket, reader.clone())
 }
 
-/// The answer says that the writer's node does not exist, whether or not the reader still wants its place.
+/// The reply reports that the writer's node does not exist, whether or not the reader still wants
+/// its place.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() {
     for tries in [false, true] {
@@ -90,7 +93,8 @@ fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() 
     }
 }
 
-/// The same, if an earlier create may have been carried out: what became of that one is another question.
+/// The writer is lost even if an earlier create may have been carried out. The result of that
+/// create is still open.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_a_reply_was_lost() {
     let mut desk = Desk::new(1);
@@ -122,21 +126,23 @@ fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&actions, &other(1)))])), [B]);
 }
 
-/// An operator deleted a writer's node while a reader was on its way into its place. The reader came to stand before
-/// a contender that held by then, and waited there for ever, or was granted the lock beside it.
+/// Regression: an operator deleted a writer's node while a reader was taking its place. The reader
+/// was placed ahead of a contender that already held. It waited there forever, or was granted the
+/// lock at the same time.
 #[test]
 fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
     for known_before in [true, false] {
         let mut desk = Desk::new(1);
         let (writer, ticket, reader) = downgrading(&mut desk);
         let missing = Event::Missing(name(&writer));
-        // Created while the writer's node still existed: nobody can hold behind it. But others may have joined since
-        // the writer did: their tokens are lower than the reader's own would be.
+        // The reader's node was created while the writer's node still existed, so no contender
+        // behind it can hold. But others may have joined since the writer did, and their tokens are
+        // lower than the token of the reader's own node.
         let in_place = Event::Created(ticket, Outcome::Done((reader.clone(), czxid(&writer) + 1000)));
         let look = desk.tell(if known_before {
             vec![missing, in_place]
         } else {
-            // No term lets it hold in between.
+            // Without a term, the reader cannot be granted the lock in between.
             vec![Event::TermEnded, in_place, missing]
         });
         assert_eq!((grants(&look), deleted(&look)), (vec![], Vec::<String>::new()));
@@ -178,7 +184,7 @@ fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
     );
 }
 
-/// The first create was carried out late, when a listing had already shown that there was no node.
+/// The first create is carried out late, after a listing has shown no node.
 #[test]
 fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_first() {
     for late in [true, false] {
@@ -205,12 +211,12 @@ fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_f
     }
 }
 
-/// Another client's writer, where `writer` is the node of A.
+/// The node of another client's writer, in tests where `writer` is the node of A.
 fn someone(sequence: u32) -> String {
     writer(sequence)
 }
 
-/// B only tries to take the place of A's node, which is gone: the listing with which it looks.
+/// B tries to take the place of A's node, which is gone. Returns the actions with B's listing.
 fn try_without_place(desk: &mut Desk) -> Vec<Action> {
     let (writer, ticket, _) = going_down(desk, true);
     let look = desk.tell([Event::Created(ticket, Outcome::NoNode)]);
@@ -258,12 +264,12 @@ fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
     assert_eq!(desk.tell([Event::SessionLost]), [lost(&writer)]);
     let look = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
-    // The old session's node is somebody else's as long as the server shows it.
+    // As long as the server shows the old session's node, the node counts as another client's.
     assert_eq!(refusals(&desk.tell([listed(list(&look).0, [&writer])])), [(B, Refusal::Busy)]);
     assert!(desk.0.is_idle());
 }
 
-/// Nothing but its own writer stands before it. It is granted the lock as soon as a hold may begin.
+/// Only its own writer is ahead of the try. It is granted the lock as soon as a hold may begin.
 #[test]
 fn rule_21_a_try_in_its_place_is_not_refused_for_its_own_writer() {
     let mut desk = Desk::new(1);

@@ -1,4 +1,4 @@
-//! A waiter looks at a few nodes after a silence, and a far one lists only when there is a reason (rule 10).
+//! A waiter checks a few nodes after a silence, and a far waiter lists only for a reason (rule 10).
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NEAR, Naming, Outcome, Refusal, Ticket};
 
@@ -11,7 +11,7 @@ fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {
     range.into_iter().map(other).collect()
 }
 
-/// The one action, a probe: its ticket, and the nodes that it asks for.
+/// Returns the ticket and the nodes of the only action, which must be a probe.
 fn probe(actions: &[Action]) -> (Ticket, Vec<String>) {
     match actions {
         [Action::Probe(ticket, nodes)] => {
@@ -25,12 +25,13 @@ fn probed<'a>(ticket: Ticket, gone: impl IntoIterator<Item = &'a String>) -> Eve
     Event::Probed(ticket, Outcome::Done(gone.into_iter().map(|node| name(node)).collect()))
 }
 
-/// One of ours waits behind 1 to 4, and so is far. Its node, and the actions that set its watches.
+/// Queues A behind the nodes 1 to 4, so that it is far. Returns its node and the actions that set
+/// its watches.
 fn far(desk: &mut Desk) -> (String, Vec<Action>) {
     desk.queue_up(A, 5, &crowd(1..=4))
 }
 
-/// One that was far is connected again, and asks for nothing.
+/// Reconnects a far contender, which then sends no request.
 fn deferred() -> (Desk, String, Vec<Action>) {
     let mut desk = Desk::new(1);
     let (node, set) = far(&mut desk);
@@ -155,7 +156,7 @@ fn rule_10_where_all_of_ours_hold_there_is_nothing_to_look_at() {
 #[test]
 fn rule_10_a_waiter_that_waits_only_for_the_watch_on_its_own_node_lists_after_a_silence() {
     let mut desk = Desk::new(1);
-    // There is no room for the watch on its own node: it is never acknowledged.
+    // There is no room for the watch on its own node, so the watch is never acknowledged.
     let (node, set) = desk.place(A, 5, &[other(4)]);
     assert_eq!(desk.tell([Event::Gone(watch(&set, &other(4)))]), []);
     let look = desk.tell([Event::LookAgain]);
@@ -218,7 +219,7 @@ fn rule_10_the_own_node_s_end_or_a_change_of_it_calls_for_the_listing() {
     assert_eq!(lists(&again), 1);
     let (mut desk, node, set) = deferred();
     list(&desk.tell([Event::Changed(watch(&set, &node))]));
-    // A watch whose setting went with the connection.
+    // The connection is lost before the watch is acknowledged.
     let mut desk = Desk::new(1);
     let (_, set) = desk.place(A, 5, &crowd(1..=4));
     let look = desk.tell([
@@ -252,13 +253,13 @@ fn rule_10_who_joins_or_leaves_beside_a_far_waiter_calls_for_the_listing_unless_
 
 #[test]
 fn rule_10_what_is_not_settled_is_listed_at_once_on_the_new_connection() {
-    // A holder.
+    // The queue has a holder.
     let mut desk = Desk::new(1);
     let held = desk.hold(A, 5);
     desk.queue_up(B, 10, &crowd(6..=9).into_iter().chain([held.clone()]).collect::<Vec<_>>());
     assert!(list(&desk.reconnect()).1);
     desk.tell([release(&held)]);
-    // A create whose reply is lost.
+    // The reply to a create is lost.
     let mut desk = Desk::new(1);
     far(&mut desk);
     let sent = desk.tell([waits(B)]);

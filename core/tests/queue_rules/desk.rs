@@ -1,15 +1,15 @@
-//! A queue that is told events and answers with actions, and helpers to write both in a line.
+//! A queue for tests, and helpers to write events and actions concisely.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, Refusal, Ticket};
 
 pub(crate) const A: JoinId = JoinId(1);
 pub(crate) const B: JoinId = JoinId(2);
 
-/// A queue whose settling after each batch of events returns what it wants done.
+/// A queue that returns the requested actions after each batch of events.
 pub(crate) struct Desk(pub(crate) Queue);
 
 impl Desk {
-    /// In a session with this seed, connected.
+    /// Creates a connected queue in a session with this seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut desk = Self(Queue::new());
         desk.tell([Event::SessionBegan(seed), Event::Connected, Event::TermBegan]);
@@ -22,7 +22,8 @@ impl Desk {
         std::iter::from_fn(|| self.0.next_action()).collect()
     }
 
-    /// A contender waits behind these children, with its watches acknowledged. Its node.
+    /// Queues a contender behind these children and acknowledges its watches. Returns its node and
+    /// the actions.
     pub(crate) fn queue_up(
         &mut self,
         join: JoinId,
@@ -35,12 +36,13 @@ impl Desk {
         (node, actions)
     }
 
-    /// A contender joins, and its listing shows these children and its own. Its node, and what follows.
+    /// Adds a contender whose listing shows these children and its own node. Returns its node and
+    /// the actions that follow.
     pub(crate) fn place(&mut self, join: JoinId, sequence: u32, others: &[String]) -> (String, Vec<Action>) {
         self.place_as(waits(join), sequence, others)
     }
 
-    /// The same of a contender of any kind.
+    /// Like [`Desk::place`], for a contender of any kind.
     pub(crate) fn place_as(
         &mut self,
         join: Event,
@@ -54,14 +56,15 @@ impl Desk {
         (node, actions)
     }
 
-    /// A contender holds. Its node.
+    /// Makes a contender hold, and returns its node.
     pub(crate) fn hold(&mut self, join: JoinId, sequence: u32) -> String {
         let (node, actions) = self.place(join, sequence, &[]);
         assert_eq!(grants(&actions), [join]);
         node
     }
 
-    /// However often it looks and finds nothing, only time tells that no create can come late any more.
+    /// Ends the doubt about a late create. Looks alone do not end it, however many find nothing:
+    /// time must pass.
     pub(crate) fn outlast_doubt(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::LookAgain]);
@@ -86,12 +89,12 @@ pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
-/// Waits unless as many as this wait already.
+/// Returns the join of a contender that waits only if fewer than `waiters` others wait.
 pub(crate) fn waits_behind_fewer(join: JoinId, kind: Kind, waiters: u32) -> Event {
     Event::Join(join, Naming::Curator, kind, Intent::WaitIfFewer(waiters))
 }
 
-/// A candidate of an election.
+/// Returns the join of a candidate in an election.
 pub(crate) fn campaigns(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Lead, Intent::Wait)
 }
@@ -116,7 +119,7 @@ pub(crate) fn created(ticket: Ticket, node: &str) -> Event {
     Event::Created(ticket, Outcome::Done((node.to_owned(), czxid(node))))
 }
 
-/// The transaction that created a node: its sequence number, counted from 1000.
+/// Returns the transaction that created a node: 1000 plus its sequence number.
 pub(crate) fn czxid(node: &str) -> i64 {
     1000 + node[node.len() - 10..].parse::<i64>().expect("ten digits")
 }
@@ -137,7 +140,7 @@ pub(crate) fn writer(sequence: u32) -> String {
     other(sequence).replace("-lock-", "-__WRIT__")
 }
 
-/// The one create among actions: its ticket, and the name before the sequence number.
+/// Returns the ticket and the name prefix of the only create among the actions.
 pub(crate) fn create(actions: &[Action]) -> (Ticket, String) {
     let mut creates = actions.iter().filter_map(|action| match action {
         Action::Create(ticket, _, name) => Some((*ticket, name.clone())),
@@ -149,12 +152,12 @@ pub(crate) fn create(actions: &[Action]) -> (Ticket, String) {
     }
 }
 
-/// How many listings are among actions.
+/// Returns the number of listings among the actions.
 pub(crate) fn lists(actions: &[Action]) -> usize {
     actions.iter().filter(|action| matches!(action, Action::List { .. })).count()
 }
 
-/// The one listing among actions, and whether it follows a sync.
+/// Returns the only listing among the actions, and whether it follows a sync.
 pub(crate) fn list(actions: &[Action]) -> (Ticket, bool) {
     let mut lists = actions.iter().filter_map(|action| match action {
         Action::List { ticket, sync } => Some((*ticket, *sync)),
@@ -218,7 +221,8 @@ pub(crate) fn refusals(actions: &[Action]) -> Vec<(JoinId, Refusal)> {
     actions.iter().filter_map(refusal).collect()
 }
 
-/// The lost reply of a join, on a new connection: the ticket of the listing that follows the sync, and the name.
+/// Loses the reply to a join and reconnects. Returns the ticket of the listing after the sync, and
+/// the name prefix.
 pub(crate) fn lost_reply(desk: &mut Desk, join: JoinId) -> (Ticket, String) {
     let sent = desk.tell([waits(join)]);
     desk.tell([Event::Disconnected]);

@@ -22,7 +22,7 @@ fn rule_03_a_create_and_a_listing_in_one_flight_and_no_more() {
 fn rule_03_torn_pair_is_not_believed() {
     let mut desk = Desk::new(1);
     let sent = desk.tell([waits(A)]);
-    // The create was lost with the old connection, the listing was answered on the new one.
+    // The create is lost with the old connection, and the listing is answered on the new one.
     let actions = desk.tell([
         Event::Disconnected,
         Event::Created(create(&sent).0, Outcome::Lost),
@@ -89,7 +89,8 @@ fn rule_03_missing_parents_are_made_and_the_create_sent_again_but_not_for_ever()
     assert!(desk.0.is_idle());
 }
 
-/// The nodes of those that join, with these numbers, while A holds; and what follows.
+/// Adds contenders with these sequence numbers while A holds. Returns their nodes and the actions
+/// that follow.
 fn crowd(desk: &mut Desk, joins: impl IntoIterator<Item = (Event, u32)>) -> Vec<(String, Vec<Action>)> {
     let mut nodes = Vec::new();
     for (join, sequence) in joins {
@@ -109,15 +110,15 @@ fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
     let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let crowd = crowd(&mut desk, [(waits(JoinId(4)), 4), (waits(JoinId(5)), 5)]);
     assert_eq!(crowd.iter().map(|(_, sent)| lists(sent)).collect::<Vec<_>>(), [0, 0]);
-    // Somebody else came in between, and is seen when the turn of the one behind it comes near; one listing shows both
-    // that came behind it.
+    // A foreign contender got in between. It is seen when the contender behind it gets close to the
+    // front, and one listing shows both contenders behind it.
     let look = desk.tell([release(&holder)]);
     assert_eq!((grants(&look), deleted(&look)), (vec![JoinId(2)], vec![holder]));
     let nodes = [first.clone(), second.clone(), other(3), crowd[0].0.clone(), crowd[1].0.clone()];
     let seen = desk.tell([listed(list(&look).0, &nodes)]);
     assert_eq!((lists(&seen), watched(&seen)), (0, vec![other(3), crowd[0].0.clone()]));
     assert_eq!(grants(&desk.tell([release(&first)])), [JoinId(3)]);
-    assert_eq!(grants(&desk.tell([release(&second)])), [], "somebody else is before it");
+    assert_eq!(grants(&desk.tell([release(&second)])), [], "another client's contender is ahead of it");
     let gone = Event::Gone(super::desk::watch(&seen, &other(3)));
     let armed = Event::Watched(super::desk::watch(&seen, &crowd[0].0), Outcome::Done(()));
     assert_eq!(grants(&desk.tell([armed, gone])), [JoinId(4)]);
@@ -137,9 +138,9 @@ fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
     let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let third = crowd(&mut desk, [(waits(JoinId(4)), 4)]).remove(0).0;
     let look = desk.tell([release(&holder)]);
-    // Before the listing is answered, all others are done.
+    // The holds of all others end before the listing is answered.
     assert_eq!(grants(&desk.tell([release(&first)])), [JoinId(3)]);
-    assert_eq!(grants(&desk.tell([release(&second)])), [], "somebody else may have come in between");
+    assert_eq!(grants(&desk.tell([release(&second)])), [], "another client's contender may be in between");
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&third])])), [JoinId(4)]);
 }
 

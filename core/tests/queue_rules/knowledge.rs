@@ -1,4 +1,4 @@
-//! What is known of others, and for how long (rules 5 and 10).
+//! The client's knowledge of other contenders, and its lifetime (rules 5 and 10).
 
 use zklock::queue::{Action, Company, Event, Outcome, Refusal};
 
@@ -9,11 +9,12 @@ fn rule_05_no_tombstones() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[other(3), other(4)]);
     desk.tell([Event::Gone(watch(&actions, &other(4)))]);
-    // A server that is behind the event shows the node again: it counts, and is watched again.
+    // A server that is behind the event shows the node again. The node counts, and is watched
+    // again.
     let look = desk.reconnect();
     let actions = desk.tell([listed(list(&look).0, [&other(4), &node])]);
     assert_eq!((grants(&actions), watched(&actions)), (vec![], vec![other(4)]));
-    // Told the same once more, and by the node's absence this time.
+    // The deletion is reported again, this time because the node cannot be watched.
     let actions = desk.tell([Event::Watched(watch(&actions, &other(4)), Outcome::NoNode)]);
     assert_eq!(grants(&actions), [A]);
 }
@@ -42,14 +43,14 @@ fn rule_05_a_change_uses_up_the_watch_which_is_set_again() {
 fn rule_10_nothing_is_granted_before_a_listing_on_the_new_connection() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[other(4)]);
-    // The watch, set again, fires before anything else is known.
+    // The renewed watch fires before any listing.
     let look = desk.tell([Event::Disconnected, Event::Connected, Event::Gone(watch(&actions, &other(4)))]);
     assert_eq!(grants(&look), []);
     assert!(list(&look).1);
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
 }
 
-/// The ticket of a listing that sets a watch on the children.
+/// Returns the ticket of a listing that sets a watch on the children.
 fn list_and_watch(actions: &[Action]) -> zklock::queue::Ticket {
     let found = actions.iter().find_map(|action| match action {
         Action::ListAndWatch { ticket, .. } => Some(*ticket),
@@ -67,12 +68,13 @@ fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
     assert_eq!(desk.0.child_watch(), None, "it is not answered");
     desk.tell([listed(ticket, [&node])]);
     assert_eq!((desk.0.child_watch(), desk.0.company()), (Some(ticket), Some(Company::Nobody)));
-    // Somebody comes: that is known from the next listing on, and stays known while the watch is set again.
+    // Another client's contender joins. The next listing reports it, and this knowledge remains
+    // while the watch is set again.
     let again = list_and_watch(&desk.tell([Event::Changed(ticket)]));
     assert_eq!(desk.0.child_watch(), None);
     desk.tell([listed(again, [&node, &other(6)]), Event::Changed(again)]);
     assert_eq!((desk.0.child_watch(), desk.0.company()), (None, Some(Company::Writers)));
-    // Without a connection nothing is known.
+    // Without a connection, the client knows nothing about other contenders.
     desk.tell([Event::Disconnected]);
     assert_eq!(desk.0.company(), None);
 }

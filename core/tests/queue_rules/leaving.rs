@@ -100,12 +100,14 @@ fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
     let (ticket, _) = deletes(&sent)[0];
     let refused = Outcome::Refused(Refusal::NotAuthorized);
     assert_eq!(desk.tell([Event::Deleted(ticket, refused)]), [released(&node)]);
-    // Not dropped: the next queue of this path would not know that the node is ours.
+    // The node is kept in the queue, because the next queue of this path would not know that the
+    // node is ours.
     assert!(!desk.0.is_idle());
     assert_eq!(deleted(&desk.tell([Event::LookAgain])), [node]);
 }
 
-/// A contender that was refused while its create was under way left a node behind for as long as the session lasted.
+/// Regression: a contender that was refused while its create was in flight left a node behind until
+/// the session ended.
 #[test]
 fn rule_09_a_refusal_deletes_a_node_whose_create_is_still_under_way() {
     let mut desk = Desk::new(1);
@@ -120,8 +122,8 @@ fn rule_09_a_refusal_deletes_a_node_whose_create_is_still_under_way() {
     assert_eq!(deleted(&desk.tell([created(create(&second).0, &nodes[1])])), [nodes[1].clone()]);
 }
 
-/// A contender that was refused while its node was being verified left a place in the line without a contender: a
-/// panic.
+/// Regression: a contender that was refused while its node was being verified left a node without a
+/// contender in the queue, which caused a panic.
 #[test]
 fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     let mut desk = Desk::new(1);
@@ -136,7 +138,7 @@ fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
 }
 
-/// A watch for which there was no room yet is not acknowledged, and nothing on the server ends it.
+/// A watch for which there was no room is not acknowledged, and no event from the server ends it.
 #[test]
 fn rule_09_a_watch_that_was_not_acknowledged_is_dropped_with_its_node() {
     for deleted_by_another in [false, true] {

@@ -1,4 +1,4 @@
-//! When a queue may be dropped, and what its successor is told.
+//! When a queue may be dropped, and the start of the next queue of the same path.
 
 use zklock::queue::{Action, Event, Outcome, Queue};
 
@@ -16,8 +16,8 @@ fn a_queue_that_follows_another_does_not_take_its_answers() {
     assert_eq!(second.tell([created(create(&sent).0, &late), listed(list(&sent).0, [&late])]), []);
 }
 
-/// The queue was dropped with a listing under way; the next one of the path took the answer for its own, ignored the
-/// real one, and waited for ever.
+/// Regression: a queue was dropped with a listing in flight. The next queue of the path took the
+/// reply for its own, ignored the real one, and waited forever.
 #[test]
 fn a_queue_is_not_idle_while_an_answer_is_still_to_come() {
     let mut desk = Desk::new(1);
@@ -28,7 +28,8 @@ fn a_queue_is_not_idle_while_an_answer_is_still_to_come() {
     assert!(desk.0.is_idle());
 }
 
-/// Nor may it be dropped with a watch: its event would be taken for one of the next queue's.
+/// A queue must not be dropped while it has a watch, because the next queue would take the event
+/// for its own.
 #[test]
 fn a_queue_is_not_idle_while_a_watch_may_still_fire() {
     let mut desk = Desk::new(1);

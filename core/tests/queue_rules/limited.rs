@@ -1,4 +1,4 @@
-//! Contenders that wait behind a limited number of others (rule 14).
+//! Contenders that wait only behind a limited number of others (rule 14).
 
 use zklock::queue::{Action, Event, Kind, Outcome, Refusal};
 
@@ -11,7 +11,7 @@ fn reader(sequence: u32) -> String {
     other(sequence).replace("-lock-", "-__READ__")
 }
 
-/// The outcome for a contender of this kind, with this limit, that sees these nodes.
+/// Returns the actions for a contender with this kind and limit that sees these nodes.
 fn answer(kind: Kind, limit: u32, nodes: &[String]) -> Vec<Action> {
     let mut desk = Desk::new(1);
     let look = desk.tell([waits_behind_fewer(A, kind, limit)]);
@@ -45,7 +45,7 @@ fn rule_14_a_free_lock_is_never_full() {
 
 #[test]
 fn rule_14_holders_are_no_waiters() {
-    // Two readers hold, and two contenders wait: a reader behind a writer holds nothing.
+    // Two readers hold and two contenders wait, because the last reader is behind a writer.
     let queue = [reader(4), reader(5), writer(6), reader(7)];
     assert_eq!(is_refused(Kind::Write, 2, &queue), Some(2));
     assert_eq!(is_refused(Kind::Read, 2, &queue), Some(2));
@@ -53,7 +53,7 @@ fn rule_14_holders_are_no_waiters() {
     // A reader does not wait for readers.
     assert_eq!(is_refused(Kind::Read, 0, &queue[..2]), None);
     assert_eq!(is_refused(Kind::Write, 0, &queue[..2]), Some(0));
-    // A writer whose owner reads as well holds by both.
+    // A writer whose owner also reads holds through both nodes.
     assert_eq!(is_refused(Kind::Write, 1, &[writer(4), reader(4)]), None);
 }
 
@@ -72,7 +72,7 @@ fn rule_14_a_waiter_of_ours_that_has_no_node_yet_counts_once() {
     let sent = desk.tell([waits(A)]);
     let node = format!("{}0000000005", create(&sent).1);
     let look = desk.tell([listed(list(&sent).0, [&other(4)]), waits_behind_fewer(B, Kind::Exclusive, 1)]);
-    // The listing shows the node before the reply to its create does.
+    // The listing shows the node before the reply to its create arrives.
     let answer = desk.tell([listed(list(&look).0, [&other(4), &node])]);
     assert_eq!(refusals(&answer), [(B, Refusal::Full(1))]);
 }
@@ -83,7 +83,7 @@ fn rule_14_an_admitted_waiter_stays_in_the_queue() {
     let look = desk.tell([waits_behind_fewer(A, Kind::Exclusive, 1)]);
     let sent = desk.tell([listed(list(&look).0, [&other(4)])]);
     let node = format!("{}0000000007", create(&sent).1);
-    // Two others came in between: the limit is one of the moment in which it joined.
+    // Two other contenders got in between. The limit applies only at the time of joining.
     let queue = [other(4), other(5), other(6), node.clone()];
     let actions = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, &queue)]);
     assert_eq!(refusals(&actions), []);

@@ -78,7 +78,7 @@ fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
     let mut desk = Desk::new(1);
     let (first, near) = desk.queue_up(A, 2, &[other(1)]);
     let (node, far) = desk.queue_up(B, 4, &[other(1), first.clone(), other(3)]);
-    // From here on, nothing reports what becomes of B's node.
+    // After this event, no watch reports changes of B's node.
     let used_up = Event::Changed(watch(&far, &node));
     assert_eq!(desk.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&near, &other(1)))])), [A]);
@@ -94,7 +94,7 @@ fn rule_06_a_vanished_writer_blocks_until_a_later_listing() {
     let (node, actions) = desk.queue_up(A, 5, &[writer(4)]);
     let look = desk.tell([Event::Gone(watch(&actions, &writer(4)))]);
     assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
-    // Curator downgraded: a reader has the writer's place.
+    // Curator downgraded, so a reader has the writer's place.
     let reader = writer(4).replace("__WRIT__", "__READ__");
     let next = desk.tell([listed(list(&look).0, [&reader, &node])]);
     assert_eq!((grants(&next), watched(&next)), (vec![], vec![reader.clone()]));
@@ -106,7 +106,8 @@ fn rule_06_a_vanished_writer_is_not_cleared_by_a_listing_from_before() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[writer(4)]);
     let look = desk.tell([waits(B)]);
-    // In one batch: the listing was answered first, then the writer was deleted.
+    // Both events arrive in one batch: the listing was answered first, and then the writer was
+    // deleted.
     let next =
         desk.tell([listed(list(&look).0, [&writer(4), &node]), Event::Gone(watch(&actions, &writer(4)))]);
     assert_eq!(grants(&next), []);
@@ -122,8 +123,9 @@ fn rule_06_a_heartbeat_that_misses_a_waiters_node_lets_it_join_again() {
     assert!(again.contains(&Action::Unwatch(watch(&watching, &node))));
 }
 
-/// A write lock under kazoo's names could not be told from a mutex. A waiter was granted the lock on the event that the
-/// writer's node was gone, beside the reader that had taken its place.
+/// Regression: a write lock under kazoo's names looked like a mutex. When the writer's node was
+/// gone, a waiter was granted the lock at the same time as the reader that had taken the writer's
+/// place.
 #[test]
 fn rule_06_a_vanished_writer_blocks_under_the_names_of_kazoo_too() {
     let mut theirs = Desk::new(2);

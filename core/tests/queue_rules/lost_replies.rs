@@ -33,7 +33,7 @@ fn rule_08_lost_create_reply_a_node_of_another_session_is_not_ours() {
 #[test]
 fn rule_08_lost_create_reply_only_a_listing_after_a_sync_concludes_that_there_is_no_node() {
     let mut desk = Desk::new(1);
-    // B's listing is under way when the outcome of A's create turns out to be unknown.
+    // B's listing is in flight when the result of A's create becomes unknown.
     let first = desk.tell([waits(A)]);
     let look = desk.tell([Event::Created(create(&first).0, Outcome::Lost), listed(list(&first).0, &[])]);
     assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
@@ -79,7 +79,8 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
     let second = desk.tell([waits(B), Event::Created(create(&first).0, Outcome::Lost)]);
     let (a, b) = (format!("{name}0000000003"), format!("{}0000000004", create(&second).1));
     let look = desk.tell([created(create(&second).0, &b), listed(list(&first).0, &[])]);
-    // The server has not heard of A's node yet, in spite of the sync: it follows a leader that is none any more.
+    // The server does not have A's node yet in spite of the sync, because it follows a deposed
+    // leader.
     let late = desk.tell([listed(list(&look).0, [&b])]);
     assert_eq!(grants(&late), [B]);
     let again = desk.tell([Event::Created(create(&late).0, Outcome::Lost), listed(list(&late).0, [&a, &b])]);
@@ -88,8 +89,9 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
     assert_eq!(grants(&desk.tell([release(&b)])), [A]);
 }
 
-/// A deposed leader answers a sync, and its listing lacks a node that the majority has. The listing behind the second
-/// create shows the first node: the contender goes back to where it stood, and nobody has overtaken it.
+/// A deposed leader answers a sync, and its listing lacks a node that the majority has. The listing
+/// after the second create shows the first node. The contender returns to its old place, and no
+/// other contender has overtaken it.
 #[test]
 fn rule_08_a_stale_sync_is_put_right_by_the_create_that_follows_it() {
     let mut desk = Desk::new(1);
@@ -106,7 +108,8 @@ fn rule_08_a_stale_sync_is_put_right_by_the_create_that_follows_it() {
     assert!(matches!(&actions[..], [Action::Grant(A, _, 3)]), "{actions:?}");
 }
 
-/// The same, and another contender of ours was found in its place first: it waits for the one before it.
+/// After the same fault, another contender of ours is found in its place first. It waits for the
+/// contender ahead of it.
 #[test]
 fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let mut desk = Desk::new(1);
@@ -115,7 +118,8 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let again = desk.tell([listed(look, &[])]);
     assert_eq!(create(&again).1, name);
     let (first, other) = (format!("{name}0000000003"), format!("{}0000000004", create(&joined).1));
-    // The listing is answered before the create, whose reply is lost and was put off.
+    // The listing is answered before the create. The reply to the create is lost, and that loss is
+    // reported late.
     let actions = desk.tell([created(create(&joined).0, &other), listed(list(&again).0, [&first, &other])]);
     assert_eq!((deleted(&actions), grants(&actions)), (vec![], vec![]));
     let look = desk.tell([Event::Created(create(&again).0, Outcome::Lost)]);
@@ -123,8 +127,9 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     assert_eq!((verify(&actions).1, grants(&actions)), (first, vec![]));
 }
 
-/// Two creates were in flight when the connection was lost, and the driver puts off telling the queue of the first: it
-/// pauses before requests that are lost again and again. The second contender is found, behind the first one's node.
+/// Two creates were in flight when the connection was lost. The driver delays the report of the
+/// first loss, because it pauses before requests that are lost repeatedly. The second contender is
+/// found behind the first one's node.
 #[test]
 fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
     let mut desk = Desk::new(1);
@@ -146,7 +151,7 @@ fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
     assert_eq!(grants(&desk.tell([release(&a)])), [B]);
 }
 
-/// The node of a lost create is found, but the answer to the question whose it is is lost too.
+/// The node of a lost create is found, but the reply that names the node's owner is lost too.
 #[test]
 fn rule_08_a_node_that_could_not_be_verified_is_not_overtaken() {
     let mut desk = Desk::new(1);
@@ -163,7 +168,7 @@ fn rule_08_a_node_that_could_not_be_verified_is_not_overtaken() {
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&a, &b])])), [A]);
 }
 
-/// The same, and the deposed leader cannot commit the second create either.
+/// In addition, the deposed leader cannot commit the second create.
 #[test]
 fn rule_08_a_stale_sync_is_forgotten_if_the_create_that_follows_it_is_not_acknowledged() {
     let mut desk = Desk::new(1);
@@ -200,8 +205,9 @@ fn rule_08_a_create_under_way_is_no_orphan() {
     assert_eq!(deleted(&actions), Vec::<String>::new());
 }
 
-/// The session went back to a server that had been stopped, by a request to connect that had waited there like the
-/// create. The node stood before all others, and no one knew it.
+/// Regression: a stopped server resumed with an old connect request and an old create of the
+/// session waiting, and took the session back. The node was ahead of all others, and the client did
+/// not know it.
 #[test]
 fn rule_08_a_create_that_was_given_up_may_come_late() {
     let mut desk = Desk::new(1);

@@ -1,6 +1,8 @@
-//! One test or more for each rule of the protocol: it tells the queue a short history, and says what the queue must do.
+//! Tests for the rules of the protocol. Each test gives the queue a short history of events and
+//! checks its actions.
 //!
-//! The numbers are those of `docs/protocol.md`. Rules without a test here are the driver's or the handles'.
+//! The rule numbers are those of `docs/protocol.md`. The rules without a test here concern the
+//! driver or the handles.
 
 mod admission;
 mod checks;

@@ -1,4 +1,4 @@
-//! Names, and which children count (rules 1 and 2).
+//! Node names, and the children that count as contenders (rules 1 and 2).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal};
 
@@ -7,7 +7,7 @@ use super::desk::{
     watched,
 };
 
-/// A node as kazoo's locks and elections name theirs.
+/// A node name of kazoo's locks and elections.
 const KAZOOS: &str = "6cf7b2c1a3d04a5f8f5c1f4e6f2a9b10__lock__0000000002";
 
 #[test]
@@ -22,7 +22,8 @@ fn rule_01_a_uuid_is_kept_over_retries_within_a_session() {
     assert_eq!(create(&again).1, create(&first).1);
 }
 
-/// CURATOR-604: a waiter whose session was replaced finds its old session's node, and acquires through it.
+/// CURATOR-604: a waiter whose session was replaced finds its old session's node and acquires
+/// through it.
 #[test]
 fn rule_01_a_uuid_never_crosses_sessions() {
     let mut desk = Desk::new(1);
@@ -31,7 +32,7 @@ fn rule_01_a_uuid_never_crosses_sessions() {
     assert!(matches!(&again[..], [Action::Create(..), Action::List { .. }]), "{again:?}");
     let (ticket, name) = create(&again);
     assert_ne!(name, ghost[..ghost.len() - 10], "the uuid of the old session");
-    // The server still shows the old node: it is another client's, and stands before the new one.
+    // The server still shows the old node. It counts as another client's node ahead of the new one.
     let new = format!("{name}0000000006");
     let actions = desk.tell([created(ticket, &new), listed(list(&again).0, [&ghost, &new])]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![]));
@@ -118,12 +119,12 @@ fn rule_02_a_leader_and_a_lock_stay_when_kazoo_comes() {
     assert_eq!((refusals(&actions), deleted(&actions)), (vec![], vec![]));
 }
 
-/// A lock of this library under kazoo's names excludes a candidate on its path, and the candidate it.
+/// A lock of this library under kazoo's names and a candidate on its path exclude each other.
 #[test]
 fn rule_02_a_node_of_the_same_session_under_kazoos_names_is_no_contender_on_kazoo() {
     let mut desk = Desk::new(1);
     let lock = desk.tell([Event::Join(B, Naming::Kazoo, Kind::Exclusive, Intent::Wait)]);
-    // Its create is under way, and a listing shows its node.
+    // The lock's create is in flight, and a listing shows its node.
     let own = format!("{}0000000002", create(&lock).1);
     desk.tell([listed(list(&lock).0, [])]);
     let candidate = desk.tell([campaigns(A)]);

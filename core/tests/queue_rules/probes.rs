@@ -1,10 +1,10 @@
-//! A few nodes are asked for by name where a listing would tell of a crowd (rule 6).
+//! Probes a few nodes by name where a listing would return a crowd (rule 6).
 
 use zklock::queue::{Action, Event, Outcome, Refusal, Ticket};
 
 use super::desk::{A, Desk, acknowledged, grants, list, listed, lists, name, other, watch, watched, writer};
 
-/// The one probe among actions: its ticket, and for which nodes.
+/// Returns the ticket and the nodes of the only probe among the actions.
 fn probe(actions: &[Action]) -> (Ticket, Vec<String>) {
     let mut probes = actions.iter().filter_map(|action| match action {
         Action::Probe(ticket, names) => {
@@ -26,8 +26,8 @@ fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {
     range.into_iter().map(other).collect()
 }
 
-/// One of ours behind 1 to 4, in a directory with more behind it; the second-nearest goes. Ours, its watches, and what
-/// follows.
+/// Queues A behind the nodes 1 to 4, in a directory with more nodes behind it, and removes the
+/// second nearest. Returns A's node, the actions that set its watches, and the actions that follow.
 fn the_third_goes(desk: &mut Desk) -> (String, Vec<Action>, Vec<Action>) {
     let (node, set) = desk.queue_up(A, 5, &crowd((1..=4).chain(6..=9)));
     let asked = desk.tell([Event::Gone(watch(&set, &other(3)))]);
@@ -39,7 +39,7 @@ fn rule_06_the_few_that_may_be_before_ours_are_asked_for_in_one_request() {
     let mut desk = Desk::new(1);
     let (_, set, asked) = the_third_goes(&mut desk);
     assert_eq!((probe(&asked).1, asked.len()), (crowd([1, 2]), 1));
-    // All are gone: the nearest's event is enough, as if a listing had said so.
+    // All probed nodes are gone. The nearest one's event is enough, as after a listing.
     assert_eq!(desk.tell([probed(probe(&asked).0, &crowd([1, 2]))]), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&set, &other(4)))])), [A]);
 }

@@ -1,4 +1,4 @@
-//! The end of a session, and of a node (rules 11 and 12).
+//! The end of a session and of a node (rules 11 and 12).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
@@ -15,7 +15,7 @@ fn rule_11_session_lost_ends_holds_and_lets_waiters_join_again() {
     assert_eq!(desk.tell([Event::SessionLost]), [lost(&node)]);
     let again = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&again[..], [Action::Create(_, B, _), Action::List { .. }]), "{again:?}");
-    // A release that comes too late is still answered.
+    // The queue still replies to a release that arrives too late.
     assert_eq!(desk.tell([release(&node)]), [released(&node)]);
 }
 
@@ -39,7 +39,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Created(create(&sent).0, Outcome::NoNode),
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
-    // The parents were under way; the outcome never arrives.
+    // The parents were in flight, and the result never arrives.
     let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
     assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");
@@ -76,7 +76,7 @@ fn rule_12_a_long_hold_whose_node_may_not_be_watched_asks_once_and_nobody_is_ref
     let refusal = || Outcome::Refused(Refusal::NotAuthorized);
     assert_eq!(desk.tell([Event::Watched(watches(&watching)[0].0, refusal())]), []);
     assert_eq!(desk.tell([Event::WatchHold(name(&node))]), []);
-    // The heartbeat still tells of it.
+    // The heartbeat still reports the deletion.
     assert!(desk.tell([Event::Missing(name(&node))]).contains(&lost(&node)));
 }
 
@@ -103,7 +103,7 @@ fn rule_12_a_holders_node_that_is_missing_is_a_loss_without_a_connection_too() {
     let (waiting, _) = desk.place(B, 6, std::slice::from_ref(&node));
     desk.tell([Event::Disconnected]);
     assert_eq!(desk.tell([Event::Missing(name(&node))]), [lost(&node)]);
-    // The other one's too: it asks for another place on the next connection.
+    // The other contender's node is missing too: it creates another one on the next connection.
     assert_eq!(desk.tell([Event::Missing(name(&waiting))]), []);
     assert!(!create(&desk.tell([Event::Connected])).1.is_empty());
 }

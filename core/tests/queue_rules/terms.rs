@@ -1,4 +1,5 @@
-//! Nothing is granted without a term, and a contender near the front needs one (rule 16).
+//! No contender is granted the lock without a term, and a contender near the front needs a term
+//! (rule 16).
 
 use zklock::queue::{Action, Event, Intent, Kind, NEAR, Naming};
 
@@ -39,8 +40,9 @@ fn those_behind_few_are_told_from_those_far_back() {
     }
 }
 
-/// A reader is not told of readers that go, but it counted them. If its term ended while it waited, no heartbeat began
-/// another one when its turn came, and it waited for ever.
+/// Regression: a reader is not notified of readers that leave, but counted them as ahead. If its
+/// term ended while it waited, no heartbeat started another term when it was next, and it waited
+/// forever.
 #[test]
 fn a_reader_is_near_whatever_readers_are_before_it() {
     let mut desk = Desk::new(1);

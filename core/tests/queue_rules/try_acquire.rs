@@ -1,4 +1,4 @@
-//! Contenders that only try (rule 14).
+//! Tries (rule 14).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
@@ -48,7 +48,7 @@ fn rule_14_a_try_that_loses_the_race_leaves_the_queue() {
 fn rule_21_a_try_looks_again_in_the_next_session() {
     let mut desk = Desk::new(1);
     let look = desk.tell([tries(A)]);
-    // It was seen to be free, and a node is under way.
+    // The listing showed a free lock, and the create is in flight.
     let sent = desk.tell([listed(list(&look).0, &[])]);
     assert!(create(&sent).1.starts_with("_c_"));
     desk.tell([Event::SessionLost]);
@@ -65,7 +65,7 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
     let early = desk.reconnect();
     let released = desk.tell([release(&node), tries(B)]);
     assert_eq!(deleted(&released), std::slice::from_ref(&node));
-    // This one may be from before the release, and shows another waiter that has left since.
+    // This listing may be older than the release. It shows another waiter, which has left since.
     let look = desk.tell([listed(list(&early).0, [&node, &other(6)])]);
     assert_eq!(refusals(&look), []);
     let sent =
@@ -77,12 +77,12 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
 fn rule_14_a_try_beside_a_contender_without_a_node_waits_for_an_answer() {
     let mut desk = Desk::new(1);
     let sent = desk.tell([waits(A)]);
-    // The server may never see that one: what is known of the lock comes with an answer.
+    // The server may never receive A's create. Only a reply tells the state of the lock.
     let look = desk.tell([tries(B)]);
     assert_eq!(refusals(&look), []);
     let look = if look.is_empty() { desk.tell([listed(list(&sent).0, &[])]) } else { look };
     assert_eq!(refusals(&look), []);
-    // The server answers, and the other contender asked before.
+    // The server has replied, and A's request was earlier.
     assert_eq!(refusals(&desk.tell([listed(list(&look).0, &[])])), [(B, Refusal::Busy)]);
 }
 

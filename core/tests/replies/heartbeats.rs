@@ -1,4 +1,5 @@
-//! What counts as a proof of the session, from when on, and how often there is one.
+//! Which replies prove the session, from which time the proof counts, and how often heartbeats are
+//! sent.
 
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ fn a_delete_proves_nothing_on_a_connection_that_may_be_another_session_s() {
         let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
         let leaving = lock.acquire().await.expect("the lock");
         let staying = lock.acquire().await.expect("the lock");
-        // A server that gave the client another session would carry a delete out all the same.
+        // A server that gave the client another session would carry out a delete too.
         server.answer(|request| match request.op {
             Op::Multi => Answer::Error(code::THROTTLED),
             _ => Answer::Truth,
@@ -86,7 +87,7 @@ fn a_lock_was_not_broken_because_a_session_that_may_be_another_does_not_find_its
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // A server that lags behind, and gave the client another session, knows nothing of the node.
+        // A lagging server that gave the client another session does not have the node.
         server.answer(|request| match request.op {
             Op::Multi => Answer::Error(code::THROTTLED),
             Op::Delete => Answer::Error(code::NO_NODE),
@@ -111,7 +112,7 @@ fn a_heartbeat_that_may_not_read_a_node_proves_the_session() {
             Op::Multi => Answer::FirstFailed(code::NO_AUTH),
             _ => Answer::Truth,
         });
-        // The term is extended again and again.
+        // Later heartbeats keep extending the term.
         for _ in 0..2 {
             let mut left = lease.remaining();
             while lease.remaining() <= left {
@@ -131,8 +132,8 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
         let client = client(&server);
         let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
         let leases = [lock.acquire().await.expect("the lock"), lock.acquire().await.expect("the lock")];
-        // The first heartbeat finds that the first node is missing, as one of a session that is over may
-        // (`localSessionsEnabled`), and nothing is answered from then on.
+        // The first heartbeat does not find the first node. That can also happen in an ended
+        // session (`localSessionsEnabled`). After it, the server does not reply any more.
         let mut beats = 0;
         server.answer(move |request| match request.op {
             Op::Multi if beats == 0 => {
@@ -153,8 +154,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
     });
 }
 
-/// On a connection on which the session is not proven yet, a second request asks whose session it is. The first answer has
-/// shown by then that a node is missing: its lease is lost, although the second answer does not come.
+/// While the session is not proven on a connection, a second request asks for the session's owner.
+/// The first reply has already shown that a node is missing, so its lease is lost although the
+/// second reply does not arrive.
 #[test]
 fn a_missing_node_is_lost_before_it_is_known_whose_session_it_is() {
     for answer in [Answer::FirstFailed(code::NO_NODE), Answer::DoneButSecondFailed(code::NO_NODE)] {

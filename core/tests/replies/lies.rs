@@ -1,4 +1,5 @@
-//! What no honest server says: it costs a connection or a request, not the process.
+//! Replies that no correct server sends. They cost a connection or a request, but do not crash the
+//! process.
 
 use super::server::{Answer, Op, Server};
 use super::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex};
@@ -6,7 +7,8 @@ use std::pin::pin;
 use std::time::Duration;
 use zklock::{Client, ClientOptions, ErrorKind, Mutex};
 
-/// The client crate makes room for as many names as a list announces: 51 GB for this one of 24 bytes.
+/// Without a check, the client crate would reserve memory for the number of names that a list
+/// announces: 51 GB for this reply of 24 bytes.
 #[test]
 fn a_list_that_announces_more_than_it_has_ends_the_connection() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -24,7 +26,8 @@ fn a_list_that_announces_more_than_it_has_ends_the_connection() {
     });
 }
 
-/// What an acquire fails with if listings are answered like this; the client goes on with another lock after it.
+/// Returns the error of an acquire whose listings get this reply. Afterwards the client acquires
+/// another lock.
 fn listed(answer: Answer, max_frame: u32) -> String {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
@@ -39,7 +42,7 @@ fn listed(answer: Answer, max_frame: u32) -> String {
         assert_eq!(refused.kind(), ErrorKind::BadArgument);
         assert_eq!(lock.locked().await.expect_err("a refusal").to_string(), refused.to_string());
         server.answer_truthfully();
-        // Not even the connection was lost: nothing was asked twice.
+        // The connection was kept: no request was sent twice.
         let listings = server.requests().iter().filter(|request| request.op == Op::GetChildren).count();
         assert_eq!(listings, 2);
         let lease = hold(&client).await;
@@ -76,18 +79,18 @@ fn how_a_write_ended_is_not_known_if_its_answer_is_too_large() {
             }
             _ => Answer::Truth,
         });
-        // It looks for its node, and creates another one.
+        // The client looks for its node and creates another one.
         drop(hold(&client).await);
         assert!(server.requests().iter().any(|request| request.op == Op::Sync));
     });
 }
 
-/// What a login fails with if the server says this.
+/// Returns the error of a login to which the server replies with this token.
 fn challenged(token: Option<&'static str>) -> (ErrorKind, String) {
     refused(Answer::Token(token))
 }
 
-/// The error of a login that the server answers like this.
+/// Returns the error of a login with this reply.
 fn refused(answer: Answer) -> (ErrorKind, String) {
     let server = Server::start(DIRECTORY, TIMEOUT);
     server.answer(move |request| if request.op == Op::Sasl { answer } else { Answer::Truth });
@@ -96,7 +99,7 @@ fn refused(answer: Answer) -> (ErrorKind, String) {
         let options = options.connect_timeout(Duration::from_secs(1)).expect("a time-out");
         let client = Client::new(options.sasl("user", "password").expect("a login"));
         let refused = client.ready().await.expect_err("a refusal");
-        // The thread on which all clients live is well.
+        // The thread that all clients share still works.
         server.answer_truthfully();
         let other = ClientOptions::new(Some(&server.hosts)).expect("hosts");
         drop(mutex(&Client::new(other)).acquire().await.expect("the lock"));
@@ -104,11 +107,11 @@ fn refused(answer: Answer) -> (ErrorKind, String) {
     })
 }
 
-/// The client crate's parser loops for ever on the first and panics on the second.
+/// The client crate's parser loops forever on the first challenge and panics on the second.
 #[test]
 fn a_challenge_that_no_server_sends_is_refused() {
     for lie in [r#"realm="\x\y",nonce="n",charset=utf-8,algorithm=md5-sess"#, r#"realm="\é""#] {
-        // The time for connecting may end amid an attempt, which then has no reason yet.
+        // The connect timeout may end during an attempt. The error then has no reason yet.
         let all: Vec<_> = (0..3).map(|_| challenged(Some(lie))).collect();
         assert!(all.iter().all(|(kind, _)| *kind == ErrorKind::ConnectionFailed), "{all:?}");
         assert!(all.iter().any(|(_, why)| why.contains("SASL")), "{all:?}");
@@ -121,8 +124,9 @@ fn a_server_that_skips_a_login_is_not_used() {
     assert_eq!(kind, ErrorKind::AuthFailed);
 }
 
-/// ZooKeeper 3.9.6 answers the first token with AUTHFAILED, or with -124 if it demands a login of everyone. With
-/// `allowSaslFailedClients`, and before 3.9.6 where the mechanism is missing, it answers without a token.
+/// ZooKeeper 3.9.6 replies to the first token with AUTHFAILED, or with -124 if it requires a login
+/// from every client. With `allowSaslFailedClients`, and before 3.9.6 if the mechanism is missing,
+/// it replies without a token.
 #[test]
 fn a_server_that_refuses_the_mechanism_is_named_with_the_way_out() {
     for answer in [Answer::Error(-115), Answer::Error(-124), Answer::Token(None)] {

@@ -1,5 +1,5 @@
-//! What the engine makes of answers that a server gives only in bad moments. A server in memory gives them at will; what
-//! real ones do is tested in `tests/scenarios`.
+//! Tests of the engine with replies that a server sends only when something is wrong. The test's
+//! in-memory server sends them on demand. `tests/scenarios` tests real servers.
 
 mod heartbeats;
 mod lies;
@@ -42,12 +42,13 @@ fn mutex(client: &Client) -> Mutex {
     Mutex::new(client, DIRECTORY).expect("a path")
 }
 
-/// Whether a future is still pending after this time.
+/// Returns `true` if a future is still pending after this time.
 async fn waits<F: Future>(future: Pin<&mut F>, time: Duration) -> bool {
     tokio::time::timeout(time, future).await.is_err()
 }
 
-/// Holds while every heartbeat is answered like this. Returns why the lease was lost, and after how long.
+/// Holds a lock while every heartbeat gets this reply. Returns the reason of the loss, and the time
+/// until the loss.
 fn lost_through(answer: Answer) -> (LossReason, Duration) {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
@@ -70,7 +71,8 @@ fn a_heartbeat_of_an_ended_session_is_the_session_s_end() {
 #[test]
 fn a_heartbeat_that_fails_otherwise_proves_nothing() {
     let moved = [code::SESSION_MOVED, -2].map(Answer::FirstFailed);
-    // A server may refuse a request by itself (`enableEagerACLCheck`): then no leader has seen it.
+    // A server may refuse a request without asking the leader (`enableEagerACLCheck`), so the
+    // refusal proves nothing.
     for answer in moved.into_iter().chain([Answer::Error(code::NO_AUTH)]) {
         let (reason, after) = lost_through(answer);
         assert_eq!(reason, LossReason::TermEnded, "{answer:?}");
@@ -115,7 +117,7 @@ fn nothing_is_granted_at_the_end_of_a_term() {
     block_on(async {
         let client = client(&server);
         client.ready().await.expect("a connection");
-        // Of the term there is little left when this proof of it arrives.
+        // When this proof arrives, little of its term is left.
         server.answer(|request| match request.op {
             Op::Create => Answer::Late(TIMEOUT * 19 / 50),
             _ => Answer::Truth,
@@ -148,8 +150,8 @@ fn nothing_is_granted_before_a_proof_on_a_new_connection() {
     });
 }
 
-/// A server that answers as if it were well, but carries out no write of this session, whether it is the heartbeat of a
-/// holder or the create of a newcomer.
+/// Tests a server that seems to work, but carries out no write of this session: neither a holder's
+/// heartbeat nor the create of a new contender.
 fn deaf(hold_first: bool) {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
@@ -197,7 +199,7 @@ fn a_session_in_which_the_number_of_permits_is_asked_for_in_vain_is_given_up() {
         let count = Permits::SharedCount("/count".to_owned());
         let permits =
             Semaphore::with_options(&client, DIRECTORY, count, LockOptions::default()).expect("a path");
-        // On the next session the server says that there is no such node.
+        // In the next session, the server replies that the node does not exist.
         let refused = permits.acquire().await.expect_err("there is no number");
         assert_eq!(refused.kind(), ErrorKind::BadArgument, "{refused}");
         assert_ne!(client.session_id(), before);
@@ -210,8 +212,9 @@ fn a_session_that_has_nothing_left_to_prove_is_kept() {
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // The first heartbeat on the new connection is answered, but tells nothing about the session. Its second answer comes
-        // after the lease is lost, and then nothing is left to ask.
+        // The first heartbeat on the new connection gets a reply that says nothing about the
+        // session. Its second reply arrives after the lease is lost, and then no node is left to
+        // check.
         server.answer(|request| match request.op {
             Op::Ephemerals => Answer::Late(TIMEOUT / 20),
             _ => Answer::Truth,
@@ -253,7 +256,7 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let client = client(&server);
         let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
         let writer = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
-        // As when the first of two attempts arrived after the second was sent.
+        // This is the state when the first of two attempts arrives after the second was sent.
         server.answer(|request| match request.op {
             Op::Create => Answer::DoneBut(code::NODE_EXISTS),
             Op::Multi => Answer::DoneButSecondFailed(code::NODE_EXISTS),
@@ -262,15 +265,16 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let known = server.requests().len();
         let reader = lock.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         assert_eq!(reader.fencing_token(), writer.fencing_token());
-        // It is not taken for a server that throttles, after a pause.
+        // The client does not treat the reply as throttling, which would cause a pause.
         let asked: Vec<_> = server.requests()[known..].iter().map(|request| request.op).collect();
         assert!(asked.contains(&Op::Create) || asked.contains(&Op::Multi), "{asked:?}");
         assert!(!asked.contains(&Op::Sync), "{asked:?}");
     });
 }
 
-/// Two requests are sent in one flight to take a writer's place. If the first answer says that the writer's node does not
-/// exist, the second one tells nothing more, and may never come.
+/// To take a writer's place, the client sends two requests in one flight. If the first reply
+/// reports that the writer's node does not exist, the second reply adds nothing, and may never
+/// arrive.
 #[test]
 fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -290,13 +294,13 @@ fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
         let mut reader = pin!(lock.read_lock.acquire_as(&owner, Timeout::Forever));
         assert!(waits(reader.as_mut(), Duration::from_millis(1)).await);
         assert_eq!(writer.lost().await, LossReason::NodeDeleted);
-        // Not only when the connection is given up, for want of the second answer.
+        // The loss is reported before the connection is given up for the missing second reply.
         assert_eq!(client.state(), ClientState::Connected);
         server.answer_truthfully();
     });
 }
 
-/// A client that knows the server by its name.
+/// Creates a client that knows the server by its host name.
 fn named_client(server: &Server) -> Client {
     let options = ClientOptions::new(Some(&format!("{}:{}", names::NAME, server.port))).expect("hosts");
     Client::new(options.session_timeout(TIMEOUT).expect("a time-out"))
@@ -322,7 +326,8 @@ fn a_server_is_found_where_its_name_leads_now() {
         becomes(&lease, LeaseState::Suspended).await;
         names::set(&[elsewhere]);
         becomes(&lease, LeaseState::Held).await;
-        // An address at which nobody answers, not even with a refusal, does not keep from trying the next.
+        // An address that does not answer, not even with a refusal, does not keep the client from
+        // trying the next one.
         let _crowded = crowded(silent, server.port);
         names::set(&[silent, elsewhere]);
         server.cut();
@@ -331,7 +336,8 @@ fn a_server_is_found_where_its_name_leads_now() {
     });
 }
 
-/// A listener that has so many clients waiting that the system does not answer any more of them.
+/// Opens a listener whose queue of waiting clients is full, so that the system does not answer
+/// further clients.
 fn crowded(ip: Ipv4Addr, port: u16) -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind((ip, port)).expect("the same port");
     // SAFETY: the socket is open.

@@ -1,20 +1,21 @@
-//! A resolver of host names that a test can set: it stands before the C library's in this program. It knows one name.
+//! A host name resolver that replaces the C library's in this program. It knows one name, and a
+//! test sets its addresses.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 
-/// The name that it knows.
+/// The only name that the resolver knows.
 pub(crate) const NAME: &str = "server.test";
 
 static ADDRESSES: Mutex<Vec<Ipv4Addr>> = Mutex::new(Vec::new());
 
-/// From now on the name has these addresses.
+/// Sets the addresses of the name.
 pub(crate) fn set(addresses: &[Ipv4Addr]) {
     *ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner) = addresses.to_vec();
 }
 
-/// An answer, and what it points to.
+/// A result, with the address that it points to.
 #[repr(C)]
 struct Entry {
     info: libc::addrinfo,
@@ -22,7 +23,7 @@ struct Entry {
 }
 
 fn entry(ip: Ipv4Addr, next: *mut libc::addrinfo) -> *mut libc::addrinfo {
-    // SAFETY: both are plain data, for which zero is a value.
+    // SAFETY: both are plain data, for which zero is a valid value.
     let mut entry: Box<Entry> = unsafe { Box::new(std::mem::zeroed()) };
     entry.address.sin_family = libc::AF_INET.try_into().expect("a small number");
     entry.address.sin_addr.s_addr = u32::from(ip).to_be();
@@ -36,7 +37,8 @@ fn entry(ip: Ipv4Addr, next: *mut libc::addrinfo) -> *mut libc::addrinfo {
 }
 
 /// # Safety
-/// That of the C library's function: `node` is a string or null, `found` may be written to.
+/// The requirements of the C library's function apply: `node` is a string or null, and `found` is
+/// writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getaddrinfo(
     node: *const c_char,
@@ -44,17 +46,17 @@ unsafe extern "C" fn getaddrinfo(
     _hints: *const libc::addrinfo,
     found: *mut *mut libc::addrinfo,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees it.
     if node.is_null() || unsafe { CStr::from_ptr(node) }.to_bytes() != NAME.as_bytes() {
         return libc::EAI_NONAME;
     }
     let addresses = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
     let first = addresses.iter().rev().fold(std::ptr::null_mut(), |next, ip| entry(*ip, next));
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees it.
     unsafe { *found = first };
     if first.is_null() { libc::EAI_NONAME } else { 0 }
 }
 
-/// What was found stays: it is little.
+/// Does not free the results, because they are small.
 #[unsafe(no_mangle)]
 extern "C" fn freeaddrinfo(_found: *mut libc::addrinfo) {}

@@ -1,5 +1,6 @@
-//! A panic in a task of the client crate, or in a request of ours, ends a session, not the client. Both report what they
-//! do to `tracing`; a subscriber that panics makes their tasks panic wherever a test wants them to.
+//! A panic in a task of the client crate or in one of our requests ends the session, but not the
+//! client. Both log through `tracing`. A subscriber that panics on a given text makes their tasks
+//! panic where a test wants it.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, Once, PoisonError};
@@ -13,18 +14,18 @@ use zklock::{ClientState, ErrorKind, LossReason, Mutex as Lock, Owner, ReadWrite
 use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold};
 
-/// Reports that contain one of these make the reporter panic, each once.
+/// A log event that contains one of these texts makes the subscriber panic, once for each text.
 static TRAPS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Panics when the client crate or the driver reports something that contains this text, once. Other tests run at the same time: the
-/// text is to be this test's own.
+/// Panics once, when the client crate or the driver logs an event that contains this text. Other
+/// tests run at the same time, so the text must be unique to this test.
 fn panic_at(text: String) {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| tracing::subscriber::set_global_default(Traps).expect("the only one"));
     TRAPS.lock().unwrap_or_else(PoisonError::into_inner).push(text);
 }
 
-/// Whether there was no such report yet.
+/// Returns `true` if no such event was logged yet.
 fn is_armed(text: &str) -> bool {
     TRAPS.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|trap| trap == text)
 }
@@ -74,7 +75,7 @@ impl Visit for Text {
 fn a_panic_of_the_task_that_serves_a_session_ends_the_session_at_once() {
     let directory = "/locks/served";
     let server = Server::start(directory, TIMEOUT);
-    // The watch that a long hold gets on its own node.
+    // The request for the watch that a long hold sets on its own node.
     panic_at(format!("sending request: (GetData, Watch {{ path: \"{directory}/"));
     block_on(async {
         let client = client(&server);
@@ -84,7 +85,7 @@ fn a_panic_of_the_task_that_serves_a_session_ends_the_session_at_once() {
         assert_eq!(lease.lost().await, LossReason::SessionExpired);
         let took = began.elapsed();
         assert!(took < TIMEOUT / 3, "not noticed by a watchdog, after {took:?}");
-        // The server has not ended the session: its node would be in the way.
+        // The server has not ended the session, so its node would still block.
         let again = lock.acquire_as(&Owner::new(), Timeout::For(TIMEOUT / 2)).await.expect("the lock");
         assert_ne!(again.session_id(), lease.session_id());
         let lost = tokio::time::timeout(TIMEOUT / 2, again.lost()).await;
@@ -112,7 +113,7 @@ fn a_panic_of_the_search_for_a_session_is_one_attempt_that_failed() {
 fn a_panic_of_a_request_ends_the_session_at_once() {
     let directory = "/locks/refused";
     let server = Server::start(directory, TIMEOUT);
-    // Reported by the request itself. No one would ever learn what became of it.
+    // The request itself logs this. After a panic, no reply would reach the queue.
     panic_at("the server refuses to delete a node of ours".to_owned());
     block_on(async {
         let client = client(&server);
@@ -138,7 +139,7 @@ fn a_panic_of_a_request_ends_the_session_at_once() {
 fn a_panic_of_the_driver_closes_its_client() {
     let directory = "/locks/driven";
     let server = Server::start(directory, TIMEOUT);
-    // As it watches the node of a long hold.
+    // The driver logs this when it watches the node of a long hold.
     let trap = format!("{directory} Watch(");
     panic_at(trap.clone());
     block_on(async {

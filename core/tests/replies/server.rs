@@ -1,5 +1,5 @@
-//! A server in memory that speaks as much of ZooKeeper's protocol as the engine does, and that a test can make answer
-//! what it likes. It keeps its sessions for ever unless it is told to end them, and fires no watches.
+//! An in-memory server with the part of ZooKeeper's protocol that the engine uses. A test can
+//! choose its replies. It keeps sessions forever unless a test ends them, and fires no watches.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Result, Write};
@@ -8,10 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The size of the largest request. A server closes the connection that brings a larger one.
+/// Size of the largest request in bytes. A server closes the connection on a larger one.
 const LARGEST: usize = 0xf_ffff;
 
-/// What a client asks for.
+/// The type of a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Create,
@@ -28,7 +28,7 @@ pub(crate) enum Op {
     Other,
 }
 
-/// The error codes that tests answer with.
+/// The error codes in the tests' replies.
 pub(crate) mod code {
     pub(crate) const NOT_TRIED: i32 = -2;
     pub(crate) const NO_NODE: i32 = -101;
@@ -39,41 +39,43 @@ pub(crate) mod code {
     pub(crate) const THROTTLED: i32 = -127;
 }
 
-/// How the server answers a request.
+/// The server's reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// As ZooKeeper would.
+    /// Replies like ZooKeeper.
     Truth,
-    /// As ZooKeeper would, this much later. What the client sends next waits too.
+    /// Replies like ZooKeeper, but this much later. The client's next requests wait too.
     Late(Duration),
-    /// Not until all is to be answered truthfully again, and neither is what the client sends behind it on the same
-    /// connection, except pings: a session's replies keep the order of its requests.
+    /// Does not reply until all requests are answered truthfully again. The client's later requests
+    /// on the same connection get no reply either, except pings: a session's replies keep the order
+    /// of its requests.
     Silence,
-    /// With a body of just this number.
+    /// Replies with a body that is only this number.
     Number(i32),
-    /// With a body of so many zeros.
+    /// Replies with a body of this many zeros.
     Zeros(usize),
-    /// With a list of so many names.
+    /// Replies with a list of this many names.
     Names(usize),
-    /// With this token of a login.
+    /// Replies to a login with this token.
     Token(Option<&'static str>),
-    /// With an error, and nothing is carried out.
+    /// Replies with an error and does not carry out the request.
     Error(i32),
-    /// With an error, although it is carried out.
+    /// Replies with an error although it carries out the request.
     DoneBut(i32),
-    /// With a transaction whose first operation failed like this.
+    /// Replies with a transaction whose first operation failed with this error.
     FirstFailed(i32),
-    /// With a transaction whose second operation failed like this, although it is carried out.
+    /// Replies with a transaction whose second operation failed with this error, although it
+    /// carries out the request.
     DoneButSecondFailed(i32),
-    /// As ZooKeeper would, but for another session.
+    /// Replies like ZooKeeper, but for another session.
     Foreign,
-    /// With success, and an empty list.
+    /// Replies with success and an empty list.
     Nothing,
-    /// By closing the connection. Nothing is carried out.
+    /// Closes the connection without carrying out the request.
     Close,
 }
 
-/// A request that came.
+/// A request that the server received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) at: Instant,
@@ -95,16 +97,16 @@ struct Inner {
     sequence: u32,
     zxid: i64,
     sessions: Vec<i64>,
-    /// The number of the last session that began.
+    /// Number of the last session that began.
     begun: i64,
     timeout: i32,
     connections: Vec<TcpStream>,
-    /// When clients asked for a session.
+    /// Times of the connect requests.
     greetings: Vec<Instant>,
     requests: Vec<Request>,
-    /// The sessions of connections that are over.
+    /// The sessions of closed connections.
     ended: Vec<i64>,
-    /// At which of its addresses it is now.
+    /// The address at which the server is reachable now.
     address: Option<IpAddr>,
     rule: Option<Rule>,
 }
@@ -121,7 +123,7 @@ impl Shared {
     }
 }
 
-/// The server. Its threads end with the process.
+/// The server. Its threads run until the process exits.
 pub(crate) struct Server {
     shared: Arc<Shared>,
     pub(crate) hosts: String,
@@ -129,7 +131,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with this lock directory, whose sessions last this long.
+    /// Starts a server with this lock directory and this session timeout.
     pub(crate) fn start(directory: &str, session_timeout: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -145,7 +147,7 @@ impl Server {
         server
     }
 
-    /// Serves clients that come to this address, as long as the server is there.
+    /// Serves the clients of this address while the server is reachable there.
     fn listen(&self, listener: TcpListener, address: IpAddr) {
         self.shared.lock().address = Some(address);
         let shared = Arc::clone(&self.shared);
@@ -159,35 +161,36 @@ impl Server {
         });
     }
 
-    /// Moves to another address, with all its sessions. Connections are cut.
+    /// Moves the server with all its sessions to another address, and cuts all connections.
     pub(crate) fn move_to(&self, address: IpAddr) {
         let listener = TcpListener::bind((address, self.port)).expect("the same port");
         self.listen(listener, address);
         self.cut();
     }
 
-    /// Is gone from its address until it comes back, with all its sessions. Connections are cut.
+    /// Makes the server unreachable until `come_back`, and cuts all connections. The sessions
+    /// remain.
     pub(crate) fn go_away(&self) {
         self.shared.lock().address = None;
         self.cut();
     }
 
-    /// Comes back to the address at which it started.
+    /// Makes the server reachable again at its first address.
     pub(crate) fn come_back(&self) {
         self.shared.lock().address = Some(Ipv4Addr::LOCALHOST.into());
     }
 
-    /// From now on this rule says how requests are answered.
+    /// Sets the rule that chooses the replies.
     pub(crate) fn answer(&self, rule: impl FnMut(&Request) -> Answer + Send + 'static) {
         self.shared.lock().rule = Some(Box::new(rule));
     }
 
-    /// From now on every request is answered truthfully.
+    /// Replies truthfully to every request from now on.
     pub(crate) fn answer_truthfully(&self) {
         self.shared.lock().rule = None;
     }
 
-    /// Deletes the nodes of all sessions. No watch fires.
+    /// Deletes the nodes of all sessions, without firing watches.
     pub(crate) fn clear(&self) {
         self.shared.lock().nodes.retain(|_, node| node.owner == 0);
     }
@@ -199,24 +202,24 @@ impl Server {
         }
     }
 
-    /// The requests that came so far.
+    /// Returns the requests received so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.lock().requests.clone()
     }
 
-    /// When clients asked for a session, each on a new connection.
+    /// Returns the times of the connect requests. Each was on a new connection.
     pub(crate) fn greetings(&self) -> Vec<Instant> {
         self.shared.lock().greetings.clone()
     }
 
-    /// Waits until a request comes that was not among the first `known`.
+    /// Waits for a matching request after the first `known` ones.
     pub(crate) fn await_request(&self, known: usize, wanted: impl Fn(&Request) -> bool) -> Request {
         self.eventually("the request did not come", |inner| {
             inner.requests.iter().skip(known).find(|request| wanted(request)).copied()
         })
     }
 
-    /// Waits until so many connections of a session are over.
+    /// Waits until this many connections of a session are closed.
     pub(crate) fn await_ends(&self, session: i64, count: usize) {
         self.eventually("a connection lives on", |inner| {
             (inner.ended.iter().filter(|ended| **ended == session).count() >= count).then_some(())
@@ -365,7 +368,7 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
         }
         if let Answer::Late(time) = answer {
             drop(inner);
-            // Time is what is tested: how late an answer may come.
+            // The test measures the effect of a late reply.
             thread::sleep(time);
             inner = shared.lock();
         }
@@ -381,11 +384,11 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
     }
 }
 
-/// Answers the request for a session. Returns the session, if there is one.
+/// Replies to a connect request. Returns the session, if there is one.
 fn greet(shared: &Shared, stream: &mut TcpStream) -> Result<Option<i64>> {
     let greeting = read_frame(stream)?;
     let mut reader = Reader(&greeting);
-    // The protocol's version, what the client has seen, the time-out that it asks for.
+    // Skip the protocol version, the last seen zxid and the requested timeout.
     reader.take::<16>();
     let asked = reader.long();
     let mut inner = shared.lock();
@@ -432,7 +435,7 @@ fn empty() -> Writer {
     body
 }
 
-/// How many operations a transaction has.
+/// Returns the number of operations in a transaction.
 fn operations(reader: &mut Reader<'_>) -> usize {
     let mut count = 0;
     loop {
@@ -452,7 +455,8 @@ fn operations(reader: &mut Reader<'_>) -> usize {
     }
 }
 
-/// The results of a transaction of so many operations that failed. Those behind the last error were not tried.
+/// Returns the results of a failed transaction with `count` operations. The operations after the
+/// last error were not tried.
 fn failed(errors: &[i32], count: usize) -> Writer {
     let mut body = Writer::default();
     for error in errors.iter().chain(std::iter::repeat(&code::NOT_TRIED)).take(count) {
@@ -576,7 +580,7 @@ impl Inner {
         0
     }
 
-    /// A transaction of checks, and of a create behind them.
+    /// Carries out a transaction of checks, followed by at most one create.
     fn multi(&mut self, session: i64, reader: &mut Reader<'_>) -> Writer {
         let count = operations(&mut Reader(reader.0));
         let (mut body, mut errors) = (Writer::default(), Vec::new());

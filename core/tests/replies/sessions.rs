@@ -1,4 +1,4 @@
-//! One session after another.
+//! Consecutive sessions of one client.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,7 +18,8 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
         let lease = hold(&client).await;
         server.go_away();
         assert_eq!(lease.lost().await, LossReason::TermEnded);
-        // The client gives the session up after seven fifths of its time-out; the server would keep it for ever.
+        // The client gives the session up after seven fifths of the session timeout. The server
+        // would keep it forever.
         tokio::time::sleep(brief * 7 / 5).await;
         server.come_back();
         let again = hold(&client).await;
@@ -31,7 +32,8 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
     });
 }
 
-/// It answers pings, and nothing else on the old connection, whatever becomes of the session elsewhere.
+/// The server replies only to pings on the old connection, whatever happens to the session
+/// elsewhere.
 #[test]
 fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
     let brief = Duration::from_millis(600);
@@ -47,12 +49,14 @@ fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
             _ => Answer::Truth,
         });
         assert_ne!(hold(&client).await.session_id(), before);
-        // The connection through which the session was closed, and its own: on that nothing was answered.
+        // Two connections: the session's own, which got no replies, and the one that closed the
+        // session.
         server.await_ends(before, 2);
     });
 }
 
-/// The server answers pings only, also to who closes the session in place of the client that has given it up.
+/// The server replies only to pings, even to the connection that closes the session after the
+/// client gave it up.
 #[test]
 fn nothing_is_left_of_the_connection_on_which_a_session_was_being_closed() {
     let brief = Duration::from_millis(600);
@@ -68,12 +72,14 @@ fn nothing_is_left_of_the_connection_on_which_a_session_was_being_closed() {
             assert!(waits(waiting.as_mut(), Duration::from_millis(20)).await);
         }
         client.close().await.expect("closing never fails");
-        // That of the session that was given up, and the one on which it was being closed.
+        // Two connections: the one of the session that was given up, and the one that was closing
+        // it.
         server.await_ends(before, 2);
     });
 }
 
-/// The client crate's watches panic when its task is ended, in the tasks of those who wait for them.
+/// When the task that owns the client crate's watches ends, the watches panic in the tasks that
+/// wait for them.
 #[test]
 fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
     let brief = Duration::from_millis(600);
@@ -97,7 +103,8 @@ fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
     });
 }
 
-/// The server answers pings, and nothing else: with these it would keep the session for ever, and its nodes.
+/// The server replies only to pings. With these pings it would keep the session and its nodes
+/// forever.
 #[test]
 fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -111,7 +118,7 @@ fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
     });
 }
 
-/// What it waits with is a watch in the client crate, which has nobody to hear of then.
+/// The observer waits with a watch of the client crate, which gets no event after the close.
 #[test]
 fn who_observes_through_a_client_that_closes_in_vain_is_told() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -132,7 +139,7 @@ fn a_session_that_a_server_replaced_in_silence_is_noticed_with_the_first_heartbe
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // The nodes are still there, but belong to nobody who asks.
+        // The nodes still exist, but belong to another session than the client's.
         server.answer(|_| Answer::Foreign);
         let known = server.requests().len();
         server.cut();
@@ -156,7 +163,8 @@ fn a_node_that_belongs_to_another_session_ends_this_one_at_once() {
             Op::Create if request.session == before => Answer::Foreign,
             _ => Answer::Truth,
         });
-        // The answer to the create has said it: nothing more is asked in the old session.
+        // The reply to the create has shown it, so the client sends no more requests in the old
+        // session.
         let mut waiting = pin!(hold(&client));
         while client.session_id() == before {
             assert!(waits(waiting.as_mut(), Duration::from_millis(10)).await);
@@ -170,7 +178,7 @@ fn a_node_that_belongs_to_another_session_ends_this_one_at_once() {
             asked.iter().filter(|request| request.op == Op::Create && request.session == before).count(),
             1
         );
-        // What the other session left there is in the way, until it is gone.
+        // The other session's node blocks until it is deleted.
         server.clear();
     });
 }

@@ -1,5 +1,5 @@
-//! Whatever ends connections, sessions and requests young: the client comes back less and less often. It keeps its word
-//! to its callers meanwhile.
+//! When connections, sessions and requests keep failing early, the client retries less and less
+//! often. Its promises to callers still hold.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use zklock::{ClientOptions, ErrorKind, LeaseState, LockOptions, Mutex, Owner, Ti
 use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex, waits};
 
-/// How often a client may come per second, from its second second on.
+/// Maximum number of connects per second, from the second second on.
 const OFTEN: usize = 5;
 
-/// Tries to acquire while the server answers every such request like this. Returns when the client came, and how many
-/// nodes it wanted to create.
+/// Tries to acquire while the server gives this reply to every request of the type. Returns the
+/// times of the client's connects, and its number of creates.
 fn besieged(op: Op, answer: Answer) -> (Vec<Duration>, usize) {
     let time = Duration::from_secs(4);
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -27,13 +27,14 @@ fn besieged(op: Op, answer: Answer) -> (Vec<Duration>, usize) {
         assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
         assert!(took >= time && took < time + Duration::from_millis(700), "{took:?}");
         let creates = server.requests().iter().filter(|request| request.op == Op::Create).count();
-        // The time-out may come at any moment of a pause, and closing does not wait for its end.
+        // The timeout may end during a pause. Closing the client does not wait for the end of the
+        // pause.
         let closing = Instant::now();
         client.close().await.expect("an end");
         let took = closing.elapsed();
         assert!(took < Duration::from_millis(500), "closing took {took:?}");
         let came: Vec<_> = server.greetings().iter().map(|at| *at - began).collect();
-        // What ended young is soon forgotten: a session that has time to live is come by at once.
+        // The backoff is forgotten soon: a working session is established immediately.
         server.answer_truthfully();
         server.clear();
         assert_eq!(hold(&crate::client(&server)).await.state(), LeaseState::Held);
@@ -48,7 +49,7 @@ fn seldom(came: &[Duration]) {
     let seconds = usize::try_from(last.saturating_sub(first).as_secs()).expect("few") + 1;
     assert!(later <= OFTEN * seconds, "{} times, {came:?}", came.len());
     assert!(came.len() - later <= 20, "{} times in the first second", came.len() - later);
-    // The first retry is fast: a session may end for good reasons.
+    // The first retry is fast, because a session may end for ordinary reasons.
     assert!(came.len() > 2 && came[2] < Duration::from_millis(700), "{came:?}");
 }
 
@@ -71,7 +72,7 @@ fn a_create_that_ends_each_connection_is_repeated_less_and_less_often() {
 #[test]
 fn a_create_that_fails_again_and_again_is_repeated_less_and_less_often() {
     for error in [code::THROTTLED, code::SESSION_MOVED] {
-        // Listings succeed in between, which says nothing about creates.
+        // Listings succeed in between, but that does not reset the backoff of creates.
         let (came, creates) = besieged(Op::Create, Answer::Error(error));
         assert!((2..=12).contains(&creates), "{error}: {creates} creates");
         assert_eq!(came.len(), 1, "{error}: {came:?}");
@@ -95,7 +96,7 @@ fn a_lock_is_granted_soon_after_a_storm() {
             let client = client(&server);
             let mut waiting = pin!(hold(&client));
             assert!(waits(waiting.as_mut(), Duration::from_secs(3)).await);
-            // What a lie has hidden is still there.
+            // Delete the nodes that the false replies hid.
             server.clear();
             server.answer_truthfully();
             let granted = tokio::time::timeout(Duration::from_secs(9), waiting).await;

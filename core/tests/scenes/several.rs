@@ -1,5 +1,5 @@
-//! Several locks at once, and the permits of a semaphore with its turns: all or none, and nobody waits for ever (rules 17
-//! and 18).
+//! Scenes with several locks, or with a semaphore's permits and turns. An attempt gets all of them
+//! or none, and no attempt waits forever (rules 17 and 18).
 
 use super::model::attempt::Plan;
 use super::model::explorer::{Budget, NOTHING, Scene};
@@ -8,7 +8,7 @@ use super::play;
 /// Two callers that name two locks in opposite orders.
 const OPPOSITE: &[Plan] = &[Plan::Locks(&[0, 1]), Plan::Locks(&[1, 0])];
 
-/// Three, of whom each wants two of three locks that form a ring.
+/// Three callers. Each wants two of three locks that form a ring.
 const RING: &[Plan] = &[Plan::Locks(&[0, 1]), Plan::Locks(&[1, 2]), Plan::Locks(&[2, 0])];
 
 /// One of two permits, or both.

@@ -1,5 +1,6 @@
-//! Locks that are handed on (`cohort`) and kept (`linger`) within a client, beside contenders on Curator: no two hold at once,
-//! nobody waits for a node through which nobody holds, and none is left (rule 19).
+//! Scenes with locks that are handed on (`cohort`) and kept (`linger`) within a client, next to
+//! contenders on Curator. No two conflicting contenders hold at the same time, no contender waits
+//! for a kept node, and no node is left (rule 19).
 
 use zklock::queue::Kind;
 
@@ -7,12 +8,12 @@ use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::model::local::LocalOptions;
 use super::play;
 
-/// Two holds on a node in a row.
+/// Two consecutive holds on a node.
 const COHORT: LocalOptions = LocalOptions { cohort: 2, linger: false };
 const LINGER: LocalOptions = LocalOptions { cohort: 0, linger: true };
 const BOTH: LocalOptions = LocalOptions { cohort: 2, linger: true };
 
-/// Of one client beside one contender on Curator.
+/// A scene with one client and one contender on Curator.
 const fn mutex(local: LocalOptions, budget: Budget) -> Scene {
     Scene { local, grain: Grain::Coarse, ..Scene::new(1, 1, budget) }
 }
@@ -124,7 +125,7 @@ fn a_lock_that_is_kept_and_a_term_that_ends() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, pauses: 1, ..NOTHING }), 8_300);
 }
 
-/// The time for which it is kept bounds the wait of one whose event does not come.
+/// If an event does not arrive, the keeping time bounds the wait.
 #[test]
 fn a_lock_that_is_kept_and_an_event_that_does_not_come() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, misses: 1, ..NOTHING }), 1_900);

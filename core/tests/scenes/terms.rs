@@ -1,8 +1,8 @@
-//! Terms by a clock: however late a proof, its answer or the end of a session comes, no two hold at once, and nobody is
-//! granted what is over (rule 16).
+//! Scenes in which terms follow a clock. A proof, its reply or the end of a session may be late.
+//! Still, no two contenders hold at the same time, and no grant uses an ended session (rule 16).
 //!
-//! The other contender is a foreign one, which has no term: worlds of two clients in which time passes are too large to be
-//! walked.
+//! The other contender is a foreign one, which has no term: worlds with two clients and a clock are
+//! too large to explore.
 
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;
@@ -11,7 +11,7 @@ const fn timed(foreign: u64, grain: Grain, budget: Budget) -> Scene {
     Scene { grain, ..Scene::new(1, foreign, budget) }
 }
 
-/// Serving a request and reading its answer are separate steps, and time passes in between.
+/// Serving a request and reading the reply are separate steps, and time passes in between.
 #[test]
 fn time_passes_between_a_proof_and_its_answer() {
     play(timed(0, Grain::Fine, Budget { joins: 1, cuts: 1, ticks: 6, ..NOTHING }), 70_000);

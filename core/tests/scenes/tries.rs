@@ -1,18 +1,19 @@
-//! Contenders that only try: each ends, has a reason for its answer and for its node, and leaves nothing (rules 14 and 21).
+//! Scenes with tries: each try ends, has a reason for its reply and for its node, and leaves no
+//! node (rules 14 and 21).
 
 use zklock::queue::Kind;
 
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;
 
-/// A try of one client or the other, beside a contender that may leave.
+/// A try of either client, next to a contender that may leave.
 #[test]
 fn a_try_that_races_a_leave() {
     let budget = Budget { joins: 1, tries: 1, leaves: 1, ..NOTHING };
     play(Scene::new(2, 0, budget), 9_000);
 }
 
-/// The answers of a try are those of a server that lags behind, or of another session.
+/// The try's replies come from a lagging server, or belong to another session.
 #[test]
 fn a_try_a_cut_and_a_lost_session() {
     let budget = Budget { tries: 1, enters: 1, leaves: 1, cuts: 1, expiries: 1, ..NOTHING };
@@ -43,8 +44,8 @@ fn a_try_for_a_permit_and_a_cut() {
     play(Scene { kinds: &[Kind::Permit(1)], grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 17_000);
 }
 
-/// The owner of the write half tries the read half, loses the writer with its session or to an operator, and somebody
-/// else holds.
+/// The owner of the write half tries the read half, and loses the writer with its session or
+/// through an operator. Then a foreign contender holds.
 #[test]
 #[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_try_to_go_down_a_cut_and_a_lost_session() {

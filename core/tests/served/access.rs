@@ -1,4 +1,4 @@
-//! Nodes of others that may be seen, but not read.
+//! Other clients' nodes that may be listed, but not read.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn a_node_that_may_not_be_read_is_watched_where_the_server_permits_that() {
         let (server, proxy) = behind_proxy().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&proxy.hosts).await);
         let lease = hold(&holder, "/l").await;
-        // Older servers let everyone ask for the Stat of a node, and tell them when it goes.
+        // Older servers allow every client to request the Stat of a node and to watch its deletion.
         proxy.rule(|request| match request.op {
             op::GET_DATA if request.names("/l/") => Fate::Refuse(code::NO_AUTH),
             _ => Fate::Pass,
@@ -33,7 +33,7 @@ fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
     run(async {
         let server = server().await;
         let waiter = client(&server.hosts()).await;
-        // The directory is everybody's.
+        // Every client may use the directory.
         drop(hold(&waiter, "/l").await);
         let secretive =
             options(&server.hosts()).auth("digest", "a:a").expect("credentials").acl(Acl::Creator);
@@ -68,12 +68,12 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
     run(async {
         let (server, proxy) = behind_proxy().await;
         let operator = client(&server.hosts()).await;
-        // Newer servers refuse a watch too, so that only the heartbeat can find what is broken.
+        // Newer servers refuse a watch too, so only the heartbeat can find a broken lock.
         proxy.rule(|request| match request.op {
             op::EXISTS => Fate::Refuse(code::NO_AUTH),
             _ => Fate::Pass,
         });
-        // The directories are everybody's; listing them is permitted.
+        // Every client may use and list the directories.
         let paths = ["/a", "/b", "/c"];
         for path in paths {
             drop(hold(&operator, path).await);
@@ -86,7 +86,8 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
             leases.push(hold(&holder, path).await);
         }
         let beats = || holder.stats().requests.get(&RequestKind::Heartbeat).copied().unwrap_or_default();
-        // Each is followed by a read of what it could not check; nine are more than a session lives unproven.
+        // A read of the unchecked nodes follows each heartbeat. Nine heartbeats take longer than a
+        // session lasts without a proof.
         while beats() < 18 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -96,7 +97,7 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
             let lost = timeout(Duration::from_secs(20), lease.lost()).await;
             assert_eq!(lost, Ok(LossReason::NodeDeleted));
         }
-        // Each lease asked for the data of its node and for its Stat, once.
+        // Each lease requested its node's data and its Stat once.
         assert!(holder.stats().requests[&RequestKind::Watch] <= 6);
     });
 }

@@ -1,4 +1,4 @@
-//! Below a chroot every path is the client's own, in what it is given and in what it says.
+//! Below a chroot, every path that the client accepts or reports is relative to the chroot.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn what_an_operator_does_below_a_chroot_reaches_what_is_meant() {
         let below = client(&format!("{}/apps/one", server.hosts())).await;
         let lease = hold(&below, "/l").await;
         assert!(lease.node().starts_with("/l/"), "{}", lease.node());
-        // The same name outside is another lock.
+        // The same path outside the chroot is another lock.
         let outside = hold(&whole, "/l").await;
         let asked = lease.revoked();
         below.revoke(&lease.node()).await.expect("a node");
@@ -26,7 +26,7 @@ fn what_an_operator_does_below_a_chroot_reaches_what_is_meant() {
         assert_eq!(gone.kind(), ErrorKind::NotHeld);
         assert!(gone.to_string().contains(&format!("{:?}", lease.node())), "{gone}");
         outside.check().expect("it was not touched");
-        // From the root it has its full path.
+        // From the root, the node has its full path.
         let lease = hold(&below, "/l").await;
         until_contenders(&mutex(&whole, "/apps/one/l"), 1).await;
         whole.break_lock(&format!("/apps/one{}", lease.node())).await.expect("a node");

@@ -1,4 +1,4 @@
-//! The option `cohort`: a lock is handed from one waiter to the next of its client on one node.
+//! The option `cohort`: waiters of one client hand a lock to one another on one node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,14 +25,14 @@ fn creates(client: &Client) -> u64 {
     client.stats().requests[&RequestKind::Create]
 }
 
-/// Waits until so many attempts of a client wait.
+/// Waits until `count` attempts of a client wait.
 async fn until_waiting(client: &Client, count: usize) {
     while client.health().waits.len() != count {
         tokio::task::yield_now().await;
     }
 }
 
-/// So many attempts that wait for a lock, in the order in which they began.
+/// Starts `count` attempts that wait for a lock, in order.
 async fn waiters(
     client: &Client,
     lock: &Mutex,
@@ -72,7 +72,8 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
         let handoffs: Vec<_> = seen.iter().map(|(_, handoffs)| *handoffs).collect();
         assert_eq!(handoffs, [0, 1, 2, 0, 1, 2, 0, 1]);
         assert!(seen.is_sorted() && seen.windows(2).all(|two| two[0] != two[1]), "{seen:?}");
-        // The last of them was for the last waiter, which was handed the lock before its turn.
+        // The last of these nodes was for the last waiter, which was handed the lock before that
+        // node was granted.
         assert_eq!(creates(&client), before + 3);
         lease.release().await.expect("held");
         until_contenders(&lock, 0).await;
@@ -102,7 +103,7 @@ fn waiters_without_nodes_are_told_by_their_client_alone() {
         }
         let line = format!(", 1 before it, in a cohort, without a node of its own, behind {}", lease.node());
         assert_eq!(zklock::dump().matches(&line).count(), 5);
-        // A waiter with a node of its own is none of a cohort.
+        // A waiter with its own node does not belong to a cohort.
         let asked = tokio::spawn(async move { other.acquire().await });
         until_contenders(&lock, 3).await;
         let wait = theirs.health().waits.pop().expect("it waits");
@@ -125,7 +126,8 @@ fn a_waiter_in_the_line_has_waited_for_its_holder_though_no_listing_says_so() {
         server.pause().await;
         let mut waiters = waiters(&client, &lock, 2).await;
         lease.release().await.expect("held");
-        // The third asked while the first held; the server lists its node when the first and the second have gone.
+        // The third waiter asked while the first held. The server lists its node after the first
+        // and the second hold have ended.
         get(waiters.remove(0)).await.release_in_background().expect("held");
         server.resume().await;
         let third = get(waiters.remove(0)).await;
@@ -194,7 +196,7 @@ fn who_gives_up_or_is_dropped_leaves_nothing_and_is_passed_over() {
         assert_eq!(lease.handoffs(), 1);
         until_contenders(&lock, 1).await;
         assert_eq!(client.stats().timeouts, 1);
-        // The last that waits takes the node of all with it.
+        // When the last waiter gives up, the shared node is deleted.
         let error = lock.acquire_within(BRIEF).await.expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
         until_contenders(&lock, 1).await;
@@ -237,7 +239,8 @@ fn a_node_that_is_older_than_max_hold_is_not_handed_on_and_each_hold_has_its_own
         let released = Instant::now();
         lease.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // The limit counts from its own grant, so that of the first hold does not end it.
+        // The limit counts from the second hold's own grant, so the first hold's limit does not end
+        // it.
         let remaining = second.remaining();
         assert!(remaining <= limit && remaining + released.elapsed() >= limit, "{remaining:?}");
         assert_eq!(second.handoffs(), 1);
@@ -268,7 +271,7 @@ fn a_node_that_is_too_old_for_its_holder_or_for_a_waiter_is_not_handed_on() {
             until_waiting(&client, 1).await;
             let third = tokio::spawn(third);
             until_waiting(&client, 2).await;
-            // Each holds for less than the limit, and both together for longer.
+            // Each hold is shorter than the limit, and both together are longer.
             tokio::time::sleep(limit * 6 / 10).await;
             drop(lease);
             let lease = get(second).await;
@@ -289,7 +292,7 @@ fn a_loss_ends_the_hold_that_the_node_has_now_and_the_line_goes_on() {
         let mut waiters = waiters(&client, &lock, 2).await;
         first.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // Its node is watched from then on, as that of any long hold.
+        // Like any long hold, it watches its node after this time.
         tokio::time::sleep(Duration::from_millis(300)).await;
         other.break_lock(&second.node()).await.expect("there is such a node");
         assert_eq!(second.lost().await, LossReason::NodeDeleted);
@@ -297,7 +300,8 @@ fn a_loss_ends_the_hold_that_the_node_has_now_and_the_line_goes_on() {
         assert_eq!((third.handoffs(), third.state()), (0, LeaseState::Held));
         assert_eq!(first.state(), LeaseState::Released);
         assert_eq!(client.stats().losses, 1);
-        // The loss of a session ends it as well, and those that wait get their turn in the next.
+        // The loss of a session also ends the hold. The waiters acquire the lock in the next
+        // session.
         let mut waiters = self::waiters(&client, &lock, 1).await;
         server.expire(third.session_id()).await;
         assert_eq!(third.lost().await, LossReason::SessionExpired);
@@ -314,7 +318,7 @@ fn an_owner_enters_again_on_a_lock_that_it_was_handed() {
         let lock = cohort(&client, "/l", 100);
         let lease = lock.acquire().await.expect("the lock");
         let owner = Owner::new();
-        // Two attempts of one owner, which are one hold with two levels.
+        // Two attempts of one owner become one hold with two levels.
         let attempts: Vec<_> = (0..2)
             .map(|_| {
                 let (lock, owner) = (lock.clone(), owner.clone());
@@ -340,7 +344,7 @@ fn an_owner_enters_again_on_a_lock_that_it_was_handed() {
     });
 }
 
-/// An owner's hold of a lock that another one has handed to it.
+/// Returns an owner's hold of a lock that another owner handed to it.
 async fn handed_the_lock(client: &Client, lock: &Lock, owner: &Owner) -> Lease {
     let before = lock.acquire().await.expect("the lock");
     let (lock, same) = (lock.clone(), owner.clone());
@@ -369,7 +373,7 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
         let told = |lease: &Lease| (lease.fencing_token(), lease.handoffs());
         assert_eq!((told(&reading), reading.handoffs()), (told(&writing), 1));
         writing.release().await.expect("held");
-        // It reads now, and nobody writes.
+        // The owner now reads, and no owner writes.
         let brief = catalogue.write_lock.acquire_within(BRIEF).await.expect_err("there is a reader");
         assert_eq!(brief.kind(), ErrorKind::LockTimeout);
         assert_eq!(client.health().holds.len(), 1);
@@ -393,7 +397,7 @@ fn a_reader_in_the_place_of_a_writer_that_was_handed_the_lock_has_a_limit_of_its
         let reading = catalogue.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("a downgrade");
         drop(writing);
         assert_eq!(reading.handoffs(), 1);
-        // Nobody looks at it.
+        // The limit takes effect although no code checks the lease.
         assert_eq!(reading.lost().await, LossReason::HeldTooLong);
     });
 }

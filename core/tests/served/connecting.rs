@@ -1,4 +1,4 @@
-//! What a client says before it has a session.
+//! A client before it has a session.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn who_finds_no_server_is_told_in_time_and_who_asks_again_is_connected() {
             "{:?}",
             began.elapsed()
         );
-        // Nobody waits for a session any more, so it does not look for one.
+        // No call waits for a session any more, so the client stops looking for one.
         assert_eq!(states.next().await, Some(ClientState::Connecting));
         assert_eq!(states.next().await, Some(ClientState::Idle));
         proxy.come_back();
@@ -43,12 +43,12 @@ fn who_has_reached_a_server_in_time_waits_for_the_lock_as_long_as_it_takes() {
         let lease = hold(&holder, "/l").await;
         let limit = Duration::from_millis(300);
         let waiter = Client::new(options(&server.hosts()).connect_timeout(limit).expect("a time-out"));
-        // It asks before there is a session, so the time for that runs.
+        // The acquire begins before there is a session, so the connect timeout applies to it.
         let lock = mutex(&waiter, "/l");
         let waiting = tokio::spawn(async move { lock.acquire().await });
         until_contenders(&mutex(&holder, "/l"), 2).await;
         tokio::time::sleep(limit * 2).await;
-        assert!(!waiting.is_finished(), "it was told that no server answers");
+        assert!(!waiting.is_finished(), "it failed although a server replies");
         lease.release().await.expect("the end of the hold");
         drop(waiting.await.expect("no panic").expect("the lock"));
     });

@@ -1,4 +1,4 @@
-//! More nodes than are dealt with at once.
+//! More nodes than one request or one batch can handle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use zklock::Lease;
 use super::proxy::{Proxy, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_contenders};
 
-/// The time-out of sessions whose heartbeats are waited for: each comes a sixth of it after the one before.
+/// Session timeout of the heartbeat tests. A heartbeat follows every sixth of it.
 const BRIEF: Duration = Duration::from_secs(6);
 
 #[test]
@@ -19,7 +19,8 @@ fn of_many_nodes_that_are_held_each_is_checked_in_its_turn() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = brief_client(&proxy.hosts, BRIEF).await;
-        // All at once: one after the other they take longer than their session on a busy machine.
+        // The acquires run concurrently. In sequence they could take longer than the session
+        // timeout on a busy machine.
         let holding: Vec<_> = (0..300)
             .map(|number| {
                 let lock = mutex(&client, &format!("/l{number}"));
@@ -54,14 +55,15 @@ fn of_many_nodes_that_wait_in_one_queue_each_is_checked_in_its_turn() {
     });
 }
 
-/// Fails unless the next heartbeats check all these nodes, and none of them too many.
+/// Fails unless the next heartbeats check all these nodes, and none checks too many.
 async fn all_are_checked(proxy: &Proxy, nodes: Vec<String>) {
     let known = proxy.requests().len();
     let beats = || {
         let requests = proxy.requests().split_off(known);
         requests.into_iter().filter(|request| request.op == op::MULTI).collect::<Vec<_>>()
     };
-    // Each sixth of the time-out a heartbeat, of 128 nodes at most: the fourth has seen them all.
+    // Every sixth of the session timeout a heartbeat checks at most 128 nodes, so four heartbeats
+    // check all of them.
     while beats().len() < 4 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -103,7 +105,7 @@ fn while_other_writes_prove_the_session_heartbeats_are_rare() {
         drop(hold(&client, "/m").await);
         let known = proxy.requests().len();
         let began = Instant::now();
-        // Without the writes there would be three.
+        // Without the writes there would be three heartbeats.
         while began.elapsed() < Duration::from_millis(4_700) {
             drop(hold(&client, "/m").await);
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -138,7 +140,8 @@ fn those_between_two_of_a_clients_waiters_are_asked_for_by_name() {
     });
 }
 
-/// What a hand-off in a crowd may cost, from the creation of its node to the end of it; heartbeats come by the clock.
+/// Limits of the requests and replies for a hand-off in a crowd, from the creation of the node to
+/// its deletion. Heartbeats depend on time.
 const MOST_REQUESTS: usize = 6_500;
 const PER: usize = 1_000;
 const MOST_BYTES: usize = 8 * 1024;
@@ -160,7 +163,7 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
         let turns = Arc::new(AtomicUsize::new(0));
         let mut waiters = Vec::new();
         for number in 0..CLIENTS * EACH {
-            // By turns: none of them has a neighbour of its own client.
+            // The clients take turns, so no waiter is next to one of its own client.
             if number % CLIENTS == 0 {
                 until_asked(&proxy, op::CREATE, number).await;
             }
@@ -170,7 +173,7 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
                     let lease = lock.acquire().await?;
                     let turn = turns.fetch_add(1, Ordering::Relaxed);
                     lease.release().await?;
-                    // The first ones queue again, behind the whole crowd.
+                    // The first ones queue again, behind all others.
                     if turn >= AGAIN {
                         return Ok::<_, zklock::Error>(());
                     }
@@ -193,25 +196,25 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
         assert!(bytes <= MOST_BYTES, "{bytes} bytes of replies for each hand-off");
         let mut woken = BTreeMap::<_, usize>::new();
         for (connection, node) in &replies.told {
-            // Who waited may still watch the node that it deletes itself.
+            // A waiter may still watch its own node when it deletes it.
             if ends.get(node.as_bytes()) != Some(connection) {
                 *woken.entry(node).or_default() += 1;
             }
         }
-        assert!(woken.len() > hand_offs / 2, "others were told of no more than {} ends", woken.len());
+        assert!(woken.len() > hand_offs / 2, "other clients received only {} deletions", woken.len());
         let most = woken.values().max().copied().unwrap_or_default();
         assert!(most <= MOST_WOKEN, "{most} woken by one release");
     });
 }
 
-/// Waits until so many requests of this kind have come.
+/// Waits until `count` requests of this kind have arrived.
 async fn until_asked(proxy: &Proxy, op: i32, count: usize) {
     while proxy.asked(op) < count {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// The path of a request that begins with one, behind its number and its kind.
+/// Returns the path of a request, which follows the `xid` and the operation number.
 fn path(request: &[u8]) -> &[u8] {
     let length = request.get(8..12).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes);
     request.get(12..12 + length as usize).unwrap_or_default()

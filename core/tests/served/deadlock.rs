@@ -1,4 +1,4 @@
-//! Two owners that wait for each other, as the error of the first tells whose time is up.
+//! Deadlocks of two owners, as reported in the error of the first owner that times out.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use zklock::{
 use super::proxy::{Fate, Request, op};
 use super::{behind_proxy, client, mutex, options, run, server, until_contenders};
 
-/// Long enough for a search in its last quarter, also on a busy machine.
+/// Generous timeout: a search in its last quarter has enough time even on a busy machine.
 const AMPLE: Duration = Duration::from_secs(4);
 
 async fn hold_as(lock: &Lock, owner: &Owner) -> Lease {
     lock.acquire_as(owner, Timeout::Forever).await.expect("the lock")
 }
 
-/// An attempt that goes on until it is aborted.
+/// Starts an attempt that waits until it is aborted.
 fn wait_as(lock: &Lock, owner: &Owner) -> JoinHandle<()> {
     let (lock, owner) = (lock.clone(), owner.clone());
     tokio::spawn(async move { drop(lock.acquire_as(&owner, Timeout::Forever).await) })
 }
 
-/// The error of an attempt that must run out of time.
+/// Returns the error of an attempt that must time out.
 async fn time_out(lock: impl Into<AnyLock>, owner: &Owner) -> Error {
     lock.into().acquire_as(owner, AMPLE).await.expect_err("it is held")
 }
 
-/// Both halves of a read/write lock.
+/// Returns both halves of a read/write lock.
 fn halves(client: &Client, path: &str) -> (Lock, Lock) {
     let ReadWriteLock { read_lock, write_lock, .. } = ReadWriteLock::new(client, path).expect("a path");
     (read_lock, write_lock)
@@ -63,7 +63,7 @@ fn two_owners_that_wait_for_each_other_are_named() {
             assert_eq!(error.blockers().len(), 1);
             waiting.abort();
         };
-        // Two clients, and one.
+        // The owners are in two clients, and then in one client.
         tokio::join!(told(&one, &other, ["/a", "/b"]), told(&one, &one, ["/c", "/d"]));
     });
 }
@@ -118,7 +118,7 @@ fn waits_that_end_by_themselves_are_no_deadlock() {
             let (ours, theirs) = (Owner::new(), Owner::new());
             let _held = hold_as(&mutex(&one, "/a"), &ours).await;
             let _theirs = hold_as(&mutex(&other, "/b"), &theirs).await;
-            // Somebody else waits.
+            // Another owner waits, but not the one that holds the other lock.
             let waiting = wait_as(&mutex(&other, "/a"), &Owner::new());
             until_contenders(&mutex(&one, "/a"), 2).await;
             let error = time_out(&mutex(&one, "/b"), &ours).await;
@@ -135,7 +135,7 @@ fn waits_that_end_by_themselves_are_no_deadlock() {
         };
         let other_owner_holds = async {
             let (ours, theirs) = (Owner::new(), Owner::new());
-            // Of the same client, but not of the owner that waits.
+            // The holder is in the same client as the waiter, but is another owner.
             let _held = hold_as(&mutex(&one, "/c"), &Owner::new()).await;
             let _theirs = hold_as(&mutex(&other, "/d"), &theirs).await;
             let waiting = wait_as(&mutex(&other, "/c"), &theirs);
@@ -164,7 +164,7 @@ fn only_an_owner_that_others_wait_for_asks_about_them() {
                 asked.iter().filter(|request| request.op == op::LIST && request.names(path)).count()
             };
             assert_eq!(lists("/a"), expected);
-            // The one that every attempt needs.
+            // The listing that every attempt needs.
             assert_eq!(lists("/b"), 1);
             assert!(!asked.iter().any(|request| request.op == op::MULTI_READ));
         }
@@ -188,7 +188,7 @@ fn an_owner_whose_node_was_handed_on_is_in_no_deadlock() {
         let attempt = tokio::spawn(async move { time_out(&lock, &ours).await });
         until_contenders(&mutex(&other, "/b"), 2).await;
         let known = proxy.requests().len();
-        // The search ends with a second look at both nodes of the owner that it found.
+        // At its end, the search checks both nodes of the owner that it found a second time.
         let again = |requests: &[Request]| {
             let reads = |request: &Request| request.op == op::MULTI_READ && request.names("/b");
             let looks = |request: &&Request| request.op == op::EXISTS && request.names("/a");
@@ -227,7 +227,7 @@ fn an_owner_that_leaves_during_the_search_is_in_no_deadlock() {
         while !proxy.requests().iter().skip(known).any(lists) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // It has been seen behind ours, and goes before the other queue is looked at.
+        // The owner was seen behind ours. It leaves before the search reads the other queue.
         waiting.abort();
         until_contenders(&mutex(&other, "/a"), 1).await;
         proxy.rule(|_| Fate::Pass);

@@ -1,4 +1,4 @@
-//! Clients that close when they hold nothing any more.
+//! Clients that close after their last hold.
 
 use std::time::Duration;
 
@@ -35,13 +35,13 @@ fn it_waits_for_what_is_held_and_refuses_everything_else() {
         let refused = waiting.await.expect("no panic").expect_err("it waited");
         assert_eq!(refused.kind(), ErrorKind::ClientClosed, "{refused}");
         assert!(refused.to_string().contains("is about to close: it takes no new locks"), "{refused}");
-        // Its node goes, although the client stays.
+        // Its node is deleted, although the client stays open.
         until_contenders(&mutex(&operator, "/l"), 1).await;
         let permit = Semaphore::new(&client, "/s", 2).expect("a path").try_acquire().await;
         let new = [mutex(&client, "/m").acquire().await.err(), permit.err()];
         assert!(new.iter().flatten().all(|error| error.kind() == ErrorKind::ClientClosed), "{new:?}");
         assert_eq!(new.iter().flatten().count(), 2);
-        // The running scope goes on: its owner enters again.
+        // The running scope continues, so its owner can enter the lock again.
         drop(lock.acquire_as(&owner, Timeout::Forever).await.expect("it is the owner's"));
         assert_eq!((lease.state(), client.state()), (LeaseState::Held, ClientState::Connected));
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut draining).await.is_err());
@@ -87,7 +87,7 @@ fn it_closes_when_its_time_is_up_and_the_earliest_time_counts() {
                 LeaseState::Lost(LossReason::ClientClosed),
                 "{first:?}, then {second:?}"
             );
-            // Again does nothing.
+            // A second drain does nothing.
             client.drain(LONG).await.expect("the end");
         }
     });

@@ -63,13 +63,14 @@ fn a_candidate_beside_a_contender_on_kazoo_is_told_why_it_cannot_campaign() {
                 assert!(message.contains(part), "{message}");
             }
         }
-        // A lock queues behind it as before.
+        // A mutex still queues behind kazoo's node.
         let lock = Mutex::new(&candidate, "/e").expect("a path");
         assert!(lock.try_acquire().await.expect("an answer").is_none());
     });
 }
 
-/// An election on hosts would get another client with the next campaign.
+/// If the election looked up the shared client for each campaign, the next campaign would use a new
+/// client.
 #[test]
 fn leading_again_and_again_ends_with_the_shared_client_that_it_began_on() {
     run(async {

@@ -7,17 +7,17 @@ use zklock::{Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mute
 use super::proxy::{Fate, Proxy, Request, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, options, run, until_contenders};
 
-/// A term takes three seconds of this.
+/// Session timeout. A term is half of it: three seconds.
 const SESSION: Duration = Duration::from_secs(6);
 
-/// The longest grace that there is.
+/// The longest allowed grace.
 const GRACE: Duration = Duration::from_secs(1);
 
 fn graceful(client: &Client, path: &str) -> Mutex {
     Mutex::with_options(client, path, LockOptions::default().grace(GRACE)).expect("a path")
 }
 
-/// Leaves heartbeats without an answer.
+/// Drops heartbeats, so that they get no reply.
 fn hold_heartbeats_back(proxy: &Proxy) {
     proxy.rule(|request: &Request| if request.op == op::MULTI { Fate::Vanish } else { Fate::Pass });
 }
@@ -71,7 +71,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         let (server, proxy) = behind_proxy().await;
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
         let lease = graceful(&holder, "/l").acquire().await.expect("the lock");
-        // Without a grace it is still held, by the same term.
+        // The lease without a grace is still held in the same term.
         let other = hold(&holder, "/m").await;
         hold_heartbeats_back(&proxy);
         assert_eq!(lease.lost().await, LossReason::TermEnded);
@@ -82,7 +82,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         }
         assert_eq!(other.state(), LeaseState::Held);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
-        // Nor does it keep the node beyond the term in which the lease was lost.
+        // The late reply does not keep the node beyond the term in which the lease was lost.
         drop(hold(&next, "/l").await);
         assert_eq!(other.state(), LeaseState::Held);
     });
@@ -105,7 +105,7 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
         until_less_is_left(&term, SESSION / 3).await;
         taken.release().await.expect("the end of the hold");
         beside.release().await.expect("the end of the hold");
-        // As much is left as a lock without a grace needs.
+        // At this time, the rest of the term is enough for a lock without a grace.
         let hasty = hasty.await.expect("no panic").expect("the lock");
         assert!(term.remaining() > SESSION / 6, "the machine is too slow for this test");
         assert!(!waiting.is_finished());
@@ -123,7 +123,8 @@ fn a_grace_of_more_than_a_sixth_of_the_session_time_out_is_refused() {
         let long = LockOptions::default().grace(GRACE + Duration::from_millis(1));
         let lazy = Client::new(options(&server.hosts()).session_timeout(SESSION).expect("a time-out"));
         let lock = Mutex::with_options(&lazy, "/l", long).expect("a path");
-        // Before the first session nobody knows its time-out. A waiter is told when it begins.
+        // Before its first session, the client does not know the session timeout. A waiter gets the
+        // error when the session begins.
         let blocker = client(&server.hosts()).await;
         let _taken = hold(&blocker, "/l").await;
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What a lock and its leases say of themselves and of each other, on a server.
+//! Locks and their leases on a server: the values that they report.
 
 use std::time::Duration;
 
@@ -70,7 +70,8 @@ fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
         let blocker = error.blockers().first().expect("who is in the way");
         assert_eq!((blocker.node.as_str(), blocker.session_id), (lease.node().as_str(), client.session_id()));
         assert_eq!(blocker.about.as_ref().and_then(|about| about.label.as_deref()), Some("first"));
-        // Of another client's node it is told what was seen when the watch on it was set.
+        // For another client's node, the error reports the data that was read when its watch was
+        // set.
         let theirs = super::client(&server.hosts()).await;
         let late = mutex(&theirs, "/l").acquire_within(Duration::from_millis(200)).await;
         assert_eq!(late.expect_err("it is taken").blockers(), error.blockers());
@@ -92,7 +93,7 @@ fn a_hold_lasts_as_long_as_it_may_and_no_longer() {
         assert!(lease.remaining() <= Duration::from_millis(200));
         assert_eq!(lease.lost().await, LossReason::HeldTooLong);
         drop(hold(&client, "/l").await);
-        // For longer than any clock runs is for ever.
+        // A limit longer than any clock can count means forever.
         let endless = LockOptions::default().max_hold(Duration::MAX);
         let lease =
             Mutex::with_options(&client, "/m", endless).expect("a limit").acquire().await.expect("the lock");
@@ -106,7 +107,8 @@ fn who_leaves_the_line_lets_its_owner_s_next_attempt_go_on() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // The first is in the queue. It leaves, in the second round after one that is not.
+        // The first attempt is in the queue, and the second is not. Only the first leaves in round
+        // one. In round two, the second leaves before the first.
         for leaving in [&[0][..], &[1, 0]] {
             let lease = hold(&holder, "/l").await;
             let owner = Owner::new();
@@ -133,7 +135,7 @@ fn a_lock_that_was_broken_shortly_before_its_release_was_lost() {
     run(async {
         let server = server().await;
         let (holder, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // So soon that nothing watches the node yet: the release's own delete finds out.
+        // No watch on the node is set yet, so the delete of the release finds out.
         let lease = hold(&holder, "/l").await;
         operator.break_lock(&lease.node()).await.expect("a node");
         lease.release().await.expect("the end of the hold");
@@ -172,7 +174,8 @@ fn who_joins_behind_many_of_its_client_has_waited_although_no_listing_shows_them
         until_contenders(&lock, 21).await;
         let last = join();
         until_contenders(&lock, 22).await;
-        // All those before it go at once, and only then is it near enough for a listing.
+        // All waiters ahead leave at the same time. Only then is the last one near enough for a
+        // listing.
         others.iter().for_each(tokio::task::JoinHandle::abort);
         drop(first);
         let lease = last.await.expect("no panic").expect("the lock");

@@ -1,4 +1,4 @@
-//! How a client says that it is.
+//! The health report of a client.
 
 use std::time::{Duration, Instant};
 
@@ -111,7 +111,7 @@ fn a_wait_is_told_with_its_place_and_the_node_before_it() {
     });
 }
 
-/// The lines of a dump about waits for a lock.
+/// Returns the lines of a dump about waits for a lock.
 fn waits_in<'a>(text: &'a str, path: &str) -> impl Iterator<Item = &'a str> {
     let begin = format!("  waits for {path} ");
     text.lines().filter(move |line| line.starts_with(&begin))
@@ -145,7 +145,7 @@ fn readers_writers_and_permits_wait_for_what_they_cannot_hold_with() {
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let pair = ReadWriteLock::new(&other, "/pair").expect("a path");
         let (reading, reads) = (pair.read_lock.acquire().await.expect("the lock"), pair.read_lock.clone());
-        let more = reads.acquire().await.expect("a reader beside it");
+        let more = reads.acquire().await.expect("another reader");
         let ours = ReadWriteLock::new(&client, "/pair").expect("a path");
         let (writer, reader) = (ours.write_lock.clone(), ours.read_lock.clone());
         let write = tokio::spawn(async move { writer.acquire().await });
@@ -212,7 +212,8 @@ fn a_server_that_says_nothing_delays_no_answer_and_the_term_is_seen_to_run_out()
     });
 }
 
-/// The library's thread itself asks: a program's subscriber may do so for any event.
+/// A program's log subscriber can request a dump for any event, so the library's own thread may
+/// request it.
 #[test]
 fn whoever_asks_on_the_librarys_thread_while_it_works_is_told_so() {
     struct Asking(zklock::Client, std::sync::mpsc::Sender<bool>);
@@ -284,7 +285,7 @@ fn a_hold_that_follows_another_on_its_node_is_told_with_its_own_label() {
         again.release().await.expect("held");
         let handed = waiting.await.expect("no panic").expect("the lock");
         assert_eq!((handed.handoffs(), label().as_deref()), (2, Some("first")));
-        // Others see for which lock object the node was created.
+        // Other clients see the lock object for which the node was created.
         let contender = second.contenders().await.expect("a list").remove(0);
         assert_eq!(contender.about.and_then(|about| about.label).as_deref(), Some("first"));
     });

@@ -1,4 +1,4 @@
-//! Who does not wait any longer leaves nothing behind.
+//! An attempt that stops waiting leaves no node behind.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn a_wait_that_is_given_up_before_the_answer_to_its_create_leaves_nothing() {
             tokio::task::yield_now().await;
         }
         waiting.abort();
-        // It is found by its name when the client is back.
+        // When the client is connected again, it finds the node by its name.
         tokio::time::sleep(Duration::from_millis(100)).await;
         drop(hold(&other, "/m").await);
         until_contenders(&mutex(&one, "/l"), 0).await;
@@ -68,7 +68,7 @@ fn a_wait_for_permits_that_is_given_up_frees_the_turn_and_what_it_had() {
         let taken = one.acquire_many(2, Timeout::Forever).await.expect("the permits");
         let greedy = other.clone();
         let waiting = tokio::spawn(async move { greedy.acquire_many(2, Timeout::Forever).await });
-        // Two held, two wanted, and the turn.
+        // Two held permits, two wanted permits, and the turn.
         while one.contenders().await.expect("an answer").len() < 5 {
             tokio::task::yield_now().await;
         }
@@ -81,8 +81,8 @@ fn a_wait_for_permits_that_is_given_up_frees_the_turn_and_what_it_had() {
     });
 }
 
-/// A server that is stuck answers pings, and nothing else. The session lives on meanwhile, and with it the node, behind
-/// which others wait.
+/// A stuck server replies only to pings. The session therefore continues, and so does the node,
+/// which blocks other waiters.
 #[test]
 fn a_session_that_no_longer_deletes_anything_is_given_up() {
     run(async {
@@ -90,7 +90,7 @@ fn a_session_that_no_longer_deletes_anything_is_given_up() {
         let one = brief_client(&proxy.hosts, Duration::from_secs(2)).await;
         let other = client(&server.hosts()).await;
         let lease = hold(&one, "/l").await;
-        // Nothing else is asked of the server after it.
+        // The client sends no other request after the delete.
         proxy.once(op::DELETE, Fate::Vanish);
         lease.release_in_background().expect("the end of the hold");
         drop(hold(&other, "/l").await);

@@ -1,4 +1,5 @@
-//! Limits of a lock: of the hold, which runs out while nobody can be told, and of the waiters.
+//! Limits of a lock: of a hold, which also end while the holder is not connected, and of the number
+//! of waiters.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ fn a_hold_that_lasts_too_long_while_the_client_is_disconnected_is_lost_then_and_
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::HeldTooLong));
         assert!(!waiting.is_finished(), "its node is still there");
         proxy.come_back();
-        // Its session has not ended.
+        // The holder's session has not ended.
         drop(waiting.await.expect("the lock"));
         assert_eq!(holder.session_id(), session);
     });
@@ -68,7 +69,7 @@ fn one_waiter_too_many_is_refused_at_once_and_creates_nothing() {
         );
         held.release().await.expect("the end of the hold");
         let owner = waiting.await.expect("no panic");
-        // A holder enters again, however many may wait.
+        // A holder can enter the lock again despite the limit of waiters.
         let again = limited(0).acquire_as(&owner.owner(), AMPLE).await.expect("its own lock");
         drop((owner, again));
         assert_eq!(other.stats().busy, 5);
@@ -88,7 +89,7 @@ fn waiters_of_both_halves_count_and_holders_of_neither() {
         drop((reads, also_reads));
         until_contenders(&write_lock, 0).await;
         let writes = write_lock.acquire().await.expect("free");
-        // Its owner takes the place of its own node.
+        // The owner takes the place of its own node.
         let owner = writes.owner();
         let also_reads = read_lock.acquire_as(&owner, AMPLE).await.expect("a downgrade");
         drop((writes, also_reads));

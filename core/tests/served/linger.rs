@@ -1,4 +1,4 @@
-//! The option `linger`: a node is kept for a while although nobody holds through it.
+//! The option `linger`: the client keeps a node for a while although no owner holds through it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -37,8 +37,8 @@ fn halves(client: &Client, path: &str) -> (Lock, Lock) {
     (read_lock, write_lock)
 }
 
-/// The lock, if nobody has to be asked for it. The library's thread stands still meanwhile: it might grant the lock while
-/// this polls.
+/// Returns a lease if the lock can be acquired without a request. The library's thread is stopped
+/// meanwhile, because it could grant the lock between two polls.
 fn at_once(lock: &Lock) -> Option<Lease> {
     let (stop, told_to_stop) = oneshot::channel::<()>();
     let ((stands, stood), (go_on, told_to_go_on)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
@@ -58,7 +58,8 @@ fn at_once(lock: &Lock) -> Option<Lease> {
     }
 }
 
-/// Acquires and releases a lock until it is kept, and nobody has to be asked for it. Returns the fencing token.
+/// Acquires and releases a lock until its node is kept and can be taken without a request. Returns
+/// the fencing token.
 async fn kept(lock: &Lock) -> i64 {
     loop {
         drop(lock.acquire().await.expect("the lock"));
@@ -90,7 +91,7 @@ fn others_see_that_a_node_may_be_kept_and_find_the_lock_taken() {
         assert_eq!((about.linger, about.cohort, about.owner.as_ref()), (Some(LONG), None, None));
         assert!(other.try_acquire().await.expect("an answer").is_none());
         drop(other.acquire().await.expect("the lock"));
-        // A lock without the option says nothing of it.
+        // A lock without the option does not report it.
         let plain = mutex(&ours, "/plain");
         let _lease = plain.acquire().await.expect("the lock");
         let all = plain.contenders().await.expect("a list");
@@ -121,7 +122,7 @@ fn a_lock_is_taken_again_without_a_request() {
         assert_eq!((grown, after.handoffs), ((100, 100), 0));
         assert_eq!(requests(&client), sent);
         assert_eq!(after.hold.count, after.acquisitions);
-        // Nobody holds it, and others see its node.
+        // No owner holds the lock, and other clients see its node.
         assert_eq!((client.health().holds.len(), lock.contenders().await.expect("an answer").len()), (0, 1));
     });
 }
@@ -173,7 +174,7 @@ fn a_holder_that_took_it_again_gives_it_up_when_it_releases() {
             tokio::spawn(async move { lock.acquire().await })
         };
         until_contenders(&theirs, 2).await;
-        // The watch is answered before the answer to this.
+        // The watch is answered before this listing.
         drop(lock.contenders().await.expect("an answer"));
         lease.release().await.expect("held");
         let theirs = waiting.await.expect("no panic").expect("the lock");
@@ -247,7 +248,7 @@ fn an_owner_writes_after_it_has_read_and_reads_after_it_has_written() {
         for _ in 0..3 {
             drop(read.acquire_as(&owner, Timeout::Forever).await.expect("the lock"));
             kept(&read).await;
-            drop(write.acquire_as(&owner, Timeout::Forever).await.expect("nobody reads"));
+            drop(write.acquire_as(&owner, Timeout::Forever).await.expect("no owner reads"));
             kept(&write).await;
         }
         let writing = write.acquire_as(&owner, Timeout::Try).await.expect("it is kept");
@@ -271,13 +272,13 @@ fn the_time_counts_from_the_first_release() {
         let token = first.fencing_token();
         let began = Instant::now();
         drop(first);
-        // However often it is taken again.
+        // The time is not extended, however often the lock is taken again.
         while lock.acquire().await.expect("the lock").fencing_token() == token {
             assert!(began.elapsed() < 100 * time);
             tokio::task::yield_now().await;
         }
         assert!(began.elapsed() >= time);
-        // Left alone, it goes by itself.
+        // Without an acquire, the node is deleted after the time.
         until_contenders(&lock, 0).await;
     });
 }
@@ -308,14 +309,14 @@ fn a_node_that_is_broken_or_asked_for_while_it_is_kept_goes() {
             let token = kept(&lock).await;
             let node = lock.contenders().await.expect("an answer").remove(0).node;
             if revokes {
-                // It is watched once it has been there for a while.
+                // The node is watched after it has existed for a while.
                 tokio::time::sleep(Duration::from_millis(400)).await;
                 operator.revoke(&node).await.expect("a node");
             } else {
                 operator.break_lock(&node).await.expect("a node");
             }
             until_contenders(&mutex(&operator, "/l"), 0).await;
-            // Its client may not have heard of it yet.
+            // Its client may not have received the deletion yet.
             while kept(&lock).await == token {
                 tokio::task::yield_now().await;
             }
@@ -324,7 +325,7 @@ fn a_node_that_is_broken_or_asked_for_while_it_is_kept_goes() {
     });
 }
 
-/// Otherwise another reader of the process would read beside the writer.
+/// Otherwise another reader of the process could read while the writer holds.
 #[test]
 fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     run(async {
@@ -335,14 +336,15 @@ fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
         let writing = write.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let reading = read.acquire_as(&owner, Timeout::Forever).await.expect("a downgrade");
         reading.release().await.expect("held");
-        let brief = read.acquire_within(BRIEF).await.expect_err("somebody writes");
+        let brief = read.acquire_within(BRIEF).await.expect_err("another owner writes");
         assert_eq!(brief.kind(), ErrorKind::LockTimeout);
         writing.release().await.expect("held");
-        drop(read.acquire().await.expect("nobody writes"));
+        drop(read.acquire().await.expect("no owner writes"));
     });
 }
 
-/// Without its node nothing is kept: nobody watches the children, before anything else happens in the directory.
+/// Without its node nothing is kept. The client must drop the watch on the children even if nothing
+/// else happens in the directory.
 #[test]
 fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
     run(async {
@@ -363,7 +365,7 @@ fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
     });
 }
 
-/// How many watches a server has.
+/// Returns the number of watches on a server.
 async fn watches(hosts: &str) -> u32 {
     let mut server = TcpStream::connect(hosts).await.expect("a server");
     server.write_all(b"wchs").await.expect("a question");
@@ -400,8 +402,8 @@ fn nothing_is_kept_over_a_lost_connection_or_a_lost_session() {
     });
 }
 
-/// Gives the lock up to another client ten times, each after so many acquires, and then acquires it five times. Returns for
-/// how many of the five there was a request.
+/// Gives the lock up to another client ten times, each time after `acquires` acquires. Then
+/// acquires it five times, and returns the number of these acquires that sent a request.
 async fn acquires_after_give_ups(client: &Client, other: &Client, acquires: usize) -> u64 {
     let (lock, wanted) = (keeps(client, "/l", LONG), mutex(other, "/l"));
     for _ in 0..10 {
@@ -461,7 +463,7 @@ fn another_object_of_the_lock_takes_the_node_again() {
         let client = client(&server.hosts()).await;
         let token = kept(&keeps(&client, "/l", LONG)).await;
         assert_eq!(at_once(&keeps(&client, "/l", LONG)).map(|lease| lease.fencing_token()), Some(token));
-        // One without the option has a token of its own.
+        // A lock without the option gets its own node and token.
         let plain = mutex(&client, "/l").acquire().await.expect("the lock");
         assert!(plain.fencing_token() > token);
         assert_eq!(plain.handoffs(), 0);
@@ -483,7 +485,7 @@ fn each_hold_has_its_own_limit_and_an_old_node_is_not_taken_again() {
         let begins = Instant::now();
         let second = lock.acquire().await.expect("the lock");
         assert_eq!(second.fencing_token(), token);
-        // It outlives the limit of the first, and has its own.
+        // The second hold outlives the limit of the first, and has its own limit.
         let remaining = second.remaining();
         assert!(remaining <= limit && remaining + begins.elapsed() >= limit, "{remaining:?}");
         assert_eq!(second.lost().await, LossReason::HeldTooLong);
@@ -513,7 +515,7 @@ fn a_node_is_not_kept_while_a_transaction_may_be_under_way_or_by_a_downgraded_wr
         server.resume().await;
         released.await.expect("held");
         assert!(lock.acquire().await.expect("the lock").fencing_token() > lease.fencing_token());
-        // A reader in the place of a writer that keeps its nodes.
+        // A reader takes the place of a writer that keeps its nodes.
         let (owner, (reads, writes)) = (Owner::new(), halves(&client, "/rw"));
         let writing = writes.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let reading = reads.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
@@ -556,7 +558,7 @@ fn a_lock_with_another_grace_takes_the_node_if_the_session_can_bear_it() {
         assert_eq!(lease.fencing_token(), token);
         assert!(lease.handoffs() > 0);
         drop(lease);
-        // More than a sixth of the session time-out, which the driver refuses.
+        // This grace is more than a sixth of the session timeout, so the driver refuses it.
         let refused = with(Duration::from_secs(4)).acquire().await.expect_err("it is too long");
         assert_eq!((refused.kind(), refused.argument()), (ErrorKind::BadArgument, Some("grace")));
     });
@@ -584,7 +586,8 @@ fn hand_offs_and_retakes_go_together() {
         for task in tasks {
             tokens.push(task.await.expect("no panic"));
         }
-        // The ensemble's queue gets its turn after three holds in a row.
+        // After three consecutive holds, the lock goes to the next contender in the ensemble's
+        // queue.
         assert_eq!(&tokens[..2], &[token, token]);
         assert!(tokens[2] > token && tokens[3] == tokens[2], "{tokens:?}");
         assert_eq!(client.stats().handoffs, 3);
@@ -598,7 +601,7 @@ fn a_watch_that_is_not_answered_leaves_the_node_to_the_driver() {
         let (one, other) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         drop(mutex(&one, "/l").acquire().await.expect("the lock"));
         let (lock, created) = (keeps(&one, "/l", LONG), creates(&one));
-        // The first is that of the acquire, the second has the watch.
+        // The first listing belongs to the acquire, and the second sets the watch.
         let mut lists = 0;
         proxy.rule(move |request| {
             lists += u32::from(request.op == op::LIST);

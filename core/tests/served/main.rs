@@ -1,5 +1,5 @@
-//! What the engine does on a server that serves: the embedded one, over TCP, with a proxy in between where single
-//! requests are to go wrong. The embedded server is for tests only; what real ones do is tested in `tests/scenarios`.
+//! Tests of the engine against the embedded server over TCP. A proxy in between disturbs single
+//! requests. The embedded server is for tests only. `tests/scenarios` tests real servers.
 
 mod access;
 mod chroot;
@@ -42,11 +42,11 @@ use tokio::time::timeout;
 use zklock::{Client, ClientOptions, Lease, Mutex};
 use zklock_embedded::Server;
 
-/// Whoever takes longer hangs. No test promises to be as quick as that: on a busy machine, what goes to and fro a
-/// thousand times between the test, the client and the server waits its turn as often.
+/// Timeout of a hanging test. It is so long because some tests exchange a thousand messages between
+/// test, client and server, and each exchange can be delayed on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs a test on a runtime of its own, within a time.
+/// Runs a test on its own runtime, with a timeout.
 fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async { timeout(LIMIT, test).await.expect("the test hangs") })
@@ -64,7 +64,7 @@ async fn client(hosts: &str) -> Client {
     Client::connect_with(options(hosts)).await.expect("a server that answers")
 }
 
-/// A client whose sessions are this short.
+/// Connects a client with this session timeout.
 async fn brief_client(hosts: &str, session_timeout: Duration) -> Client {
     let options = options(hosts).session_timeout(session_timeout).expect("a time-out");
     Client::connect_with(options).await.expect("a server that answers")
@@ -78,14 +78,14 @@ async fn hold(client: &Client, path: &str) -> Lease {
     mutex(client, path).acquire().await.expect("the lock")
 }
 
-/// Waits until so many contend for a lock.
+/// Waits until a lock has `count` contenders.
 async fn until_contenders(lock: &zklock::Lock, count: usize) {
     while lock.contenders().await.expect("an answer").len() != count {
         tokio::task::yield_now().await;
     }
 }
 
-/// A server, and a proxy before it.
+/// Starts a server and a proxy in front of it.
 async fn behind_proxy() -> (Server, Proxy) {
     let server = server().await;
     let proxy = Proxy::start(server.hosts()).await;

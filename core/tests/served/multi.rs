@@ -27,7 +27,7 @@ fn a_member_that_is_lost_at_the_moment_of_the_last_grant_is_not_returned() {
         // A node that is held for long is watched.
         assert!(timeout(Duration::from_millis(300), taking.as_mut()).await.is_err());
         let member = first.contenders().await.expect("an answer").remove(0).node;
-        // Loss and grant are there when it looks.
+        // Both the loss and the grant have happened when the attempt checks its leases.
         let broken = gate.transaction().delete(&member, None).delete(&blocker.node(), None).commit().await;
         broken.expect("both are gone");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -50,7 +50,7 @@ fn a_try_of_locks_that_cannot_be_held_together_ends() {
         let first = Mutex::with_options(&client, "/a", briefly).expect("a lock");
         let second = mutex(&client, "/b");
         let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
-        // The first is over before the second can be there.
+        // The first hold ends before the second can begin.
         server.latency(Duration::from_millis(50)).await;
         let tried = timeout(Duration::from_secs(20), both.try_acquire()).await.expect("an end");
         assert!(tried.expect("an answer").is_none());
@@ -69,11 +69,12 @@ fn members_with_a_limit_shorter_than_the_wait_are_asked_for_less_and_less_often(
         let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
         let began = Instant::now();
         let mut taking = pin!(both.acquire());
-        // The first attempt, the second at once, and six that follow a pause each.
+        // The first attempt, the second one immediately after it, and six attempts after a pause
+        // each.
         while one.stats().losses < 8 {
             assert!(timeout(Duration::from_millis(5), taking.as_mut()).await.is_err());
         }
-        // Half of 50, 100, 200, 400, 800 and 1000 ms: jitter takes no more away.
+        // Half of 50, 100, 200, 400, 800 and 1000 ms: jitter shortens a pause by at most half.
         assert!(began.elapsed() >= Duration::from_millis(1275), "{:?}", began.elapsed());
         let reasons = one.stats().losses_by_reason;
         assert_eq!(reasons.get(&LossReason::HeldTooLong), Some(&8), "{reasons:?}");
@@ -95,7 +96,7 @@ fn a_pause_between_two_attempts_ends_with_the_time_of_the_caller() {
         let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
         let refused = both.acquire_within(Duration::from_millis(300)).await.expect_err("the second is taken");
         assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
-        // The nodes of the last attempt go.
+        // The nodes of the last attempt are deleted.
         while !first.contenders().await.expect("an answer").is_empty() {
             tokio::task::yield_now().await;
         }
@@ -113,7 +114,7 @@ fn a_try_of_several_locks_ends_within_one_connect_time_out() {
         for lock in &locks {
             lock.acquire().await.expect("the lock").release().await.expect("the end of the hold");
         }
-        // Each of them takes two round trips, which is quick enough; all together are not.
+        // Each lock takes two round trips, which is within the limit. All of them together are not.
         server.latency(Duration::from_millis(400)).await;
         let all = MultiLock::new(locks.iter().map(AnyLock::from)).expect("three locks");
         let tried = all.try_acquire().await.expect_err("there is no time for all");
@@ -133,7 +134,7 @@ fn a_try_for_a_permit_ends_within_one_connect_time_out() {
         let client = Client::connect_with(options).await.expect("a session");
         let semaphore = Semaphore::new(&client, "/s", 1).expect("a path");
         semaphore.acquire().await.expect("a permit").release().await.expect("the end of the hold");
-        // It takes four round trips: a look, the turn, another look, and the permit.
+        // A try takes four round trips: a listing, the turn, another listing, and the permit.
         server.latency(Duration::from_millis(300)).await;
         let tried = semaphore.try_acquire().await.expect_err("there is no time for all");
         assert_eq!(tried.kind(), ErrorKind::ConnectionFailed, "{tried}");

@@ -16,12 +16,12 @@ use super::{behind_proxy, client, hold, mutex, options, run, server, until_conte
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The record of the lock at `/l`.
+/// Returns the record of the lock at `/l`.
 async fn record(client: &Client) -> Option<OnceRecord> {
     read(client, "/l").await.expect("a record, or none")
 }
 
-/// The slot that is recorded for the lock at `/l`.
+/// Returns the recorded slot of the lock at `/l`.
 async fn slot(client: &Client) -> Option<String> {
     record(client).await.map(|record| record.slot)
 }
@@ -42,7 +42,7 @@ async fn begun(client: &Client, key: &str, record: Record) -> Turn {
     turn.expect("an answer").expect("a slot that is not recorded")
 }
 
-/// Writes the record of the lock at `/l` as another program would, whose lock this is not.
+/// Writes the record of the lock at `/l` like another program that does not hold the lock.
 async fn write(client: &Client, data: &str) {
     let lease = hold(client, "/another").await;
     let transaction = match client.get("/l.once").await.expect("an answer") {
@@ -53,12 +53,12 @@ async fn write(client: &Client, data: &str) {
     lease.release().await.expect("the end of the hold");
 }
 
-/// Whether a request writes the record of the lock at `/l`.
+/// Returns `true` if a request writes the record of the lock at `/l`.
 fn writes_record(request: &Request) -> bool {
     request.op == op::MULTI && request.names("/l.once")
 }
 
-/// This happens to the next request that writes that record.
+/// Applies this effect to the next request that writes the record.
 fn to_next_record(proxy: &Proxy, fate: Fate) {
     let mut done = false;
     proxy.rule(move |request| {
@@ -128,7 +128,7 @@ fn a_slot_that_is_recorded_at_the_start_does_not_run_again() {
         let failed = lock.once_as(&Owner::new(), &key, Timeout::Forever, Record::Start, body).await;
         assert_eq!(failed.expect_err("the body's error").argument(), Some("x"));
         assert_eq!(lock.once("a", unwanted).await.expect("a skip"), None);
-        // The end of such a scope is that of any other.
+        // This scope ends like any other scope.
         let turn = begun(&client, "b", Record::Start).await;
         assert!(server.expire(client.session_id()).await);
         assert_eq!(turn.record().await.expect_err("a loss").kind(), ErrorKind::LockLost);
@@ -159,7 +159,7 @@ fn a_former_holder_records_nothing() {
     run(async {
         let server = server().await;
         let (former, holder) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // Whether or not there is a record yet.
+        // This holds with and without an existing record.
         for key in ["a", "b"] {
             let turn = begun(&former, key, Record::AfterBody).await;
             holder.break_lock(&turn.lease().node()).await.expect("a delete");
@@ -190,7 +190,7 @@ fn a_record_that_was_written_meanwhile_is_not_overwritten() {
                 assert_eq!(slot(&other).await.as_deref(), Some(key));
             }
         }
-        // One that an operator has deleted is written anew.
+        // If an operator has deleted the record, it is written again.
         let turn = begun(&client, "d", Record::AfterBody).await;
         assert!(forget(&other, "/l").await.expect("an answer"));
         turn.record().await.expect("a record");
@@ -224,7 +224,7 @@ fn a_record_that_did_not_reach_the_server_is_written_again() {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         for key in ["a", "b"] {
-            // An error of the whole request says nothing of what was carried out.
+            // An error of the whole request does not show whether it was carried out.
             to_next_record(&proxy, Fate::Refuse(code::UNIMPLEMENTED));
             assert!(runs(&mutex(&client, "/l"), key).await.expect("a run"));
             assert_eq!(slot(&client).await.as_deref(), Some(key));
@@ -252,7 +252,8 @@ fn a_record_whose_reply_is_lost_with_the_session_is_found() {
     });
 }
 
-/// A read alone could come from a server that lags behind, and run a body that the holder before has recorded.
+/// A read alone could return the state of a lagging server, and run a body whose slot the previous
+/// holder has recorded.
 #[test]
 fn the_record_is_read_behind_a_write() {
     run(async {
@@ -272,7 +273,7 @@ fn a_record_that_may_not_be_read_runs_nothing() {
     run(async {
         let server = server().await;
         let other = client(&server.hosts()).await;
-        // The directory is everybody's, and the record is not.
+        // Every client may use the directory, but not the record.
         hold(&other, "/l").await.release().await.expect("the end of the hold");
         let ours = options(&server.hosts()).auth("digest", "a:a").expect("credentials").acl(Acl::Creator);
         let ours = Client::connect_with(ours).await.expect("a server that answers");
@@ -382,13 +383,13 @@ fn a_lock_in_the_directory_of_another_lock_has_no_record() {
             "{refused}"
         );
         assert!(!server.tree().await.contains_key("/p/l/x.once"));
-        // One that has a record keeps it.
+        // A lock that already has a record keeps it.
         outer.release().await.expect("the end of the hold");
         assert!(runs(&mutex(&client, "/p/l/x"), "a").await.expect("a run"));
         let outer = hold(&client, "/p/l").await;
         assert!(runs(&mutex(&client, "/p/l/x"), "b").await.expect("a run"));
         drop(outer);
-        // A directory whose name ends in ten digits is no contender.
+        // A directory whose name ends in ten digits is not a contender.
         for number in ["/orders/0000000001", "/orders/0000000002"] {
             assert!(runs(&mutex(&client, number), "a").await.expect("a run"));
         }
@@ -453,10 +454,10 @@ fn once_per_period_refuses_to_go_back() {
             lock.once_per(HOUR, |_| async { Ok::<_, Error>(()) }).await.expect("an answer").is_some()
         };
         for (per, number, expected) in [
-            // Another clock is ahead: all others wait for it.
+            // Another clock is ahead, so all other clients wait until their clocks reach its time.
             (3_600_000, now + 5, false),
             (3_600_000, now - 1, true),
-            // Another period counts as another slot, and so does a key.
+            // Another period counts as another slot, and so does another key.
             (1_800_000, 2 * now + 9, true),
         ] {
             write(&client, &format!(r#"{{"v":1,"slot":"x","token":"1","per":{per},"n":{number}}}"#)).await;
@@ -464,7 +465,7 @@ fn once_per_period_refuses_to_go_back() {
         }
         let found = record(&client).await.expect("a record").period.expect("a period");
         assert!(found.millis == 3_600_000 && found.number >= now, "{found:?}");
-        // The hour may end between the two.
+        // The hour may end between the two calls.
         assert!(!once().await || record(&client).await.expect("a record").period > Some(found));
         assert!(
             runs(&lock, &found.number.to_string()).await.expect("a run"),
@@ -482,7 +483,7 @@ fn once_that_is_cancelled_leaves_no_node() {
         let body = |_| std::future::pending::<Result<()>>();
         timeout(Duration::from_millis(50), lock.once("a", body)).await.expect_err("the body does not end");
         until_contenders(&lock, 0).await;
-        // While it waits for the lock.
+        // The call is cancelled while it waits for the lock.
         let lease = hold(&client, "/l").await;
         timeout(Duration::from_millis(50), lock.once("a", unwanted)).await.expect_err("the lock is taken");
         until_contenders(&lock, 1).await;
@@ -493,7 +494,7 @@ fn once_that_is_cancelled_leaves_no_node() {
         let busy = lock.once_as(&Owner::new(), &key, Timeout::Try, Record::Start, unwanted).await;
         assert_eq!(busy.expect_err("the lock is taken").kind(), ErrorKind::LockTimeout);
         lease.release().await.expect("the end of the hold");
-        // A turn that is dropped, even if its lease lives on.
+        // A turn is dropped while its lease is still in use.
         let turn = begun(&client, "a", Record::AfterBody).await;
         let lease = Arc::clone(turn.lease());
         drop(turn);
@@ -591,8 +592,8 @@ fn five_clients_run_each_slot_once() {
     });
 }
 
-/// Replies are lost, requests are refused and sessions end, whenever that is worst. No slot is recorded twice, and no body
-/// begins for a slot that was recorded before.
+/// Replies are lost, requests are refused and sessions end at the worst moments. No slot is
+/// recorded twice, and no body begins for a slot that was already recorded.
 #[test]
 fn slots_are_recorded_once_whatever_breaks() {
     run(async {
@@ -618,7 +619,8 @@ fn slots_are_recorded_once_whatever_breaks() {
         let mut told = 0;
         for number in 0..12 {
             let recorded = Arc::new(AtomicUsize::new(0));
-            // Few: sessions of one client that end young follow each other slowly.
+            // Only a few, because consecutive sessions of one client that end early follow each
+            // other slowly.
             let expires = Arc::new(AtomicBool::new(number % 5 == 4));
             let tasks: Vec<_> = clients
                 .iter()

@@ -1,4 +1,4 @@
-//! The owners inside a client, as others are told of them.
+//! The owners inside a client, as other clients see them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ async fn hold_as(client: &Client, path: &str, owner: &Owner) -> Lease {
     mutex(client, path).acquire_as(owner, Timeout::Forever).await.expect("the lock")
 }
 
-/// Number and name of each contender's owner.
+/// Returns the number and name of each contender's owner.
 async fn told(client: &Client, path: &str) -> Vec<Option<(u64, Option<String>)>> {
     let contenders = mutex(client, path).contenders().await.expect("an answer");
     let owner = |contender: &zklock::Contender| {
@@ -102,13 +102,14 @@ fn each_kind_of_lock_tells_the_owner_that_asked() {
         let several = MultiLock::new(["/m1", "/m2"].map(|path| mutex(&client, path).into())).expect("paths");
         let _several = several.acquire_as(&owner, Timeout::Forever).await.expect("the locks");
         assert_eq!(told(&other, "/m2").await, expected);
-        // Without re-entry each acquire has an owner of its own, and others are told of the one that asked.
+        // Without re-entry each acquire has its own owner, and other clients see the owner that the
+        // caller named.
         let once = LockOptions::default().reentrant(false);
         let once = Mutex::with_options(&client, "/once", once).expect("a path");
         let lease = once.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         assert_ne!(lease.owner(), owner);
         assert_eq!(told(&other, "/once").await, expected);
-        // A permit has no owner, and each acquire of one has a number.
+        // A permit has no named owner, and each acquire of a permit has a number.
         let _permit =
             Semaphore::new(&client, "/permits", 2).expect("a path").acquire().await.expect("a permit");
         assert!(matches!(told(&other, "/permits/leases").await[..], [Some((_, None))]));

@@ -1,4 +1,4 @@
-//! The directories that a lock needs, where a server does not know containers.
+//! The parent directories of a lock, on a server without containers.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ fn where_there_are_no_containers_the_directories_are_persistent() {
         let asked = |wanted: i32| proxy.requests().iter().filter(|request| request.op == wanted).count();
         assert_eq!(asked(op::CREATE_CONTAINER), 3, "each level was tried as a container");
         lease.release().await.expect("the end of the hold");
-        // What is there already is no problem either.
+        // Existing directories cause no error either.
         hold(&client, "/a/b/d").await.release().await.expect("the end of the hold");
         drop(server);
     });
 }
 
-/// A server that is stuck answers pings, and nothing else. Whoever waits for the directories has no node yet, and so
-/// nothing else is asked.
+/// A stuck server replies only to pings. A waiter for the directories has no node yet, so the
+/// client sends no other request.
 #[test]
 fn a_session_that_makes_no_directories_is_given_up() {
     run(async {

@@ -1,5 +1,5 @@
-//! Stands between a client and a server, and does to single requests what happens to them in bad moments. All that it
-//! lets through is answered by the server, with its own nodes and sessions.
+//! A proxy between a client and a server, which disturbs single requests. The server replies to all
+//! other requests, with its own nodes and sessions.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The numbers of requests in ZooKeeper's protocol.
+/// The operation numbers of ZooKeeper's protocol.
 pub(crate) mod op {
     pub(crate) const CLOSE: i32 = -11;
     pub(crate) const DELETE: i32 = 2;
@@ -27,53 +27,53 @@ pub(crate) mod op {
     pub(crate) const MULTI_READ: i32 = 22;
 }
 
-/// The numbers of errors.
+/// The error codes.
 pub(crate) mod code {
     pub(crate) const UNIMPLEMENTED: i32 = -6;
     pub(crate) const NO_NODE: i32 = -101;
     pub(crate) const NO_AUTH: i32 = -102;
 }
 
-/// The kind of a watch's event.
+/// The type of a watch event.
 const NODE_DELETED: i32 = 2;
 
 /// A request on its way to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) op: i32,
-    /// All of it.
+    /// The whole request.
     pub(crate) bytes: Vec<u8>,
-    /// The connection, counted from the first.
+    /// Number of the connection, counted from the first.
     pub(crate) connection: usize,
 }
 
 impl Request {
-    /// Whether it speaks of this path, or of part of it.
+    /// Returns `true` if the request contains this path or part of a path.
     pub(crate) fn names(&self, path: &str) -> bool {
         position(&self.bytes, path.as_bytes()).is_some()
     }
 }
 
-/// What happens to a request.
+/// The proxy's effect on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Pass,
-    /// It is answered with this error, in its turn, and does not reach the server.
+    /// The request gets this error in order, and does not reach the server.
     Refuse(i32),
-    /// It reaches the server, but its reply does not come back: the connection ends instead.
+    /// The request reaches the server, but its reply is lost: the connection is closed instead.
     LoseReply,
-    /// It waits, and all behind it on the connection, until [`Proxy::open`].
+    /// The request and all later ones on the connection wait until [`Proxy::open`].
     Wait,
-    /// It is not answered, and does not reach the server; the connection seems well.
+    /// The request gets no reply and does not reach the server. The connection seems to work.
     Vanish,
 }
 
-/// What came back to the clients.
+/// The server's messages to the clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replies {
-    /// How many bytes all of it has, pings' answers among them.
+    /// Total number of bytes, including the replies to pings.
     pub(crate) bytes: usize,
-    /// On which connection a watch told of which node's end.
+    /// For each deletion that a watch reported: the connection and the node.
     pub(crate) told: Vec<(usize, String)>,
 }
 
@@ -84,17 +84,17 @@ struct Inner {
     rule: Option<Rule>,
     requests: Vec<Request>,
     replies: Replies,
-    /// How many connections there were.
+    /// Number of connections so far.
     connections: usize,
-    /// What is called one way by the server and another way by clients; both have the same length.
+    /// A text of the server, and the text that clients see instead. Both have the same length.
     renamed: Option<(&'static str, &'static str)>,
-    /// Whether nobody gets through.
+    /// `true` if no client can connect.
     away: bool,
 }
 
 struct Shared {
     inner: Mutex<Inner>,
-    /// How often the connections were cut.
+    /// Number of times that the connections were cut.
     cuts: watch::Sender<u64>,
     open: watch::Sender<bool>,
 }
@@ -133,12 +133,12 @@ impl Proxy {
         Self { hosts, shared, task }
     }
 
-    /// From now on this rule says what happens to requests.
+    /// Sets the rule that decides the effect on each request.
     pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> Fate + Send + 'static) {
         self.shared.lock().rule = Some(Box::new(rule));
     }
 
-    /// This happens to the next request of this kind, and nothing to the others.
+    /// Applies this effect to the next request of this kind, and lets all others pass.
     pub(crate) fn once(&self, op: i32, fate: Fate) {
         let mut done = false;
         self.rule(move |request| {
@@ -148,44 +148,44 @@ impl Proxy {
         });
     }
 
-    /// Lets what waits go on.
+    /// Lets waiting requests pass.
     pub(crate) fn open(&self) {
         self.shared.open.send_replace(true);
     }
 
-    /// What the server calls `theirs` is `ours` to clients.
+    /// Shows clients the text `ours` where the server says `theirs`.
     pub(crate) fn rename(&self, theirs: &'static str, ours: &'static str) {
         assert_eq!(theirs.len(), ours.len());
         self.shared.lock().renamed = Some((theirs, ours));
     }
 
-    /// Cuts every connection; whether clients may come back at once.
+    /// Cuts every connection. `back` decides whether clients may connect again immediately.
     pub(crate) fn cut(&self, back: bool) {
         self.shared.lock().away = !back;
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Lets clients come back.
+    /// Lets clients connect again.
     pub(crate) fn come_back(&self) {
         self.shared.lock().away = false;
     }
 
-    /// The requests that came so far, those that were refused among them, but no pings.
+    /// Returns the requests received so far, including refused ones but without pings.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.lock().requests.clone()
     }
 
-    /// How many requests of a kind came so far.
+    /// Returns the number of requests of a kind so far.
     pub(crate) fn asked(&self, op: i32) -> usize {
         self.shared.lock().requests.iter().filter(|request| request.op == op).count()
     }
 
-    /// What came back so far.
+    /// Returns the server's messages so far.
     pub(crate) fn replies(&self) -> Replies {
         self.shared.lock().replies.clone()
     }
 
-    /// Waits until a request like this has come.
+    /// Waits until a matching request has arrived.
     pub(crate) async fn saw(&self, wanted: impl Fn(&Request) -> bool) {
         while !self.requests().iter().any(&wanted) {
             tokio::task::yield_now().await;
@@ -234,7 +234,7 @@ async fn carry_up(
             shared.open.subscribe().wait_for(|open| *open).await.map_err(io::Error::other)?;
         }
         if let Fate::Refuse(_) = fate {
-            // A question without consequences in its place, so that the answer comes in turn.
+            // Send a harmless request instead, so that the reply arrives in order.
             bytes.truncate(4);
             bytes.extend(op::EXISTS.to_be_bytes());
             bytes.extend(b"\0\0\0\x01/\0");
@@ -271,7 +271,7 @@ async fn carry_down(
 }
 
 impl Shared {
-    /// Gives what the server says the names that clients use.
+    /// Replaces the server's text with the text that clients see.
     fn rename(&self, bytes: &mut [u8]) {
         if let Some((theirs, ours)) = self.lock().renamed {
             replace(bytes, theirs, ours);
@@ -287,7 +287,8 @@ impl Shared {
     fn note_reply(&self, connection: usize, bytes: &[u8]) {
         let mut inner = self.lock();
         inner.replies.bytes += 4 + bytes.len();
-        // A watch's event has the number -1, a head of 16 bytes, its kind, the session's state, and a path.
+        // A watch event consists of the number -1, a header of 16 bytes, its type, the session's
+        // state, and a path.
         if number(bytes, 0) == -1 && number(bytes, 16) == NODE_DELETED {
             let path = bytes.get(28..).unwrap_or_default();
             inner.replies.told.push((connection, String::from_utf8_lossy(path).into_owned()));
@@ -317,7 +318,7 @@ async fn write(to: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<()> {
     to.write_all(&[&size.to_be_bytes(), bytes].concat()).await
 }
 
-/// The number at this place.
+/// Returns the number at this position.
 fn number(bytes: &[u8], at: usize) -> i32 {
     let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
     four.map_or(0, i32::from_be_bytes)

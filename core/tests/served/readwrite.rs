@@ -32,7 +32,7 @@ fn readers_hold_together_a_writer_waits_for_them_and_a_later_reader_for_it() {
         let alone = writing.await.expect("no panic").expect("the lock");
         assert!(
             timeout(Duration::from_millis(50), reading.as_mut()).await.is_err(),
-            "it reads beside the writer"
+            "it reads at the same time as the writer"
         );
         alone.release().await.expect("the end of the hold");
         drop(timeout(Duration::from_secs(5), reading).await.expect("its turn").expect("the lock"));
@@ -92,7 +92,8 @@ fn a_writer_that_goes_down_to_reading_keeps_its_token_and_lets_no_writer_in_betw
     });
 }
 
-/// A writer behind a proxy whose lock was broken, and perhaps taken by another one, and which does not know it yet.
+/// A writer behind a proxy. Its lock was broken and possibly acquired by another client, and the
+/// writer does not know it yet.
 struct Broken {
     _server: Server,
     proxy: Proxy,
@@ -103,15 +104,16 @@ struct Broken {
 }
 
 impl Broken {
-    /// A try by the owner of the broken write lock to take the read lock too. The outcome, and whether it tried to take
-    /// the writer's place: it knows of the loss otherwise, on a machine that was busy meanwhile.
+    /// Tries the read lock for the owner of the broken write lock. Returns the result, and whether
+    /// the client tried to take the writer's place. On a busy machine the client may have learned
+    /// of the loss before that.
     async fn try_to_read(&self) -> (Result<Lease, zklock::Error>, bool) {
         let tried = self.lock.read_lock.acquire_as(&self.owner, Timeout::Try).await;
         let in_place = |request: &super::proxy::Request| request.op == op::MULTI && request.names("__READ__");
         (tried, self.proxy.requests().iter().any(in_place))
     }
 
-    /// A writer whose lock was broken; `taken`: and was acquired by another one.
+    /// Creates a writer whose lock was broken. With `taken`, another client has acquired the lock.
     async fn new(taken: bool) -> Self {
         let (server, proxy) = behind_proxy().await;
         let others = client(&server.hosts()).await;
@@ -167,7 +169,7 @@ fn a_try_to_go_down_that_gets_no_answer_fails_within_the_connect_time_out() {
         let tried = lock.read_lock.acquire_as(&owner, Timeout::Try).await;
         let refused = tried.expect_err("nobody answers");
         assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{refused}");
-        // The same for one with a deadline of its own.
+        // The same for an acquire with its own deadline.
         let limited = lock.read_lock.acquire_as(&owner, limit).await.expect_err("nobody answers");
         assert_eq!(limited.kind(), ErrorKind::LockTimeout, "{limited}");
         proxy.open();

@@ -1,4 +1,5 @@
-//! Why an attempt ran out of time: the lock was taken, no server answered, or neither is certain.
+//! The reason why an attempt timed out: the lock was taken, no server replied, or neither is
+//! certain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +14,15 @@ use super::{behind_proxy, client, hold, mutex, options, run, server};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Long enough for a few answers, also on a busy machine.
+/// Generous timeout: a few replies arrive in time even on a busy machine.
 const AMPLE: Duration = Duration::from_secs(4);
 
-/// Nothing is answered any more, pings neither, but connections seem well.
+/// Drops all requests including pings, while the connections seem to work.
 fn silence(proxy: &Proxy) {
     proxy.rule(|_| Fate::Vanish);
 }
 
-/// The error of an attempt that must fail.
+/// Returns the error of an attempt that must fail.
 async fn failure(lock: impl Into<AnyLock>, timeout: Timeout) -> zklock::Error {
     lock.into().acquire_as(&Owner::new(), timeout).await.expect_err("it is not to be had")
 }
@@ -47,7 +48,7 @@ fn a_held_lock_is_taken_for_a_wait_and_for_a_try() {
             assert_eq!(reason(&mutex(&other, "/m"), timeout).await, Some(TimeoutReason::Taken));
             let ReadWriteLock { read_lock, .. } = ReadWriteLock::new(&other, "/rw").expect("a path");
             assert_eq!(reason(read_lock, timeout).await, Some(TimeoutReason::Taken));
-            // The client that holds it knows so by itself.
+            // The client that holds the lock knows this without a request.
             assert_eq!(reason(&mutex(&one, "/m"), timeout).await, Some(TimeoutReason::Taken));
         }
     });
@@ -90,11 +91,12 @@ fn holders_of_permits_are_named() {
             assert!(
                 error.to_string().contains("(first)") && error.to_string().contains("which has a permit")
             );
-            // One that has gone meanwhile is in nobody's way.
+            // A holder that has released in the meantime is not reported as a blocker.
             held.0.release().await.expect("the end of the hold");
             let two = labelled(&other, "late", permits.clone()).acquire_many(2, Timeout::For(AMPLE)).await;
             let error = two.expect_err("one is held");
-            // The node of the wait above may still be there: its delete is sent without waiting.
+            // The node of the wait above may still exist, because its delete is sent without
+            // waiting for the reply.
             let labels: Vec<_> =
                 error.blockers().iter().filter_map(label).filter(|one| one != "late").collect();
             assert_eq!(labels, ["second"], "{error}");
@@ -109,7 +111,7 @@ fn holders_of_permits_are_named() {
 fn a_free_lock_in_an_outage_is_unreachable_and_a_try_fails_to_connect() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
-        // A try that waited for so long would hang.
+        // A try that waited for this timeout would hang.
         let options = options(&proxy.hosts).connect_timeout(Duration::from_secs(600)).expect("a time");
         let client = Client::connect_with(options).await.expect("a server that answers");
         let semaphore = Semaphore::new(&client, "/s", 2).expect("a path");
@@ -169,7 +171,7 @@ fn answers_that_show_nobody_leave_the_reason_unknown() {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         let other = Arc::new(mutex(&client, "/other"));
-        // Requests for the lock have no answer; others have.
+        // Requests for this lock get no reply, but others do.
         proxy.rule(|request| if request.names("/m") { Fate::Wait } else { Fate::Pass });
         other.acquire().await.expect("the lock").release().await.expect("the end of the hold");
         proxy.rule(

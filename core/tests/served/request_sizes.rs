@@ -1,4 +1,4 @@
-//! Requests that are as large as servers take them, to the byte, and what becomes of those that would be larger.
+//! Requests of exactly the maximum size, and requests that would be larger.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use zklock::{Acl, Client, ErrorKind};
 use super::proxy::{Request, op};
 use super::{behind_proxy, client, hold, mutex, options, run};
 
-/// The largest request that a server takes which is not configured otherwise.
+/// Size of the largest request in bytes that a server accepts by default.
 const LARGEST: usize = 0xf_ffff;
 
-/// Rules that take 52,299 bytes on their way.
+/// Returns rules that take 52,299 bytes in a request.
 fn rules() -> Acl {
     let hashes = ["u", "v"].map(|user| format!("digest:{user}:{}:cdrwa", "h".repeat(26_118)));
     Acl::parse(&format!("world:anyone:cdrwa,{}", hashes.join(","))).expect("rules")
@@ -37,7 +37,8 @@ fn a_transaction_may_be_as_large_as_a_server_takes_it_and_no_larger() {
         let size: usize = said.split(' ').find_map(|word| word.parse().ok()).expect("its size");
         let most = LARGEST - (size - LARGEST);
         assert_eq!(attempt(most + 1).await.expect_err("too large").kind(), ErrorKind::BadArgument);
-        // It is sent, and the server reads it: there is no directory for the node.
+        // The request is sent and the server reads it. It fails because the node's directory does
+        // not exist.
         let failed = attempt(most).await.expect_err("no directory");
         assert_eq!(failed.kind(), ErrorKind::TransactionFailed, "{failed}");
         assert_eq!(sizes(&proxy.requests(), op::MULTI).last(), Some(&LARGEST));
@@ -51,8 +52,9 @@ fn so_many_contenders_are_read_at_once_as_fit_into_a_request() {
         let (reader, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let lock = format!("/{}", "d".repeat(800));
         drop(hold(&operator, &lock).await);
-        // Each takes 14 bytes and its path; 990 of these fill a request that takes 17 bytes beside them. The others are so
-        // short that one more would fit if each of those were counted for a byte less.
+        // Each node takes 14 bytes and its path. 990 of these fill a request, together with 17
+        // other bytes. The remaining names are so short that one more would fit if each of the 990
+        // were counted as one byte less.
         let rest = LARGEST - 17 - 990 * (14 + lock.len() + 1);
         let name = |number: usize| {
             let long = rest / 990 + usize::from(number < rest % 990);
@@ -75,7 +77,8 @@ fn so_many_contenders_are_read_at_once_as_fit_into_a_request() {
 #[test]
 fn directories_are_created_together_if_they_fit_into_a_request_and_else_one_by_one() {
     run(async {
-        // 20 levels of 25 bytes, their rules and their paths, which have 380 bytes without the last; 17 bytes beside.
+        // 20 levels of 25 bytes each, with their rules and paths. The paths without the last one
+        // take 380 bytes, and the rest of the request takes 17 bytes.
         let last = LARGEST - 17 - 20 * (25 + 52_299) - 380;
         for (larger, together) in [(0, true), (1, false)] {
             let (_server, proxy) = behind_proxy().await;

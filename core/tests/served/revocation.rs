@@ -1,4 +1,4 @@
-//! Who is asked to give up a lock, and who is not.
+//! Which holders are asked to give up a lock.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -51,7 +51,8 @@ fn of_several_permits_only_the_one_that_is_meant_is_asked_or_broken() {
     });
 }
 
-/// Waits until the first contender for a lock says that it was asked to give up, and returns its description.
+/// Waits until the first contender for a lock reports that it was asked to give up, and returns its
+/// description.
 async fn asked(lock: &Mutex) -> zklock::ContenderInfo {
     loop {
         let first = lock.contenders().await.expect("an answer").remove(0);
@@ -74,14 +75,15 @@ fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
         let watched = mutex(&operator, "/l");
         until_contenders(&watched, 2).await;
         let nodes: Vec<_> = watched.contenders().await.expect("an answer");
-        // Twice: what it says the second time asks again, although its data is ours again.
+        // Twice, because the second request must also arrive, although the node's data is the
+        // holder's again by then.
         for _ in 0..2 {
             operator.revoke(&first.node()).await.expect("a node");
             timeout(Duration::from_secs(5), first.revoked()).await.expect("it is asked");
             let about = asked(&watched).await;
             assert_eq!((about.label.as_deref(), about.pid), (Some("first"), std::process::id()));
         }
-        // A waiter is asked when it holds, and says who it is from then on.
+        // A waiter receives the request when it holds, and reports its identity from then on.
         operator.revoke(&nodes[1].node).await.expect("a node");
         first.release().await.expect("the end of the hold");
         let second = waiting.await.expect("no panic").expect("the lock");
@@ -102,7 +104,7 @@ fn a_node_that_others_write_to_meanwhile_keeps_what_they_wrote() {
         proxy.saw(|request| request.op == op::SET_DATA).await;
         gate.transaction().set_data(&lease.node(), b"theirs", None).commit().await.expect("an answer");
         proxy.open();
-        // Its requests are carried out in order.
+        // The holder's requests are carried out in order.
         drop(hold(&holder, "/m").await);
         let first = mutex(&operator, "/l").contenders().await.expect("an answer").remove(0);
         assert_eq!(first.data, b"theirs");

@@ -1,4 +1,4 @@
-//! How scopes end that hold a lock, when it is taken away at the last moment.
+//! The end of a scope whose lock is taken away at the last moment.
 
 use std::time::Duration;
 
@@ -6,14 +6,15 @@ use zklock::{ErrorKind, LossReason};
 
 use super::{client, hold, mutex, run, server};
 
-/// The server ended the session while the lock was held: the client may hear of it in the body, or only from the
-/// release that cannot be acknowledged. The scope's end is the same.
+/// The server ended the session while the lock was held. The client may learn it in the body, or
+/// only from the release, which gets no acknowledgement. The scope must end in the same way.
 #[test]
 fn a_scope_whose_session_was_ended_says_so_however_early_its_body_ends() {
     run(async {
         let server = server().await;
         for turn in 0..20 {
-            // Sessions of one client that end young follow each other slowly.
+            // A new client for each turn, because consecutive sessions of one client that end early
+            // follow each other slowly.
             let (server, client) = (&server, client(&server.hosts()).await);
             let lock = mutex(&client, "/l");
             let outcome = lock.hold(|lease| async move {
@@ -39,7 +40,7 @@ fn a_scope_whose_node_was_deleted_says_so_however_early_its_body_ends() {
             let operator = &operator;
             let lock = mutex(&client, "/l");
             let outcome = lock.hold(|lease| async move {
-                // Long holds watch their node, and hear of its end before their release does.
+                // Long holds watch their node and learn of its deletion before their release does.
                 tokio::time::sleep(Duration::from_millis(held)).await;
                 operator.break_lock(&lease.node()).await.expect("an answer");
             });
@@ -61,7 +62,7 @@ fn a_lease_whose_session_was_ended_is_lost_after_its_release() {
         assert!(server.expire(lease.session_id()).await);
         lease.release().await.expect("a release does not fail");
         assert_eq!(lease.loss_reason(), Some(LossReason::SessionExpired));
-        // The end of the client is no loss of what was released before.
+        // Closing the client does not count as a loss of leases that were released before.
         let lease = hold(&client, "/l").await;
         lease.release_in_background().expect("the first release");
         client.close().await.expect("an end");

@@ -1,4 +1,4 @@
-//! A try for permits does not wait for them, whatever happens meanwhile.
+//! Tries for permits do not wait for permits, whatever happens in the meantime.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
             Semaphore::with_options(client, "/s", permits(), LockOptions::default()).expect("a path")
         };
         let (greedy, modest) = (semaphore(&one), semaphore(&other));
-        // It waits in its turn until there are three.
+        // This attempt waits in its turn until there are three permits.
         let waiting = tokio::spawn(async move { greedy.acquire_many(3, Timeout::Forever).await });
         while modest.contenders().await.expect("an answer").is_empty() {
             tokio::task::yield_now().await;
@@ -27,7 +27,7 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
         let began = Instant::now();
         assert!(modest.try_acquire().await.expect("an answer").is_none());
         let took = began.elapsed();
-        // Otherwise it would wait for the third permit.
+        // Without the limit, the try would wait for the third permit.
         assert!(took < Duration::from_secs(10), "{took:?}");
         one.set_shared_count("/count", 3).await.expect("a number");
         assert_eq!(waiting.await.expect("no panic").expect("the permits").len(), 3);
@@ -39,7 +39,7 @@ fn a_try_for_permits_that_cannot_be_held_together_ends() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
-        // Each is over before all can be there.
+        // Each hold ends before all permits can be held.
         let briefly = LockOptions::default().max_hold(Duration::from_micros(1));
         let semaphore = Semaphore::with_options(&client, "/s", 2, briefly).expect("a path");
         let tried = timeout(Duration::from_secs(20), semaphore.acquire_many(2, Timeout::Try)).await;
@@ -54,7 +54,8 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
         let (server, proxy) = behind_proxy().await;
         let (slow, fast) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let (slow, fast) = (Semaphore::new(&slow, "/s", 1).unwrap(), Semaphore::new(&fast, "/s", 1).unwrap());
-        // A try that found the node of one that was only dropped would end without a node of its own.
+        // Wait for the release: a try that still found the node of a dropped lease would end
+        // without creating a node.
         for semaphore in [&fast, &slow] {
             semaphore.acquire().await.expect("the permit").release().await.expect("the end of the hold");
         }
@@ -67,7 +68,8 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
         let permit = fast.acquire().await.expect("the permit");
         proxy.open();
         assert!(trying.await.expect("no panic").expect("an answer").is_none());
-        // Who waits for a permit has a node in its queue; a try saw that none is free, and made none.
+        // An attempt that waits for a permit has a node in the permits' directory. A try that sees
+        // no free permit creates none.
         let waits = |request: &Request| {
             request.op == op::CREATE && request.bytes.windows(10).any(|name| name == b"/s/leases/")
         };
@@ -182,7 +184,8 @@ fn who_waited_for_its_turn_alone_has_waited() {
             }
         };
         let permits = first.acquire_many(2, Timeout::Forever).await.expect("both permits");
-        // It waits in its turn, with a node for each permit, and the other behind it.
+        // This attempt waits in its turn with a node for each permit. The other attempt waits
+        // behind it.
         let greedy = tokio::spawn(async move { second.acquire_many(2, Timeout::Forever).await });
         until(5).await;
         let modest = tokio::spawn(async move { third.acquire().await });
@@ -210,7 +213,7 @@ fn whether_others_state_the_same_number_is_looked_at_once() {
     });
 }
 
-/// A semaphore whose number of permits is in a node.
+/// Creates a semaphore whose number of permits is stored in a node.
 fn counted(client: &Client) -> Semaphore {
     let permits = Permits::SharedCount("/count".to_owned());
     Semaphore::with_options(client, "/s", permits, LockOptions::default()).expect("a path")
@@ -228,7 +231,7 @@ fn a_semaphore_with_a_shared_count_that_never_reached_a_server_says_so() {
             assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{timeout:?}: {refused}");
             assert!(!refused.servers().is_empty(), "{refused}");
         }
-        // Its own time-out is over before that.
+        // An acquire with a shorter timeout times out before that.
         let late = counted(&client).acquire_within(limit / 3).await.expect_err("nobody answers");
         assert_eq!(late.kind(), ErrorKind::LockTimeout, "{late}");
     });
@@ -247,7 +250,7 @@ fn a_semaphore_with_a_shared_count_that_reached_a_server_waits_out_an_outage() {
         let semaphore = counted(&client);
         let waiting = tokio::spawn(async move { semaphore.acquire().await });
         tokio::time::sleep(limit * 3).await;
-        assert!(!waiting.is_finished(), "it was told that no server answers");
+        assert!(!waiting.is_finished(), "it failed during the outage");
         proxy.come_back();
         drop(waiting.await.expect("no panic").expect("a permit"));
     });

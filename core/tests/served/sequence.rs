@@ -1,4 +1,4 @@
-//! A directory whose counter is at its end.
+//! A directory whose sequence counter is at its end.
 
 use zklock::ErrorKind;
 
@@ -9,20 +9,20 @@ fn where_the_counter_is_at_its_end_nobody_queues_and_nothing_is_left() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
-        // Two thousand million nodes later.
+        // Simulate a directory in which two billion nodes were created.
         proxy.rename("lock-0000000000", "lock-2147483647");
         let refused = mutex(&client, "/l").acquire().await.expect_err("a refusal");
         assert_eq!(refused.kind(), ErrorKind::SequenceExhausted, "{refused}");
         assert!(refused.to_string().contains("/l"), "{refused}");
         super::until_contenders(&mutex(&operator, "/l"), 0).await;
-        // Somebody else's node with such a number is the same.
+        // Another client's node with such a number has the same effect.
         proxy.rename("lock-0000000001", "lock-2147483647");
         let theirs = hold(&operator, "/l").await;
         let refused = mutex(&client, "/l").acquire().await.expect_err("a refusal");
         assert_eq!(refused.kind(), ErrorKind::SequenceExhausted, "{refused}");
         super::until_contenders(&mutex(&operator, "/l"), 1).await;
         theirs.check().expect("it is left alone");
-        // In another directory there is nothing of that.
+        // Another directory is not affected.
         drop(hold(&client, "/other/x").await);
     });
 }

@@ -1,4 +1,4 @@
-//! Which locks share a client: those whose clients have the same options.
+//! Locks share a client if their client options are equal.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a client and its leases say while connections and sessions come and go.
+//! The states of a client and its leases while connections and sessions change.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn a_client_reports_each_change_and_its_lease_is_suspended_meanwhile() {
         assert_eq!(states.next().await, Some(ClientState::Suspended));
         assert_eq!((client.state(), lease.state()), (ClientState::Suspended, LeaseState::Suspended));
         lease.check().expect("its term runs");
-        // Connected it is before anything has been proven.
+        // The client reports `Connected` before the session is proven.
         proxy.rule(|request| if request.op == op::MULTI { Fate::Wait } else { Fate::Pass });
         proxy.come_back();
         assert_eq!(states.next().await, Some(ClientState::Connected));
@@ -82,7 +82,8 @@ fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
         let node = seen.contenders().await.expect("an answer").remove(1).node;
         let known = proxy.requests().len();
         operator.break_lock(&node).await.expect("a node");
-        // Nothing watches it: the heartbeat finds out, before a look does, which would begin with a read or a listing.
+        // No watch covers the node. The heartbeat finds the deletion before a check does, which
+        // would begin with a read or a listing.
         until_contenders(&seen, 2).await;
         assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
         let found = |request: &&Request| [op::LIST, op::MULTI_READ, op::CREATE].contains(&request.op);
@@ -101,7 +102,7 @@ fn under_a_broken_lock_nothing_is_written() {
         let (one, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let lease = hold(&one, "/l").await;
         lease.transaction().create("/x", b"1").commit().await.expect("it is held");
-        // The transaction was on its way when the lock was broken.
+        // The transaction is on its way when the lock is broken.
         let known = proxy.requests().len();
         proxy.once(op::MULTI, Fate::Wait);
         let writes = lease.transaction().set_data("/x", b"2", None);
@@ -127,7 +128,7 @@ fn who_closes_a_client_waits_until_the_server_knows() {
         let closing = tokio::spawn(async move { client.close().await });
         proxy.saw(|request| request.op == op::CLOSE).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(!closing.is_finished(), "the server has not been told");
+        assert!(!closing.is_finished(), "the server has not received the close");
         proxy.open();
         closing.await.expect("no panic").expect("an end");
         assert!(!server.expire(lease.session_id()).await, "the session is still there");

@@ -1,4 +1,4 @@
-//! What is read and written beside locks, when things go wrong.
+//! Reads and writes next to locks, with lost replies and concurrent changes.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
         let unknown = client.set_shared_count("/n", 8).await.expect_err("no answer came");
         assert_eq!(unknown.kind(), ErrorKind::ConnectionFailed, "{unknown}");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // It was not written twice: somebody else may have set it since.
+        // The number was not written twice, because another client may have set it since.
         let writes = proxy.requests().iter().filter(|request| request.op == op::SET_DATA).count();
         assert_eq!(writes, 2, "one to find that there is no node, and one that was lost");
         client.set_shared_count("/n", 9).await.expect("a number");
@@ -66,7 +66,8 @@ fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
             assert!(timeout(soon, writing.as_mut()).await.is_err());
         }
         proxy.open();
-        // The number that was given up may have been set; what follows is carried out after it.
+        // The number of the cancelled call may have been set. Later requests are carried out after
+        // it.
         client.set_shared_count("/n", 9).await.expect("a number");
         assert_eq!(number(&client).await, Some(vec![0, 0, 0, 9]));
         lease.check().expect("it is held");
@@ -80,11 +81,12 @@ fn a_number_is_set_although_somebody_deletes_and_creates_its_node_meanwhile() {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         operator.set_shared_count("/n", 7).await.expect("a number");
-        // It was gone when it was to be set, and is there again when it is to be created.
+        // The node is missing at the write, and exists again at the create.
         proxy.once(op::SET_DATA, Fate::Refuse(code::NO_NODE));
         client.set_shared_count("/n", 8).await.expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // The other way round: it goes between the look and the write. It waits at the proxy meanwhile.
+        // In the opposite order, the node is deleted between the read and the write. The write
+        // waits at the proxy in the meantime.
         let known = proxy.requests().len();
         proxy.once(op::SET_DATA, Fate::Wait);
         let setting = {

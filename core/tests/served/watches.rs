@@ -1,4 +1,4 @@
-//! What waits although there is no room for its watches.
+//! Waiters for whose watches there is no room.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,17 @@ use zklock::{Client, Lease, Semaphore};
 
 use super::{client, hold, mutex, run, server, until_contenders};
 
-/// A queue without watches polls every two seconds; the net under all watches is cast after twenty.
+/// A queue without watches lists every two seconds. The listing after a long silence, for missed
+/// watches, comes after twenty seconds.
 const LATEST: Duration = Duration::from_secs(10);
 
-/// So long that the watches of a few waiters fill a session's room.
+/// Returns a path so long that the watches of a few waiters fill a session's room for watches.
 fn path(number: usize) -> String {
     format!("/{number}{}", "x".repeat(4_000))
 }
 
-/// Leases of one client, and waiters of another for them that take all the room for watches there is.
+/// Returns the leases of one client, and waiters of another client that use all the room for
+/// watches.
 async fn crowded(holder: &Client, waiter: &Client) -> (Vec<Lease>, Vec<JoinHandle<zklock::Result<Lease>>>) {
     let (mut leases, mut waiting) = (Vec::new(), Vec::new());
     for number in 0..24 {
@@ -52,7 +54,7 @@ fn who_waits_for_a_permit_without_a_watch_is_granted_it_nevertheless() {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let (_leases, crowd) = crowded(&holder, &waiter).await;
-        // The path is so long that there is no room for it either.
+        // The path is so long that there is no room for its watch either.
         let semaphore = |client| Semaphore::new(client, path(99), 1).expect("a path");
         let (first, second) = (semaphore(&holder), semaphore(&waiter));
         let permit = first.acquire().await.expect("the permit");

@@ -1,4 +1,4 @@
-//! The whole state machine, by what it says.
+//! Tests of the whole state machine through its outputs.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,14 +23,14 @@ fn connect(session: i64, password: &[u8]) -> Connect {
     Connect { last_zxid: 0, timeout: 1000, session, password: password.to_vec(), knows_read_only: true }
 }
 
-/// Opens a connection and says this on it.
+/// Opens a connection and sends the connect request on it.
 fn say_connect(machine: &mut Machine, id: ConnectionId, connect: Connect, now: Time) -> Vec<Output> {
     machine.connect(id, PEER);
     machine.receive(id, Inbound(Said::Connect(connect)), now);
     machine.take_outputs()
 }
 
-/// A new session on a connection.
+/// Creates a session on a new connection.
 fn session(machine: &mut Machine, id: ConnectionId) -> (i64, [u8; 16]) {
     match &say_connect(machine, id, connect(0, &[]), at(0))[..] {
         [Output::Send(_, Message(Content::Connected { session, password, .. }))] => (*session, *password),
@@ -43,7 +43,7 @@ fn say(machine: &mut Machine, id: ConnectionId, op: Op, now: Time) -> Vec<Output
     machine.take_outputs()
 }
 
-/// The reply's error or body, after whatever else was sent.
+/// Returns the error or the body of the last message, which must be a reply.
 fn reply(outputs: &[Output]) -> Result<Body, i32> {
     match outputs.last() {
         Some(Output::Send(_, Message(Content::Reply { error: OK, body, .. }))) => Ok(body.clone()),
@@ -143,7 +143,7 @@ fn an_expired_session_takes_its_nodes_along() {
     assert_eq!(machine.take_outputs(), []);
     machine.tick(at(1100));
     let outputs = machine.take_outputs();
-    // Its own client hears of the end alone.
+    // The session's own client only sees the connection close.
     assert_eq!(outputs[0], Output::Close(A));
     assert_eq!(events(&outputs), [(B, Event::Deleted, "/e")]);
     assert_eq!(reply(&say(&mut machine, B, exists("/e", false), at(1100))), Err(Code::NoNode.number()));

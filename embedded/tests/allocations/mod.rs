@@ -1,4 +1,4 @@
-//! Counts the memory that a thread asks for.
+//! A global allocator that counts the memory that each thread allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,25 +9,25 @@ thread_local! {
 
 #[derive(Clone, Copy)]
 struct Counts {
-    /// Bytes; less than nothing on a thread that frees what another one has got.
+    /// Allocated bytes. Negative on a thread that frees memory which another thread allocated.
     held: isize,
     peak: isize,
     count: usize,
 }
 
-/// The system's allocator, with eyes on it.
+/// The system allocator, with counters.
 pub(crate) struct Allocations;
 
-/// What something asked for.
+/// The memory that an operation allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    /// The most that it held at one time, in bytes, beyond what was held before.
+    /// Peak of the allocated bytes, beyond the bytes that were allocated before.
     pub(crate) peak: usize,
-    /// How often it asked.
+    /// Number of allocations.
     pub(crate) count: usize,
 }
 
-/// What a deed asks for on this thread.
+/// Measures the memory that `deed` allocates on this thread.
 pub(crate) fn measure(deed: impl FnOnce()) -> Asked {
     let before = NOW.get();
     NOW.set(Counts { peak: before.held, ..before });
@@ -43,11 +43,11 @@ fn ask(got: usize, given_back: usize) {
     NOW.set(Counts { held, peak: peak.max(held), count: count + usize::from(got > 0) });
 }
 
-// SAFETY: all is done by the system's allocator; counting asks for no memory.
+// SAFETY: the system allocator does all the work, and the counters allocate no memory.
 unsafe impl GlobalAlloc for Allocations {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ask(layout.size(), 0);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
@@ -64,7 +64,7 @@ unsafe impl GlobalAlloc for Allocations {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Old and new are there at the same time, if it has to move.
+        // If the block moves, the old and the new one exist at the same time.
         ask(size, 0);
         ask(0, layout.size());
         // SAFETY: as above.

@@ -1,20 +1,21 @@
-//! A client without any library: one connection, on which a test sees each message when it comes.
+//! A minimal client without a library: one connection, on which a test sees each message as it
+//! arrives.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The number of a watch's event, in place of a request's.
+/// The `xid` of a watch event.
 pub(crate) const EVENT: i32 = -1;
-/// The number of a ping.
+/// The `xid` of a ping.
 pub(crate) const PING: i32 = -2;
-/// The number of every request that is not a ping.
+/// The `xid` of every request that is not a ping.
 pub(crate) const REPLY: i32 = 1;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A session, on its connection.
+/// A session and its connection.
 pub(crate) struct Session {
     pub(crate) id: i64,
     password: Vec<u8>,
@@ -33,7 +34,7 @@ impl Session {
         Self { id, password, stream }
     }
 
-    /// The same session on a new connection.
+    /// Resumes the session on a new connection.
     pub(crate) async fn reopen(&self, hosts: &str) -> Self {
         let mut stream = TcpStream::connect(hosts).await.unwrap();
         send(&mut stream, &hello(LONG, self.id, &self.password)).await;
@@ -45,7 +46,7 @@ impl Session {
         send(&mut self.stream, &[PING, 11].map(i32::to_be_bytes).concat()).await;
     }
 
-    /// The number of the next message; none at the end of the connection.
+    /// Returns the `xid` of the next message, or `None` when the connection is closed.
     pub(crate) async fn hear(&mut self) -> Option<i32> {
         let message = frame(&mut self.stream).await?;
         Some(i32::from_be_bytes(message[..4].try_into().unwrap()))
@@ -56,13 +57,13 @@ impl Session {
         self.succeed().await;
     }
 
-    /// The same without waiting for the reply.
+    /// Sends a create request without waiting for the reply.
     pub(crate) async fn begin_create(&mut self, path: &str) {
         let acl = [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &text("world"), &text("anyone")].concat();
         self.begin(1, &[text(path), text(""), acl, 1_i32.to_be_bytes().to_vec()].concat()).await;
     }
 
-    /// Watches a node that exists.
+    /// Sets a watch on an existing node.
     pub(crate) async fn watch(&mut self, path: &str) {
         self.begin(3, &[text(path), vec![1]].concat()).await;
         self.succeed().await;
@@ -78,12 +79,12 @@ impl Session {
     }
 }
 
-/// Asks for a session.
+/// Sends a connect request for a new session.
 pub(crate) async fn greet(stream: &mut TcpStream, timeout: Duration) {
     send(stream, &hello(timeout, 0, &[0; 16])).await;
 }
 
-/// The session's id and its password.
+/// Returns the session's id and password from the connect reply.
 pub(crate) async fn greeting(stream: &mut TcpStream) -> (i64, Vec<u8>) {
     let greeting = frame(stream).await.unwrap();
     (i64::from_be_bytes(greeting[8..16].try_into().unwrap()), greeting[20..36].to_vec())
@@ -103,10 +104,11 @@ async fn send(stream: &mut TcpStream, message: &[u8]) {
     stream.write_all(&[&length, message].concat()).await.unwrap();
 }
 
-/// The next message; none at the end of the connection. Nothing may be read of it if this is dropped.
+/// Returns the next message, or `None` when the connection is closed. The future must not consume
+/// bytes if it is dropped.
 async fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 4];
-    // A drop between the bytes of the length would lose them: they come together.
+    // Wait until the length is complete: a drop between its bytes would lose them.
     loop {
         stream.readable().await.ok()?;
         match stream.peek(&mut length).await {

@@ -1,4 +1,4 @@
-//! A server for one test, and its client.
+//! A server for one test, and a client of it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use zklock::Client;
 use zklock_embedded::Server;
 
-/// Long enough for anything that happens at all.
+/// Generous timeout: even a loaded machine finishes earlier.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a test, and fails if it hangs.
@@ -15,7 +15,7 @@ pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     runtime.block_on(async { timeout(LIMIT, test).await.expect("the test hangs") })
 }
 
-/// Starts a server at a free port.
+/// Starts a server on a free port.
 pub(crate) async fn server() -> Server {
     Server::start("127.0.0.1:0").await.expect("a free port")
 }

@@ -1,12 +1,12 @@
-//! Random bytes as steps: every list of genes is a sequence of steps, so that any part of a list is one too, and a list
-//! in hexadecimal digits is all that is needed to run a sequence again.
+//! Maps random bytes to steps. Every list of genes is a valid sequence of steps, so any part of a
+//! list is valid too, and the list in hexadecimal digits is enough to repeat a sequence.
 
 use crate::steps::{Acl, Data, Op, Path, SESSIONS, Step};
 
-/// Bytes that choose one step.
+/// The bytes that choose one step.
 pub(crate) type Gene = [u8; 8];
 
-// What comes first is what failing sequences shrink to.
+// In each table, failing sequences shrink to the first entries.
 
 const PATHS: &[Path] = &[
     Path::Below("/a"),
@@ -39,7 +39,7 @@ const PATHS: &[Path] = &[
     Path::Below("/a/y/"),
 ];
 
-/// Paths that are no paths, and the server's own nodes.
+/// Invalid paths, and paths of the server's own nodes.
 const ODD_PATHS: &[Path] = &[
     Path::Exactly(""),
     Path::Exactly("a"),
@@ -119,21 +119,21 @@ fn pick<T: Clone>(from: &[T], byte: u8) -> T {
 }
 
 fn path(byte: u8) -> Path {
-    // One in sixteen is odd.
+    // One path in sixteen is from `ODD_PATHS`.
     if byte >= 240 { pick(ODD_PATHS, byte - 240) } else { pick(PATHS, byte) }
 }
 
-/// Few, so that watches are met again.
+/// Chooses among few paths, so that later steps reach the watched nodes.
 fn watched(byte: u8) -> Path {
     if byte < 208 { pick(&PATHS[..5], byte) } else { path(byte << 3) }
 }
 
 fn acl(byte: u8) -> Acl {
-    // Most nodes are everybody's.
+    // Most nodes are open to every client.
     if byte < 192 { Some(&[OPEN]) } else { pick(ACLS, byte) }
 }
 
-/// What the first byte of a gene chooses, each as often as its weight.
+/// Makes an operation. The first byte of a gene chooses the function, according to the weights.
 type Make = fn(&Gene, &mut dyn Iterator<Item = Gene>) -> Op;
 
 const OPS: &[(usize, Make)] = &[
@@ -147,7 +147,8 @@ const OPS: &[(usize, Make)] = &[
     }),
     (4, |gene, _| create(19, *gene)),
     (6, |gene, _| match create(21, *gene) {
-        // It ends the real server: the transaction passes all checks and cannot be applied.
+        // This request crashes the real server: the transaction passes all checks and then cannot
+        // be applied.
         Op::Create { by, path, data, acl, flags, ttl } if !matches!(flags, 5 | 6) && ttl < 0 => {
             Op::Create { by, path, data, acl, flags, ttl: 100_000 }
         }
@@ -160,7 +161,7 @@ const OPS: &[(usize, Make)] = &[
     (5, |gene, _| Op::GetAcl { path: path(gene[2]) }),
     (5, |gene, _| Op::SetAcl {
         path: match path(gene[2]) {
-            // Nobody could ever do anything there again.
+            // Without this, no client could change these nodes again.
             Path::Exactly(_) | Path::Below("") => Path::Below("/a"),
             below @ Path::Below(_) => below,
         },
@@ -227,7 +228,7 @@ const WITHIN_MULTI: &[fn(&Gene) -> Op] = &[
 
 fn create(by: i32, gene: Gene) -> Op {
     let flags = match by {
-        // Others are refused, which is enough now and then.
+        // Other modes are refused, so they are chosen rarely.
         19 => pick(&[4, 4, 4, 4, 4, 4, 4, 4, 0, 1, 2, 5], gene[3]),
         21 => pick(TTL_FLAGS, gene[3]),
         _ => pick(FLAGS, gene[3]),
@@ -236,12 +237,12 @@ fn create(by: i32, gene: Gene) -> Op {
     Op::Create { by, path: path(gene[2]), data: pick(DATA, gene[5]), acl, flags, ttl }
 }
 
-/// Up to three paths.
+/// Returns up to three paths.
 fn paths(byte: u8) -> Vec<Path> {
     (0..byte % 4).map(|i| path((byte >> 2).wrapping_add(i * 5))).collect()
 }
 
-/// The steps that genes stand for.
+/// Returns the steps for a list of genes.
 pub(crate) fn steps(genes: &[Gene]) -> Vec<Step> {
     let mut genes = genes.iter().copied();
     let mut steps = Vec::new();

@@ -1,30 +1,38 @@
-//! The embedded server against Apache ZooKeeper: both are told the same, by several sessions, and must say the same.
+//! Differential test: the embedded server and Apache ZooKeeper get the same requests from several
+//! sessions, and must send the same replies and events.
 //!
-//! Random sequences of requests, connections that end, sessions that are resumed and that expire go to both servers.
-//! Every byte of every reply and event is decoded by code that the server does not use, and compared, up to:
+//! Both servers get random sequences of requests. Connections close, and sessions are resumed and
+//! expire. This test decodes every byte of every reply and event with code that the server does not
+//! share. It compares all of them, with these exceptions:
 //!
-//! | Not compared as it is | Why | What is compared |
+//! | Not compared exactly | Reason | Compared instead |
 //! |---|---|---|
-//! | the order of children, of a session's ephemeral nodes, of identities | the real server has none | the sets |
-//! | the order of the events of a session's end | it deletes the session's nodes in no fixed order | the set, and where among other events it comes |
-//! | the order of identities next to each other in an ACL | where `auth` stood, it is that of identities | the set |
-//! | zxids | each server has a first one of its own | the distance from the sequence's first |
+//! | the order of children, of a session's ephemeral nodes, of identities | undefined in the real server | the sets |
+//! | the order of the events when a session ends | the real server deletes the session's nodes in no fixed order | the set, and its position among other events |
+//! | the order of neighboring identities in an ACL | `auth` expands in the order of the identities | the set |
+//! | zxids | the servers start with different zxids | the distance from the sequence's first zxid |
 //! | session ids and passwords | random | which session is meant; whether there is a password |
-//! | times of Stats | two clocks | whether there is one, and within 10 seconds |
+//! | times of Stats | two clocks | whether there is a time, and that both are within 10 seconds |
 //!
-//! Both have the same tick and the same limits of session time-outs (the real server is asked for its own), and neither
-//! removes containers and TTL nodes by itself while the test runs. Nodes of `/zookeeper` are read, written and deleted
-//! only as far as no quota is set: there are none here.
+//! Both servers have the same tick and the same limits for session timeouts: the test queries the
+//! real server for its limits. Neither server removes containers and TTL nodes while the test runs.
+//! The test reads, writes and deletes nodes of `/zookeeper` only where no quota is set, because the
+//! embedded server has no quotas.
 //!
-//! Left out: a createTTL of a mode without one and a negative time, which ends the real server (3.9.5: it passes every
-//! check, and then the transaction cannot be applied); the requests of SASL (102), which is not here, and of
-//! createSession (-10), which is the servers' own.
+//! The test leaves out these requests:
+//! - A `createTTL` with a non-TTL mode and a negative time crashes the real server. In 3.9.5 it
+//!   passes every check, and then the transaction cannot be applied.
+//! - SASL (102) is not supported by the embedded server.
+//! - `createSession` (-10) is internal to the servers.
 //!
-//! It needs a server, so it is ignored unless `tests/unit/test_differential.py` runs it, with these variables:
-//! `ZKLOCK_REAL_ZOOKEEPER`, the server's address (with `zookeeper.extendedTypesEnabled=true`, a long
-//! `znode.container.checkIntervalMs`, and the word `conf` allowed); `ZKLOCK_SEQUENCES`, how many;
-//! `ZKLOCK_SEED`, which (a number; any if it is not set); `ZKLOCK_REPLAY`, the digits that a failure printed, to run
-//! that one sequence alone.
+//! The test needs a real server, so it is ignored unless `tests/unit/test_differential.py` runs it
+//! with these variables:
+//! - `ZKLOCK_REAL_ZOOKEEPER`: the server's address. The server needs
+//!   `zookeeper.extendedTypesEnabled=true`, a long `znode.container.checkIntervalMs`, and
+//!   permission for the word `conf`.
+//! - `ZKLOCK_SEQUENCES`: number of sequences.
+//! - `ZKLOCK_SEED`: the seed, a number. If it is not set, the seed is random.
+//! - `ZKLOCK_REPLAY`: the digits that a failure printed. Only that sequence runs.
 
 mod genes;
 mod messages;
@@ -52,9 +60,9 @@ use zklock_embedded::{Server, Settings};
 use genes::{Gene, steps};
 use pair::{Pair, Tally};
 
-/// The longest sequence, in genes.
+/// Maximum length of a sequence in genes.
 const LONGEST: usize = 60;
-/// How often a failing sequence is run again to find a shorter one.
+/// Maximum number of runs to find a shorter failing sequence.
 const SHRINKING: u32 = 2000;
 
 #[test]
@@ -95,7 +103,7 @@ fn both_servers_say_the_same() {
     }
 }
 
-/// Starts a server that runs until the process ends; returns its address.
+/// Starts a server that runs until the process exits, and returns its address.
 fn start(settings: Settings) -> String {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -109,7 +117,7 @@ fn start(settings: Settings) -> String {
     told.recv().expect("a server that starts")
 }
 
-/// The limits of the real server, as it tells them itself.
+/// Returns settings with the limits that the real server reports.
 fn same_settings(real: &str) -> Settings {
     let mut stream = TcpStream::connect(real).expect("a server that listens");
     stream.write_all(b"conf").expect("a server that listens");
@@ -148,7 +156,7 @@ fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// A sequence as it can be read, and as it can be run again.
+/// Formats a sequence for reading and for repeating it.
 fn shown(genes: &[Gene]) -> String {
     let mut text = String::new();
     for (i, step) in steps(genes).iter().enumerate() {
@@ -182,8 +190,8 @@ fn summary(tally: &Tally) -> String {
     text
 }
 
-/// Servers that refuse everything say the same too: each request must have succeeded and have been refused often
-/// enough, and every event must have come.
+/// Checks that the test covered enough, because two servers that refuse everything also agree. Each
+/// request must have succeeded and failed often enough, and every kind of event must have occurred.
 fn floors(tally: &Tally) {
     let outcomes =
         |name: &str, error: i32| tally.outcomes.get(&(name.to_owned(), error)).copied().unwrap_or_default();

@@ -1,10 +1,11 @@
-//! The protocol's bytes, written and read without the server's own code: an error there must not hide itself here.
+//! Encodes and decodes the protocol without the server's own code, so that an error in that code
+//! cannot hide itself.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long a server may take to answer.
+/// Maximum time for a server's reply.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A record that is being written.
@@ -47,7 +48,7 @@ impl Record {
 /// A record that is being read.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
-/// The record ends too early or holds what it must not.
+/// The record is too short or has an invalid value.
 #[derive(Debug)]
 pub(crate) struct BadReply(pub(crate) String);
 
@@ -84,13 +85,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Text as a person reads it, quoted; `null` if there is none.
+    /// Returns text in quotes for the report, or `null`.
     pub(crate) fn text(&mut self) -> Result<String, BadReply> {
         let bytes = self.bytes()?;
         Ok(bytes.map_or("null".to_owned(), |bytes| format!("{:?}", String::from_utf8_lossy(bytes))))
     }
 
-    /// A list, each element as text.
+    /// Reads a list, with each element as text.
     pub(crate) fn list(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<String, BadReply>,
@@ -121,14 +122,14 @@ impl Line {
         Line { stream, received: Vec::new() }
     }
 
-    /// Sends a frame. That the server closed the connection shows when its answer is read.
+    /// Sends a frame. If the server has closed the connection, reading the reply reports it.
     pub(crate) fn send(&mut self, record: &Record) {
         let mut frame = Record::default().bytes(Some(&record.0));
         self.stream.write_all(&frame.0).unwrap_or_default();
         frame.0.clear();
     }
 
-    /// The next frame; none, if the server closed the connection.
+    /// Returns the next frame, or `None` if the server closed the connection.
     pub(crate) fn frame(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some((length, rest)) = self.received.split_first_chunk::<4>() {

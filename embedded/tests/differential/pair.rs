@@ -1,4 +1,4 @@
-//! Two servers, the real one and ours, that are told the same.
+//! Two servers, the real one and the embedded one, which get the same requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use crate::replies::{Lens, Said, Shape};
 use crate::side::{Client, LONG, Side};
 use crate::steps::{Op, Path, Place, SESSIONS, Step};
 
-/// How far the times in two Stats of the same step may be apart, in milliseconds.
+/// Maximum difference between the times in two Stats of one step, in milliseconds.
 const APART: i64 = 10_000;
-/// Unimplemented and `AuthFailed`: after these errors a server closes the connection.
+/// `Unimplemented` and `AuthFailed`: after these errors a server closes the connection.
 const CLOSING: [i32; 2] = [-6, -115];
 const PING: i32 = -2;
 const AUTH: i32 = -4;
-/// How long to wait for an expiry.
+/// Maximum time to wait for a session to expire.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What was said differently.
+/// The replies of the two servers that differ.
 #[derive(Debug)]
 pub(crate) struct Difference(pub(crate) String);
 
-/// How often what happened: by the request's name, and by its name and error.
+/// Counts of requests by name, and of outcomes by name and error.
 #[derive(Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) sequences: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Tally {
     pub(crate) kicked: usize,
 }
 
-/// A request whose reply was not read yet.
+/// A request whose reply is not read yet.
 struct Sent {
     session: usize,
     name: String,
@@ -51,7 +51,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// The real server's address, and ours.
+    /// Creates the pair from the addresses of the real server and the embedded one.
     pub(crate) fn new(addresses: [String; 2]) -> Self {
         let sides = addresses.map(|address| {
             let mut side = Side {
@@ -70,7 +70,7 @@ impl Pair {
         Pair { sides, sent: Vec::new(), xid: 0, sequence: 0, differed: false, tally: Tally::default() }
     }
 
-    /// Tells both servers the same; the first thing that they answer differently is the error.
+    /// Sends the same steps to both servers. Returns an error at the first reply that differs.
     pub(crate) fn run(&mut self, steps: &[Step]) -> Result<(), Difference> {
         self.sequence += 1;
         let directory = format!("/s{}", self.sequence);
@@ -98,7 +98,7 @@ impl Pair {
         self.finish(place).map_err(|Difference(what)| Difference(format!("at the end: {what}")))
     }
 
-    /// All nodes must be the same, with the sessions and after them.
+    /// Compares all nodes, before and after the sessions are closed.
     fn finish(&mut self, place: &Place) -> Result<(), Difference> {
         if let Some(last) = self.sent.first() {
             self.receive(last.session)?;
@@ -160,7 +160,8 @@ impl Pair {
                 for (side, (id, password)) in self.sides.iter_mut().zip(proofs) {
                     let client = &mut side.clients[*session];
                     if client.line.is_none() {
-                        // It lives on, for those who know it.
+                        // The session still exists, and a client that knows its id and password can
+                        // resume it.
                         (client.id, client.password) = (id, password);
                     }
                 }
@@ -186,7 +187,8 @@ impl Pair {
         }
     }
 
-    /// The session gets the shortest time-out and falls silent, until both servers have ended it.
+    /// Resumes the session with the shortest timeout and sends nothing, until both servers have
+    /// ended it.
     fn lapse(&mut self, session: usize, place: &Place) -> Result<(), Difference> {
         self.receive(session)?;
         self.ensure_connected(session)?;
@@ -224,7 +226,7 @@ impl Pair {
         self.sides.iter().any(|side| side.clients[session].line.is_some())
     }
 
-    /// Connects a session that has no connection: the one that was, or a new one if that is over.
+    /// Connects a session that has no connection. If the session has ended, opens a new one.
     fn ensure_connected(&mut self, session: usize) -> Result<(), Difference> {
         for _ in 0..2 {
             if self.is_connected(session) {
@@ -239,7 +241,7 @@ impl Pair {
         }
     }
 
-    /// Opens a connection for a session, which may be refused.
+    /// Opens a connection for a session. The server may refuse it.
     fn open(&mut self, session: usize, timeout: i32, read_only: bool, ahead: i64) -> Result<(), Difference> {
         let mut said = Vec::new();
         for side in &mut self.sides {
@@ -250,7 +252,7 @@ impl Pair {
         if !self.is_connected(session) {
             self.tally.refused += 1;
             if ahead == 0 {
-                // It is over. A new one will be asked for.
+                // The session has ended. The next connection asks for a new one.
                 for side in &mut self.sides {
                     side.clients[session].id = 0;
                 }
@@ -278,7 +280,7 @@ impl Pair {
         self.sent.push(Sent { session, name, shape, xid });
     }
 
-    /// What comes up to the replies of all that was sent must be the same.
+    /// Reads the replies to all sent requests, and the events before them, and compares them.
     fn receive(&mut self, session: usize) -> Result<(), Difference> {
         for Sent { name, shape, xid, .. } in std::mem::take(&mut self.sent) {
             let mut said = Vec::new();
@@ -292,7 +294,7 @@ impl Pair {
                 || real.last().is_none_or(|reply| reply.is_event || CLOSING.contains(&reply.error));
             self.count(&name, real);
             if closes {
-                // Nothing else may come.
+                // The server must send nothing more.
                 let rest: Vec<Option<Vec<u8>>> =
                     self.sides.iter_mut().map(|side| side.end(session)).collect();
                 equal(&rest).map_err(|what| difference(format!("after the last reply: {what}")))?;
@@ -315,7 +317,7 @@ impl Pair {
         }
     }
 
-    /// Compares the events that a session was sent and did not read yet.
+    /// Reads and compares the session's pending events.
     fn drain(&mut self, session: usize) -> Result<(), Difference> {
         self.say(session, &Op::Ping, &Place::default());
         self.receive(session)
@@ -334,7 +336,7 @@ fn compare(real: &[Said], ours: &[Said]) -> Result<(), String> {
             real.text == ours.text
                 && real.times.len() == ours.times.len()
                 && real.times.iter().zip(&ours.times).all(|(a, b)| {
-                    // What the server made itself has the time 0.
+                    // Nodes that the server itself created have the time 0.
                     (*a == 0) == (*b == 0) && (a - b).abs() < APART
                 })
         });

@@ -1,20 +1,20 @@
-//! What a server said, as text that is the same for both servers when they said the same.
+//! Converts a server's messages to text. Equal messages of both servers give equal text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use crate::messages::{BadReply, Fields};
 
-/// What one server's numbers mean.
+/// Translates one server's zxids and session ids.
 #[derive(Default)]
 pub(crate) struct Lens {
-    /// Of the last transaction before the sequence.
+    /// Zxid of the last transaction before the sequence.
     pub(crate) zxid: i64,
-    /// The sessions' ids, in the order in which they began.
+    /// The index of each session id, in the order in which the sessions began.
     pub(crate) sessions: BTreeMap<i64, usize>,
 }
 
-/// What the record of a reply holds.
+/// The contents of a reply's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Nothing,
@@ -30,7 +30,8 @@ pub(crate) enum Shape {
     Parts,
 }
 
-/// One message, as text. The times of Stats are apart: no two clocks show the same.
+/// One message as text. The times of Stats are kept separately, because no two clocks show the same
+/// time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) text: String,
@@ -49,7 +50,7 @@ impl Said {
 
 impl Lens {
     fn zxid(&self, zxid: i64) -> String {
-        // The root was made by no transaction, an event of setWatches belongs to none.
+        // No transaction created the root, and an event of `setWatches` has no transaction.
         if zxid <= 0 { format!("{zxid}") } else { format!("{:+}", zxid - self.zxid) }
     }
 
@@ -60,7 +61,7 @@ impl Lens {
         }
     }
 
-    /// A reply to a request whose record has this shape, or an event.
+    /// Converts an event, or a reply with a record of this shape.
     pub(crate) fn read(&self, frame: &[u8], shape: Shape) -> Said {
         let mut said = Said::default();
         let mut fields = Fields(frame);
@@ -109,7 +110,7 @@ impl Lens {
             Shape::AclStat => {
                 let mut rules = fields
                     .list(|rule| Ok(format!("{} of {} {}", rule.int()?, rule.text()?, rule.text()?)))?;
-                // `auth` stands for all of somebody's identities.
+                // `auth` expands to all of a client's identities, in an undefined order.
                 let digests = |a: &String, b: &String| [a, b].iter().all(|rule| rule.contains("\"digest\""));
                 rules.chunk_by_mut(digests).for_each(<[String]>::sort_unstable);
                 said.add(format_args!(", {}", rules.join(", ")));

@@ -1,4 +1,4 @@
-//! One server, and the clients that the test has there.
+//! One server, and the test's clients on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,8 @@ use crate::messages::{BadReply, Fields, Line, Record};
 use crate::replies::{Lens, Said, Shape};
 use crate::steps::SESSIONS;
 
-/// The time-out that clients ask for, in milliseconds: no session ends by itself meanwhile.
+/// Session timeout of the clients in milliseconds. It is so long that no session expires during the
+/// test.
 pub(crate) const LONG: i32 = 60_000;
 
 /// A client's session on one server.
@@ -15,25 +16,26 @@ pub(crate) struct Client {
     pub(crate) id: i64,
     pub(crate) password: Vec<u8>,
     pub(crate) line: Option<Line>,
-    /// Of the last reply.
+    /// Zxid of the last reply.
     pub(crate) zxid: i64,
 }
 
-/// One server and the clients that it has.
+/// One server and its clients.
 pub(crate) struct Side {
     pub(crate) address: String,
     pub(crate) lens: Lens,
     pub(crate) clients: Vec<Client>,
     pub(crate) control: Client,
-    /// The transactions that ended a session: the real server deletes its nodes in no fixed order.
+    /// Zxids of the transactions that ended a session. The real server deletes the session's nodes
+    /// in no fixed order.
     pub(crate) ends: BTreeSet<i64>,
 }
 
 impl Side {
-    /// Tells how many transactions there were since the last sequence began.
+    /// Prepares a sequence. Returns the number of transactions since the last sequence began.
     pub(crate) fn begin(&mut self, directory: &str) -> i64 {
         self.clients = (0..SESSIONS).map(|_| Client::default()).collect();
-        // Something to begin with: a sequence in an empty directory is refused most of the time.
+        // Create some nodes: most requests would fail in an empty directory.
         for name in ["", "/a", "/a/x", "/b"] {
             let open = Record::default().text(&format!("{directory}{name}")).bytes(None).int(1);
             let made = self.control.ask(1, 1, &open.int(31).text("world").text("anyone").int(0));
@@ -45,7 +47,7 @@ impl Side {
         if before == 0 { 0 } else { self.control.zxid - before }
     }
 
-    /// What the answer to a request for a session says.
+    /// Describes the reply to a connect request.
     pub(crate) fn connected(&mut self, session: usize, frame: Option<&[u8]>) -> String {
         let client = &mut self.clients[session];
         let Some(frame) = frame else {
@@ -78,7 +80,7 @@ impl Side {
         )
     }
 
-    /// What one client hears up to the next reply, or until the connection is closed.
+    /// Reads one client's messages up to the next reply, or until the connection is closed.
     pub(crate) fn listen(&mut self, session: usize, shape: Shape, ends: bool) -> Vec<Said> {
         let client = &mut self.clients[session];
         let mut heard: Vec<Said> = Vec::new();
@@ -96,7 +98,7 @@ impl Side {
                 }
             }
         }
-        // The nodes of a session that ends go in no fixed order.
+        // Sort the events of an ended session, because their order is undefined.
         for group in heard.chunk_by_mut(|a, b| a.is_event && b.is_event && a.zxid == b.zxid) {
             if self.ends.contains(&group[0].zxid) {
                 group.sort_unstable_by(|a, b| a.text.cmp(&b.text));
@@ -105,12 +107,12 @@ impl Side {
         heard
     }
 
-    /// What comes before the server closes a connection.
+    /// Returns a message that the server sends before it closes a connection.
     pub(crate) fn end(&mut self, session: usize) -> Option<Vec<u8>> {
         self.clients[session].line.take().and_then(|mut line| line.frame())
     }
 
-    /// All nodes of the directory, as far as control may look.
+    /// Returns all nodes of the directory that the control client can read.
     pub(crate) fn nodes(&mut self, directory: &str) -> Vec<Said> {
         let mut said = Vec::new();
         let mut paths = vec![directory.to_owned()];
@@ -126,7 +128,7 @@ impl Side {
         said
     }
 
-    /// Ends what is left of the sequence, as far as possible.
+    /// Removes the sequence's sessions and nodes as far as possible.
     pub(crate) fn clean(&mut self) {
         for client in &mut self.clients {
             client.line = None;
@@ -149,7 +151,8 @@ impl Side {
 }
 
 impl Client {
-    /// Asks for a session on a new connection: the one that it has, or a new one. The answer, if there is one.
+    /// Opens a connection and asks to resume the client's session, or for a new one. Returns the
+    /// reply, if there is one.
     pub(crate) fn open(
         &mut self,
         address: &str,
@@ -164,7 +167,7 @@ impl Client {
         line.send(&if knows_read_only { record.byte(0) } else { record });
         let answer = line.frame();
         if let Some(answer) = &answer {
-            // Control, which nobody compares.
+            // This is the control client, whose replies are not compared.
             if self.id == 0 && answer.len() >= 36 {
                 self.id = Fields(&answer[8..]).long().unwrap_or_default();
             }
@@ -188,7 +191,7 @@ impl Client {
         frame
     }
 
-    /// Asks as control, which has no watches.
+    /// Sends a request from the control client, which has no watches.
     pub(crate) fn ask(&mut self, number: i32, xid: i32, record: &Record) -> Said {
         let frame = self.frame(number, xid, record);
         let mut said = Said { zxid: self.zxid, text: format!("{frame:?}"), ..Said::default() };
@@ -196,7 +199,8 @@ impl Client {
         said
     }
 
-    /// The paths of a node's children, in order; none if it is not there, or not to be read.
+    /// Returns the paths of a node's children, sorted. The result is empty if the node does not
+    /// exist or cannot be read.
     pub(crate) fn children(&mut self, path: &str) -> Vec<String> {
         let frame = self.frame(8, 1, &Record::default().text(path).byte(0));
         let mut fields = Fields(&frame[16..]);

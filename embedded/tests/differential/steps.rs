@@ -1,4 +1,4 @@
-//! What the sessions do, and how it is sent.
+//! The steps of the sessions, and their encoding as requests.
 
 use crate::messages::Record;
 use crate::replies::Shape;
@@ -7,31 +7,33 @@ pub(crate) const SESSIONS: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// A request; without `wait`, the next step is the same session's and comes before the reply is read.
+    /// Sends a request. Without `wait`, the same session sends the next step before this reply is
+    /// read.
     Say { session: usize, op: Op, wait: bool },
-    /// The connection ends, the session lives on.
+    /// Closes the connection. The session continues.
     Abandon { session: usize },
-    /// The session goes on on a second connection, with its password or a wrong one, while the first is still open.
+    /// Resumes the session on a second connection, with the right or a wrong password, while the
+    /// first one is open.
     Resume { session: usize, right: bool, knows_read_only: bool },
-    /// The client claims to have seen what never happened.
+    /// Connects with a zxid that does not exist yet.
     FromTheFuture { session: usize },
-    /// The session expires.
+    /// Lets the session expire.
     Lapse { session: usize },
 }
 
-/// A path: below the sequence's own directory, or as it is.
+/// A path below the sequence's directory, or an exact path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path {
     Below(&'static str),
     Exactly(&'static str),
 }
 
-/// Where a sequence does its work.
+/// The paths that a sequence works on.
 #[derive(Default)]
 pub(crate) struct Place {
     pub(crate) directory: String,
-    /// The root, but for a sequence that is run again to find a shorter one: after a difference, what the two servers
-    /// tell of the root differs for ever.
+    /// The root. In a sequence that is repeated to find a shorter one, this is the directory
+    /// instead, because after a difference the two servers report different values for the root.
     pub(crate) root: String,
 }
 
@@ -47,7 +49,7 @@ impl Path {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// By number 1, 15, 19 or 21; only 21 has a time to live.
+    /// Creates a node by operation 1, 15, 19 or 21. Only 21 has a time to live.
     Create {
         by: i32,
         path: Path,
@@ -109,7 +111,7 @@ pub(crate) enum Op {
     Ping,
     Multi(Vec<Op>),
     MultiRead(Vec<Op>),
-    /// What was seen is this many transactions ago.
+    /// Sets watches. The last seen zxid is `ago` transactions old.
     SetWatches {
         ago: i64,
         lists: [Vec<Path>; 3],
@@ -137,7 +139,7 @@ pub(crate) enum Op {
     Reconfig,
     CloseSession,
     Unknown(i32),
-    /// The record ends this many bytes early.
+    /// An operation with a record that ends `by` bytes early.
     Cut {
         op: Box<Op>,
         by: usize,
@@ -146,16 +148,18 @@ pub(crate) enum Op {
 
 pub(crate) type Data = Option<&'static [u8]>;
 
-/// Permissions, scheme, id; no list at all.
+/// The permission bits, scheme and id of each entry, or `None` for a null list.
 pub(crate) type Acl = Option<&'static [(i32, &'static str, &'static str)]>;
 
 impl Op {
-    /// Whether more can be sent before its reply is there: not if the connection may be closed.
+    /// Returns `true` if another request can be sent before the reply arrives. It is `false` if the
+    /// server may close the connection.
     pub(crate) fn can_be_followed(&self) -> bool {
         !self.overtakes() && !matches!(self, Op::CloseSession | Op::Cut { .. })
     }
 
-    /// Whether the real server answers it without regard to what came before.
+    /// Returns `true` if the real server replies to the operation without regard to the order of
+    /// requests.
     pub(crate) fn overtakes(&self) -> bool {
         match self {
             Op::Cut { op, .. } => op.overtakes(),
@@ -163,7 +167,7 @@ impl Op {
         }
     }
 
-    /// The request's number, and what its reply holds.
+    /// Returns the operation's number and the shape of its reply.
     pub(crate) fn kind(&self) -> (i32, Shape) {
         match self {
             Op::Create { by: 1, .. } => (1, Shape::Path),
@@ -198,7 +202,7 @@ impl Op {
         }
     }
 
-    /// The request's record, in a directory, to a server whose last transaction is `zxid`.
+    /// Returns the request's record, for a server whose last transaction is `zxid`.
     pub(crate) fn record(&self, place: &Place, zxid: i64) -> Record {
         let start = |path: &Path| Record::default().text(&path.within(place));
         match self {

@@ -1,4 +1,4 @@
-//! The same once more: what the first time left behind must not change what the second time does.
+//! Tests that repeat an operation: the first run must not change the result of the second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use zklock::{
 use super::{BRIEF, Closing, Connected, Cut, LONG, PATIENT, Silent, World, until};
 use crate::{client, hold, mutex, run, server, until_contenders};
 
-/// How long a client that closes waits for its server.
+/// Time for which a closing client waits for its server.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 fn kind<T>(result: Result<T, Error>) -> Result<(), ErrorKind> {
@@ -27,14 +27,15 @@ fn everybody_who_closes_a_client_waits_for_the_same_end() {
         let began = Instant::now();
         let first = tokio::spawn(world.client.close());
         until(|| world.client.state() == ClientState::Closed).await;
-        // The first one still waits for an answer.
+        // The first caller still waits for a reply.
         let ends = [
             tokio::spawn(world.client.close()),
             tokio::spawn(world.client.drain(Duration::ZERO)),
             tokio::spawn(world.client.drain(LONG)),
         ];
         sleep(BRIEF).await;
-        // The second caller could end the program, and with it the farewell.
+        // If the second caller returned early, it could exit the program before the session is
+        // closed.
         assert!(
             first.is_finished() || !ends.iter().any(tokio::task::JoinHandle::is_finished),
             "they did not wait"
@@ -108,7 +109,7 @@ fn everybody_who_listens_to_the_states_hears_all_of_them_once() {
     });
 }
 
-/// Ends a hold of `/l`, in one of the ways in which holds end.
+/// Ends a hold of `/l` in one of the possible ways.
 async fn end(how: &str, world: &World, lease: &Lease) {
     match how {
         "broken" => {
@@ -151,7 +152,7 @@ fn a_lock_is_acquired_again_and_the_earlier_lease_does_not_touch_the_later_one()
             assert_eq!(kind(first.release().await), Err(ErrorKind::NotHeld), "{how}");
             assert!(first.check().is_err(), "{how}");
             if how == "held too long" {
-                // Its own limit counts from its own grant.
+                // The limit counts from the hold's own grant.
                 assert!(second.remaining() > Duration::ZERO && second.remaining() <= limit);
                 assert_eq!(second.lost().await, LossReason::HeldTooLong);
                 continue;
@@ -224,7 +225,7 @@ fn what_is_released_while_nobody_answers_is_free_when_somebody_does() {
         assert_eq!(theirs.contenders().await.expect("an answer").len(), 1);
         world.proxy.come_back();
         until_contenders(&theirs, 0).await;
-        // The lock object is as good as new.
+        // The lock object still works.
         let again = mutex(&world.client, "/held").acquire_within(PATIENT).await.expect("the lock");
         assert_eq!(again.session_id(), lease.session_id());
     });
@@ -240,7 +241,7 @@ fn who_asks_between_two_sessions_is_granted_the_lock_in_the_next_one() {
             let lock = lock.clone();
             tokio::spawn(async move { lock.acquire().await })
         });
-        // Somebody who gives up meanwhile leaves nothing behind in the next session.
+        // Another attempt gives up in the meantime. It leaves no node in the next session.
         other.abort();
         assert_eq!(kind(lock.acquire_within(BRIEF).await), Err(ErrorKind::LockTimeout));
         assert!(!waiting.is_finished());
@@ -296,7 +297,7 @@ fn a_number_of_permits_that_is_set_again_counts_each_time() {
         for number in 2..5 {
             let waiting = semaphore.clone();
             let waiting = tokio::spawn(async move { waiting.acquire().await });
-            // The same once more lets nobody in.
+            // Setting the same number again admits no waiter.
             for _ in 0..2 {
                 writer.set_shared_count("/n", number - 1).await.expect("a number");
             }
@@ -305,10 +306,10 @@ fn a_number_of_permits_that_is_set_again_counts_each_time() {
             for _ in 0..2 {
                 writer.set_shared_count("/n", number).await.expect("a number");
             }
-            let granted = timeout(PATIENT, waiting).await.expect("it was not told");
+            let granted = timeout(PATIENT, waiting).await.expect("it was not notified");
             held.push(granted.expect("no panic").expect("a permit"));
         }
-        // Fewer than are held takes none away, and lets nobody in.
+        // A number below the number of held permits takes none away and admits no waiter.
         for number in [1, 1, 2] {
             writer.set_shared_count("/n", number).await.expect("a number");
             assert!(semaphore.try_acquire().await.expect("an answer").is_none());
@@ -334,7 +335,7 @@ fn a_transaction_that_failed_leaves_the_next_one_alone() {
             assert!(world.client.get("/x").await.expect("an answer").is_none());
             let path = format!("/x{version}");
             lease.transaction().create(&path, b"1").commit().await.expect("it is held");
-            // Of a node that is there now.
+            // The node exists now, so its create fails.
             assert_eq!(
                 kind(lease.transaction().create(&path, b"1").commit().await),
                 Err(ErrorKind::TransactionFailed)
@@ -368,7 +369,7 @@ fn a_leadership_is_won_shared_lost_and_won_again() {
         assert!(!election.is_leader());
         let next = election.campaign_within(PATIENT).await.expect("the lead");
         assert!(next.fencing_token() > shared.fencing_token() && election.is_leader());
-        // A lost part has no share in the new one.
+        // A share of a lost lead is not part of the new one.
         assert_eq!(kind(shared.resign().await), Ok(()));
         assert_eq!(kind(shared.resign().await), Err(ErrorKind::NotHeld));
         assert!(election.is_leader() && next.check().is_ok());
@@ -445,7 +446,7 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
         for _ in 0..2 {
             timeout(PATIENT, lease.revoked()).await.expect("it was asked");
         }
-        lease.check().expect("it is asked, not told");
+        lease.check().expect("a request does not end the lease");
         operator.break_lock(&node).await.expect("a node");
         for _ in 0..2 {
             assert_eq!(kind(operator.break_lock(&node).await), Err(ErrorKind::NotHeld));
@@ -454,7 +455,7 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
         assert_eq!(lease.lost().await, LossReason::NodeDeleted);
         assert!(
             timeout(BRIEF, lease.revoked()).await.is_err(),
-            "of a lease that is lost nobody asks anything"
+            "a lost lease receives no request to give up the lock"
         );
     });
 }
@@ -463,7 +464,7 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
 fn a_client_that_is_closing_says_so_at_once() {
     run(async {
         let world = World::reach(Closing).await;
-        // While it waits for its server, nobody else does.
+        // The client waits for its server while it closes, but no other call may wait for that.
         let asking = async {
             for _ in 0..2 {
                 assert_eq!(kind(world.client.ready().await), Err(ErrorKind::ClientClosed));

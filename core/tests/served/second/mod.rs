@@ -1,5 +1,5 @@
-//! Every operation in every state of a client, twice: what it comes to the first time and the second time, and that it
-//! comes to anything within the times that the client was given.
+//! Runs every operation in every state of a client twice. The tests check the results of both runs,
+//! and that each completes within the client's timeouts.
 
 mod again;
 mod operations;
@@ -18,44 +18,45 @@ use operations::{OPERATIONS, perform};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// As long as somebody waits who is not answered.
+/// Timeout of calls that get no reply.
 const BRIEF: Duration = Duration::from_millis(400);
-/// As long as somebody waits who is answered, on a machine on which a lot happens at once.
+/// Timeout of calls that get a reply, generous enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// How long an operation waits beyond its own time: for the rest of a term, which is half the session time-out, or for
-/// the answer to a close, which takes two seconds at most. As much again for a busy machine.
+/// Time by which an operation may exceed its own timeout: the rest of a term, which is half the
+/// session timeout, or the reply to a close, which takes at most two seconds. It is doubled for a
+/// busy machine.
 const BEYOND: Duration = Duration::from_secs(8);
 
-/// For how long a client that drains waits for its hold, longer than any test.
+/// Time for which a draining client waits for its hold. It is longer than any test.
 const LONG: Duration = Duration::from_secs(600);
 
 /// The states of a client, in the order of the table's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Situation {
-    /// It was made, and has sent nothing; a server answers.
+    /// The client was created and has sent nothing. A server is reachable.
     New,
-    /// The same, but no server answers.
+    /// The client was created and has sent nothing. No server replies.
     Unreachable,
-    /// Nobody answered it once; since then a server does.
+    /// No server replied at first, but a server replies now.
     Refused,
-    /// Connected, and it holds a lock.
+    /// The client is connected and holds a lock.
     Connected,
-    /// Its connection was cut, and came back.
+    /// The connection was cut and established again.
     Back,
     /// The lock that it holds was broken.
     Broken,
-    /// Its session ended, and it has begun another one.
+    /// The session ended, and the client has begun another one.
     Anew,
-    /// Its connection is cut, and no server lets it back in.
+    /// The connection is cut, and the client cannot connect again.
     Cut,
-    /// It has heard that its session ended, and gets no other one.
+    /// The client knows that its session ended, and gets no other one.
     Between,
-    /// Its server has fallen silent.
+    /// The server does not reply any more.
     Silent,
-    /// It drains, and waits for the lock that it holds.
+    /// The client drains, and waits for the lock that it holds.
     Draining,
-    /// It is closing, and its server is silent.
+    /// The client is closing, and its server does not reply.
     Closing,
     /// Closed.
     Closed,
@@ -82,22 +83,23 @@ const SITUATIONS: [Situation; 13] = [
 ];
 
 impl Situation {
-    /// Whether a server answers the client.
+    /// Returns `true` if a server replies to the client.
     fn is_answered(self) -> bool {
         matches!(self, New | Refused | Connected | Back | Broken | Anew | Draining)
     }
 
-    /// The connect time-out of the client. One that nobody answers at first has to find that out.
+    /// Returns the client's connect timeout. In the state `Refused`, it must first run out without
+    /// a reply.
     fn connect_timeout(self) -> Duration {
         match self {
             Refused => 5 * BRIEF,
             _ if self.is_answered() => PATIENT,
-            // Later than a wait that has a time of its own ends.
+            // Later than the timeout of a wait that sets one.
             _ => 2 * BRIEF,
         }
     }
 
-    /// The time in which an operation has to come to something.
+    /// Returns the time within which an operation must complete.
     fn patience(self) -> Duration {
         if self.is_answered() { PATIENT } else { BRIEF }
     }
@@ -107,7 +109,7 @@ impl Situation {
 struct World {
     situation: Situation,
     server: Server,
-    /// The client's way to the server.
+    /// The proxy between the client and the server.
     proxy: Proxy,
     client: Client,
     lease: Option<Arc<Lease>>,
@@ -164,7 +166,7 @@ impl World {
                 self.until(ClientState::Suspended).await;
             }
             Between => {
-                // It hears of the end with the first answer, and waits for the next one.
+                // The client learns of the end from the first reply, and waits for the next one.
                 self.server.latency(BRIEF / 2).await;
                 assert!(self.server.expire(session).await);
                 self.until(ClientState::Connecting).await;
@@ -186,7 +188,7 @@ impl World {
         until(|| self.client.state() == state).await;
     }
 
-    /// Somebody else, who reaches the server.
+    /// Returns another client, which reaches the server.
     async fn operator(&self) -> Client {
         client(&self.server.hosts()).await
     }
@@ -201,7 +203,8 @@ async fn until(done: impl Fn() -> bool) {
     timeout(PATIENT, waiting).await.expect("it does not come");
 }
 
-/// The outcomes of an operation in a situation, the first time and the second time; one word if both are the same.
+/// Returns the results of an operation in a situation, from the first and the second run, or a
+/// single word if both are equal.
 async fn twice(operation: &'static str, situation: Situation) -> String {
     let world = World::reach(situation).await;
     let mut outcomes = Vec::new();
@@ -214,7 +217,7 @@ async fn twice(operation: &'static str, situation: Situation) -> String {
     outcomes.join(", ")
 }
 
-/// The row of an operation, by situation.
+/// Returns an operation's row of the table, by situation.
 fn expected(operation: &str) -> Vec<(Situation, &'static str)> {
     let line = include_str!("table.txt")
         .lines()
@@ -239,7 +242,7 @@ fn compare(operations: &[&'static str]) {
     }
 }
 
-/// A test for each part of the table, so that they run beside each other.
+/// Defines a test for each part of the table, so that they run in parallel.
 macro_rules! rows {
     ($($test:ident: $from:literal..$to:literal;)*) => {
         $(#[test]

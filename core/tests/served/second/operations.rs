@@ -1,4 +1,4 @@
-//! The operations of a client, its locks and its leases: rows of the table.
+//! The operations of a client, its locks and its leases: the rows of the table.
 
 use zklock::{
     AnyLock, Election, LockOptions, MultiLock, Mutex, Permits, ReadWriteLock, Result, Semaphore, Timeout,
@@ -7,14 +7,14 @@ use zklock::{
 use super::{BRIEF, World, mutex};
 
 pub(super) const OPERATIONS: [&str; 36] = [
-    // Of a client.
+    // Operations of a client.
     "ready",
     "get",
     "set_shared_count",
     "revoke",
     "break",
     "break a waiter",
-    // Of a lock.
+    // Operations of a lock.
     "acquire",
     "acquire in time",
     "try",
@@ -24,7 +24,7 @@ pub(super) const OPERATIONS: [&str; 36] = [
     "locked",
     "acquire what it holds",
     "try what it holds",
-    // Of other kinds.
+    // Operations of other kinds of locks.
     "read",
     "write",
     "permit",
@@ -34,7 +34,7 @@ pub(super) const OPERATIONS: [&str; 36] = [
     "campaign in time",
     "leader",
     "observe",
-    // Of a lease.
+    // Operations of a lease.
     "check",
     "release",
     "release in time",
@@ -44,13 +44,14 @@ pub(super) const OPERATIONS: [&str; 36] = [
     "enter again",
     "lost",
     "revoked",
-    // The end.
+    // The end of a client.
     "drain",
     "drain long",
     "close",
 ];
 
-/// How long somebody waits who sets no limit: longer than anybody who sets one, in these situations.
+/// Time after which a call without a timeout counts as waiting. It is longer than every timeout in
+/// these situations.
 const UNLIMITED: std::time::Duration = BRIEF.saturating_mul(10);
 
 fn word<T>(result: Result<T>, well: impl FnOnce(T) -> String) -> String {
@@ -61,7 +62,8 @@ fn ok<T>(result: Result<T>) -> String {
     word(result, |_| "ok".to_owned())
 }
 
-/// Of something that is acquired: it is released. Somebody who sets no time waits for a server that was there before.
+/// Awaits an acquire and releases the lease. Without a timeout, the acquire waits for a server that
+/// was reachable before.
 macro_rules! and_back {
     ($acquired:expr) => {
         match tokio::time::timeout(UNLIMITED, $acquired).await {
@@ -138,7 +140,7 @@ pub(super) async fn perform(operation: &str, world: &World) -> String {
         }
         "drain" => ok(client.drain(BRIEF).await),
         "drain long" => {
-            // Its locks are released meanwhile, or lost.
+            // Its locks are released or lost in the meantime.
             let draining = client.drain(super::LONG);
             if let Some(lease) = &world.lease {
                 lease.release_in_background().map_err(|error| error.kind()).unwrap_or_default();
@@ -168,7 +170,7 @@ async fn of_a_lease(operation: &str, world: &World) -> String {
             lost.map_or_else(|_| "waits".to_owned(), |reason| reason.to_string())
         }
         "revoked" => {
-            // Nobody asks, so that it waits, in whatever state.
+            // No client revokes the lease, so the call waits in every state.
             let revoked = tokio::time::timeout(BRIEF, lease.revoked()).await;
             revoked.map_or_else(|_| "waits".to_owned(), |()| "asked".to_owned())
         }
@@ -176,7 +178,7 @@ async fn of_a_lease(operation: &str, world: &World) -> String {
     }
 }
 
-/// The node through which the client holds or held a lock; one that there never was, if it did not yet.
+/// Returns the node of the client's current or former hold, or a node that never existed.
 fn node(world: &World) -> String {
     world.lease.as_ref().map_or_else(|| "/held/_c_x-lock-0000000000".to_owned(), |lease| lease.node())
 }

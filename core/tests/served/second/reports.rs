@@ -1,4 +1,5 @@
-//! The reports of a client on itself in every situation, however often they are read.
+//! A client's reports about itself in every situation. They do not change when they are read
+//! repeatedly.
 
 use zklock::{Client, LeaseState, dump};
 
@@ -7,7 +8,7 @@ use super::Situation::{
 };
 use super::{SITUATIONS, Situation, World, run};
 
-/// In words, all but durations, which change with every look.
+/// Returns the report in words, without durations, because these change with every read.
 fn report(client: &Client, earlier: i64) -> String {
     let health = client.health();
     let session = match client.session_id() {
@@ -63,7 +64,7 @@ fn expected(situation: Situation) -> &'static str {
         Between => {
             "connecting, session same, without server, no term, holds []; 1 acquired, 1 lost, 1 sessions, 0 back"
         }
-        // A close is no loss.
+        // Closing the client does not count as a loss.
         Closing | Closed => {
             "closed, session same, without server, no term, holds []; 1 acquired, 0 lost, 1 sessions, 0 back"
         }
