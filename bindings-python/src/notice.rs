@@ -231,7 +231,7 @@ impl Shared {
         })
     }
 
-    /// A panic cannot leave half a change in it.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
     fn course(&self) -> MutexGuard<'_, Option<Course>> {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// The callback that is due, and its argument; None if there is none now.
+    /// Returns the callback that is due, with its argument. Returns `None` if none is due now.
     fn next(self: &Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
         loop {
             let callable = &self.callback.0.function;

@@ -75,12 +75,12 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session time-out that the server granted, in seconds; before that the one that is asked for."""
+        """The session timeout that the server granted, in seconds. Before that, the requested one."""
         return self._client.session_timeout
 
     @property
     def hosts(self) -> str:
-        """The servers and the chroot, as a connect string: every server with its port."""
+        """The servers and the chroot, as a connect string in which every server has its port."""
         return self._client.hosts
 
     async def connect(self) -> Self:
@@ -196,7 +196,7 @@ def client_of(lock: _zklock.Lock) -> Client:
 
 
 def source(client: Client | str | None) -> _zklock.Client | str | None:
-    """Where a lock's client comes from."""
+    """The client argument of a lock."""
     if isinstance(client, _zklock.Client):
         raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
     return client._client if isinstance(client, Client) else client

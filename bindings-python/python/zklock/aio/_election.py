@@ -197,7 +197,7 @@ class Election:
 
 @final
 class Lead:
-    """What `Election.lead()` returns. Can be entered more than once."""
+    """The result of `Election.lead()`. It can be entered more than once."""
 
     __slots__ = ("_election", "_scopes", "_wait_limit")
 

@@ -89,7 +89,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def mode(self) -> _LockMode:
-        """What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`."""
+        """The mode of the hold: `mutex`, `read`, `write`, `permit` or `leadership`."""
         return self._inner.mode
 
     @property

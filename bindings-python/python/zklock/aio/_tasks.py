@@ -28,7 +28,7 @@ _running: set[asyncio.Task[Any]] = set()
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """The event loop that runs on this thread."""
+    """Returns the event loop that runs on this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
