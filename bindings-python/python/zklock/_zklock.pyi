@@ -732,7 +732,7 @@ class Leases(Level):
 
 @final
 class NodeData:
-    """The data of a node and its version, as `Client.get()` read them. Does not change.
+    """The data of a node and its version, as read by `Client.get()`. Immutable.
 
     >>> with lock as lease:
     ...     lease.transaction().create("/report", b"draft").commit()
@@ -745,7 +745,7 @@ class NodeData:
         """The data."""
     @property
     def version(self) -> int:
-        """How often the data was set: the `version` that a transaction expects."""
+        """The number of times that the data was set: the `version` that a transaction expects."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
@@ -883,7 +883,7 @@ class Contender:
 
 @final
 class OwnerInfo:
-    """How a contender describes its owner, such as a thread or a task of its program. Does not change.
+    """The description of a contender's owner, such as a thread or task of its program. Immutable.
 
     >>> with lock:
     ...     lock.contenders()[0].owner.name
@@ -892,15 +892,15 @@ class OwnerInfo:
 
     @property
     def number(self) -> int:
-        """Its number, which no other owner of its process has, or had before it."""
+        """The number of the owner. It is unique in the owner's process, and never reused there."""
 
     @property
     def name(self) -> str | None:
-        """Its name, or None if it has none: the first 64 bytes."""
+        """The first 64 bytes of the owner's name, or None if it has no name."""
 
     @property
     def process(self) -> int:
-        """A number that tells processes apart that have the same host name and id, as in containers."""
+        """A number that distinguishes processes with the same host name and process id, as in containers."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1012,17 +1012,17 @@ class Acquirable(Generic[_T]):
 
 @disjoint_base
 class Lock(Acquirable[Lease]):
-    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+    """A lock that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    The *owner* of a lock, which may acquire it again, is the thread, or the greenlet where gevent runs. An
-    owner that acquired a lock n times releases it n times. Owners may share the lock object. When the
-    object goes, levels that were never released are released, with a `ResourceWarning`. An owner that ends
-    without releasing what it acquired with `acquire()` leaves the lock held, with the same warning.
+    The *owner* of a lock is the thread, or with gevent the greenlet. Only the owner can re-enter it. An owner
+    that acquired a lock n times must release it n times. Owners can share the lock object. If the object is
+    dropped, its unreleased levels are released, with a `ResourceWarning`. An owner that ends without
+    releasing a level from `acquire()` leaves the lock held, with the same warning.
 
-    A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
+    A lock is also a decorator: each call of the function runs in its own scope. `@lock.hold(timeout=5)`
     limits the wait.
 
     >>> @lock
@@ -1031,9 +1031,9 @@ class Lock(Acquirable[Lease]):
     >>> rebuild_the_index()
     True
 
-    `threading.Condition(lock)` works for the threads of one process: a notification does not leave it.
-    A lock that was created on a hosts string can be pickled, and copied, which makes another lock object
-    on the same path; one on a client cannot.
+    `threading.Condition(lock)` works for the threads of one process: a notification does not reach other
+    processes. A lock that was created with a hosts string can be pickled and copied: the result is another
+    lock object for the same path. A lock on a client cannot.
     """
 
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -1043,126 +1043,126 @@ class Lock(Acquirable[Lease]):
 
     @property
     def client(self) -> Client:
-        """The client on which the lock is.
+        """The client of the lock.
 
         >>> lock.client.state
         'connected'
 
-        For a lock on a hosts string the process's one client with its hosts and options, which is created
-        unless there is one.
+        For a lock with a hosts string, this is the process's shared client for these hosts and options. It is
+        created if it does not exist yet.
         """
 
     @property
     def lease(self) -> Lease | None:
-        """The calling thread's newest lease of this object that has not been released, or None.
+        """The calling thread's newest unreleased lease of this object, or None.
 
-        With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: the newest lease of the object, from any caller.
         """
 
     def owned(self) -> bool:
-        """Whether the calling thread holds the lock, through this object or another one. Sends nothing.
+        """Return whether the calling thread holds the lock, through any lock object. Send no request.
 
         >>> with lock:
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: return whether this object holds it, for any caller.
         """
 
     def locked(self) -> bool:
-        """Whether any contender holds the lock or waits for it; that may have changed when this returns.
+        """Return whether any contender holds the lock or waits for it.
 
         >>> lock.locked()
         False
 
-        For a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
-        no server answers within the client's `connect_timeout`.
+        For a semaphore, return whether no permit is free. This is a single read, and the state can change
+        before the call returns. Raise `ConnectionFailed` if no server answers within the client's
+        `connect_timeout`.
         """
 
     def contenders(self) -> list[Contender]:
-        """The contenders for the lock, in queue order: holders first.
+        """Return the contenders for the lock, in queue order: holders first.
 
         >>> with lock:
         ...     lock.contenders()[0].language
         'python'
 
-        The first hundred thousand are listed. Three round trips for up to a thousand, two for each further
-        thousand. Raises what `locked()` raises.
+        The result has at most 100,000 contenders. It takes three round trips for up to 1,000 contenders, and
+        two for each further 1,000. Raise the same exceptions as `locked()`.
         """
 
 @final
 class Mutex(Lock):
-    """A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
+    """A fair, exclusive lock. Its queue is compatible with Curator's `InterProcessMutex`.
 
     >>> lock = zklock.Mutex(client, "/locks/report")
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    `path` is absolute, below the client's chroot; missing directories are created when needed. Two lock
-    objects on one client and path are one lock. Creating one sends nothing.
+    `path` is absolute, below the client's chroot. Missing directories are created when needed. Two lock
+    objects with the same client and path are the same lock. The constructor sends nothing.
 
-    With a hosts string for `client`, the process's one client for these hosts is used, created at the
-    first acquire and closed at the end of the process; None stands for the hosts that
-    `zklock.Client` uses by default. Such a lock works after a fork too. Its client has the options of
-    `options`, or else those of the environment; locks with the same hosts and equal options share it.
+    `client` can be a hosts string instead. The lock then uses the process's shared client for these hosts.
+    This client is created at the first acquire and closed at the end of the process. None means the default
+    hosts of `zklock.Client`. Such a lock also works after a fork. Its client has the settings in `options`,
+    or else those from the environment. Locks with the same hosts and equal options share it.
 
     >>> options = zklock.ClientOptions(session_timeout=5)
     >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
-    By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
-    does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
+    By default it works like `threading.RLock`. With `reentrant=False` it works like `threading.Lock`: an
+    acquire by the thread that holds it waits or times out, and any thread can release it:
 
     >>> baton = zklock.Mutex(client, "/locks/baton", reentrant=False)
     >>> baton.acquire()
     True
     >>> threading.Thread(target=baton.release).start()
 
-    `label` is shown to operators in the data of the nodes. `naming` decides which other clients
-    understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
-    `extra_lock_patterns`.
+    Operators can see `label` in the data of the lock nodes. `naming` sets the format of the node names:
+    `"curator"`, or `"kazoo"` if the other clients are kazoo services that cannot set `extra_lock_patterns`.
 
-    `max_hold` is for how long the lock may be held, in seconds from the grant on, however often it is
-    entered again. Then the lease is lost (`loss_reason` is `"held too long"`) and the next contender gets
-    the lock. Without it a program that hangs keeps its locks for ever, for the heartbeat goes on. Stop on
-    this loss as on any other: nothing else ends what the program does under the lock.
+    `max_hold` is the maximum time of a hold in seconds, from the grant on. Re-entries do not extend it. After
+    that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock. Without
+    it a program that hangs keeps its locks forever, because its heartbeat continues. The program must stop
+    its work on this loss as on any other: zklock cannot stop it.
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 
-    `grace` is how long before the end of its term the lease is reported lost, in seconds: its body can stop
-    before the next contender gets the lock, because the node is kept until the lease is released or that
-    term ends. At most a sixth of the session time-out that the server granted. A lock that is broken, or
-    held for longer than `max_hold`, has no grace.
+    `grace` is a time in seconds before the end of the lease's term: the lease is reported lost that much
+    earlier. So its body can stop before the next contender gets the lock, because the node is kept until the
+    lease is released or the term ends. It is at most a sixth of the session timeout that the server granted.
+    A lock that is broken, or held for longer than `max_hold`, has no grace.
 
     >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
 
-    `max_waiters` is how many contenders may wait for the lock at most when this one joins them. An acquire
-    that would have to wait behind this many is refused at once, with `LockTimeout` for the reason `"full"`:
-    for a service that answers 503 rather than queue. With 0 it never waits behind anybody. Holders are no
-    waiters, and one that enters the lock again is never refused. An acquire reads the queue first, which
-    costs a round trip more; those that arrive at the same moment read the same queue, so the limit holds
-    but for those. It is a limit of this lock object. A try (`blocking=False`) does not wait in any case:
-    it returns False, or in `hold` raises for the reason `"taken"`.
+    `max_waiters` is the maximum number of waiting contenders when this lock joins the queue. An acquire
+    behind that many waiters fails immediately: it raises `LockTimeout` with the reason `"full"`. Use it in a
+    service that answers 503 instead of queueing. With 0 an acquire never waits behind another contender.
+    Holders do not count as waiters, and a re-entry is never refused. Each acquire reads the queue first,
+    which costs one more round trip. Acquires that arrive at the same moment read the same queue, so together
+    they can exceed the limit. The limit belongs to this lock object. A try (`blocking=False`) never waits: it
+    returns False, or `hold` raises with the reason `"taken"`.
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
 
-    `cohort` is how many holds may follow each other on one node within this process's client, before the
-    queue of all clients gets its turn: for a lock that many threads or tasks of one process contend for. The
-    thread that releases the lock hands it to the next one without a request. Waiters that will be served so
-    create no nodes, so other clients do not see them, and a contender of another client waits for up to this
-    many holds for each node before its own. Holds on one node share their fencing token: compare the pair
-    `(lease.fencing_token, lease.handoffs)`. Not together with `max_waiters`, which counts nodes.
+    `cohort` is the number of consecutive holds on one node within this process's client. Then the next node
+    in the queue gets the lock. Use it if many threads or tasks of one process contend for the lock. The
+    thread that releases the lock hands it to the next one without a request. Waiters that can be served in
+    this way create no nodes, so other clients do not see them. A contender of another client waits for up to
+    this many holds for each node ahead of it. Holds on one node share their fencing token: compare the pair
+    `(lease.fencing_token, lease.handoffs)`. It cannot be combined with `max_waiters`, which counts nodes.
 
     >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
 
-    `linger` is for how long the lock's node is kept after a release, in seconds, while nobody else waits for
-    it: for a lock that one client takes again and again, such as the read lock of a configuration. Taking it
-    again sends no request. The client gives the node up as soon as a contender joins that has to wait for it;
-    until then a try of another client finds the lock taken. The time counts from the first release after a
-    grant. As with `cohort`, holds on one node share their fencing token.
+    `linger` is a time in seconds for which the lock's node is kept after a release, while no other client
+    waits for it. Use it for a lock that one client acquires repeatedly, such as the read lock of a
+    configuration. The next acquire sends no request. The client deletes the node as soon as a contender joins
+    that has to wait for it. Until then a try of another client finds the lock taken. The time counts from the
+    first release after a grant. As with `cohort`, holds on one node share their fencing token.
 
     >>> settings = zklock.ReadWriteLock(client, "/locks/settings", linger=1)
 
-    Raises `BadArgument` for a malformed argument.
+    Raise `BadArgument` for a malformed argument.
     """
 
     def __new__(
@@ -1188,33 +1188,38 @@ class Mutex(Lock):
         timeout: float | None = None,
         record: Literal["body", "start"] = "body",
     ) -> _T | None:
-        """Call `body` with the lease, unless this slot is recorded; then record the slot, and release.
+        """Call `body` with the lease unless this slot is recorded. Then record the slot, and release.
 
         >>> lock.once("2026-11-26", lambda lease: "a report")
         'a report'
         >>> lock.once("2026-11-26", lambda lease: "a report") is None
         True
 
-        Returns what `body` returns, and None if the slot was recorded already. `key` names the slot: 1 to
-        256 bytes without control characters. The lock has one record, of its last slot, which all processes
-        share: a node beside the lock directory, with `.once` appended to its path. Keys are slots, not
-        idempotency keys (A, B, A runs A twice).
+        Return the result of `body`, or None if the slot was already recorded. `key` names the slot: 1 to 256
+        bytes without control characters. The lock has a single record, of its last slot, which all processes
+        share. The record is a node next to the lock directory, with `.once` appended to its path. Keys are
+        slots, not idempotency keys (A, B, A runs A twice).
 
-        A body that raises records nothing, nor does one whose process crashes or whose lock is lost: the slot
-        runs again. With `record="start"` the slot is recorded before the body, which runs at most once then.
-        `timeout` is in seconds, for the lock; None and -1 wait as long as it takes. Inside `with lock:` it
-        enters the lock again. The body must not release the lease.
+        If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and
+        the slot runs again. With `record="start"` the slot is recorded before the body, which then runs at
+        most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a limit.
+        Inside `with lock:` it re-enters the lock. The body must not release the lease.
 
-        Raises what `body` raises; `LockTimeout`; `LockLost` if the lock was lost before the slot was
-        recorded; `AuthFailed` if the record may not be read, before the body, or not be written, after it;
-        `BadArgument` for a malformed argument, or for a record that this library has not written; otherwise
-        what `acquire()` raises.
+        Raise:
+
+        - any exception of `body`;
+        - `LockTimeout`;
+        - `LockLost` if the lock was lost before the slot was recorded;
+        - `AuthFailed` if the client has no permission to read the record (before the body) or to write it
+          (after the body);
+        - `BadArgument` for a malformed argument, or for a record that this library has not written;
+        - the other exceptions of `acquire()`.
         """
 
     def once_per(
         self, period: float, *, timeout: float | None = None, record: Literal["body", "start"] = "body"
     ) -> Callable[[Callable[_P, _T]], Callable[_P, _T | None]]:
-        """A decorator: a call runs the function unless it has run in this period, in whichever process.
+        """Return a decorator: a call runs the function at most once per period, across all processes.
 
         >>> @lock.once_per(3600)
         ... def clean_up():
@@ -1224,43 +1229,41 @@ class Mutex(Lock):
         >>> clean_up() is None
         True
 
-        A call returns what the function returns, or None if the period is recorded already. `period` is in
-        seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so one of a
-        day begins at midnight UTC; the period that counts is the one in which the lock is acquired. Where a
-        clock is behind, it refuses to go back: the function runs only in a later period than the recorded
-        one.
+        A call returns the result of the function, or None if the period is already recorded. `period` is in
+        seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so a period of
+        one day begins at midnight UTC. The period in which the lock is acquired counts. If a local clock is
+        behind the recorded period, the function does not run: it runs only in a later period than the
+        recorded one.
 
-        Otherwise a call is as `once()`. In the function, `lock.lease` is the lease.
+        In all other respects a call works like `once()`. In the function, `lock.lease` is the lease.
         """
 
 @final
 class ReadWriteLock:
-    """A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
+    """A fair, reentrant read/write lock, compatible with Curator's `InterProcessReadWriteLock`.
 
     >>> catalogue = zklock.ReadWriteLock(client, "/locks/catalogue")
     >>> with catalogue.read_lock:
     ...     print("reading, with others")
     reading, with others
 
-    Readers hold it together, a writer holds it alone. A reader that comes after a waiting writer waits
-    behind it.
+    Several readers can hold it together; a writer holds it alone. A reader that arrives after a waiting
+    writer waits behind that writer.
 
-    A writer may also take the read lock, and keeps it when it releases the write lock, with no other
-    writer in between:
+    A writer can also acquire the read lock. It keeps the read lock when it releases the write lock, with no
+    other writer in between:
 
     >>> with catalogue.write_lock:
     ...     catalogue.read_lock.acquire()
     True
     >>> catalogue.read_lock.release()
 
-    The other way round it would wait for itself: a reader that asks for the write lock gets
-    `UpgradeRefused` at once.
+    The reverse would be a deadlock: a reader that requests the write lock gets `UpgradeRefused` immediately.
 
-    The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
-    for `max_waiters` the waiters of both halves count. `cohort` is for the write lock,
-    `linger` for both.
-    Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
-    path are not one lock; give them different paths.
+    The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits the hold of each half
+    separately. For `max_waiters` the waiters of both halves count. `cohort` applies to the write lock,
+    `linger` to both halves. Fencing tokens of readers that hold the lock together are not comparable. A mutex
+    and a read/write lock on the same path do not exclude each other: give them different paths.
     """
 
     def __new__(
@@ -1284,11 +1287,11 @@ class ReadWriteLock:
 
     @property
     def read_lock(self) -> Lock:
-        """The half that is held together with other readers."""
+        """The half that several readers can hold together."""
 
     @property
     def write_lock(self) -> Lock:
-        """The half that is held alone."""
+        """The half that only one writer can hold."""
 
 @type_check_only
 class _HasSession(Protocol):
@@ -1304,23 +1307,23 @@ class Server:
     ...         lease.state
     'held'
 
-    It runs on a thread of its own, `zklock-server`, keeps its nodes in memory, and listens on
-    127.0.0.1, on a free port unless one is given. What it does not have is in `docs/testing.md`, above
-    all an ensemble: a test with it is no evidence of what happens when servers fail.
+    The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
+    127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Above
+    all, it is not an ensemble: a test with it does not show what happens when servers fail.
 
-    Methods may be called from any thread, greenlet or coroutine: none waits for a client. After `stop`
-    they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
-    (`Forked`), nor harm it; its clients can connect to it.
+    The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
+    `stop` they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
+    (`Forked`), and cannot harm it. Clients in the child can connect to it.
 
-    Raises `OSError` if the port is taken, and `BadArgument` for what is no port.
+    Raise `OSError` if the port is taken, and `BadArgument` for an invalid port.
     """
 
     def __new__(cls, port: int = 0) -> Self: ...
     @property
     def hosts(self) -> str:
-        """Where it listens, as a client wants it: `127.0.0.1:` and the port, also after `stop`."""
+        """The connect string for a client: `127.0.0.1:` and the port. It stays the same after `stop`."""
     def expire(self, client: _HasSession | int) -> bool:
-        """End a session now, as if its client had been silent for too long; False if there is none.
+        """Expire a session now, as if its client had been silent for too long. Return False if there is none.
 
         >>> lock.acquire()
         True
@@ -1330,62 +1333,63 @@ class Server:
         >>> lease.wait_lost(timeout=5)
         True
 
-        Its locks are free and its nodes are gone when this returns; its client hears of it a moment later,
-        and goes on in a new session. `client` is a `Client` or a `Lease`, of `zklock` or `zklock.aio`, or
-        the id of a session. Raises `BadArgument` for a client that has not connected yet.
+        When this returns, the session's locks are free and its nodes are deleted. Its client receives the
+        expiry a moment later, and continues in a new session. `client` is a `Client` or a `Lease`, of
+        `zklock` or `zklock.aio`, or the id of a session. Raise `BadArgument` for a client that has not
+        connected yet.
         """
     def disconnect(self, client: _HasSession | int) -> bool:
-        """Cut a client's connection; False if it had none. Its session lives on, with its locks.
+        """Close a client's connection. Return False if it had none. Its session stays alive, with its locks.
 
         >>> server.disconnect(client)
         True
 
-        What was on its way to the client is lost. It may connect again at once, and does. `client` is what
-        `expire` takes.
+        Messages on their way to the client are lost. The client can reconnect immediately, and does. `client`
+        is the same as in `expire`.
         """
     def pause(self) -> None:
-        """Fall silent until `resume`, as a server that hangs or is cut off by the network.
+        """Stop answering until `resume`, like a server that hangs or that the network cuts off.
 
         >>> server.pause()
         >>> lock.acquire(timeout=0.1)
         False
         >>> server.resume()
 
-        Connections stay open, but nothing is read, answered or sent; new ones are accepted, and hear
-        nothing. The sessions' time stands still, so that none expires meanwhile; leases end on their own
-        side, when their `remaining` time is over. `expire`, `tree` and the others work; a client whose
-        session is expired hears of it after the pause.
+        Connections stay open, but the server reads, answers and sends nothing. It accepts new connections,
+        and does not answer them either. The session clocks stop, so no session expires meanwhile. Leases are
+        lost on the client's side, when their `remaining` time has elapsed. `expire`, `tree` and the other
+        methods work. A client whose session is expired receives that after the pause.
         """
     def resume(self) -> None:
-        """End a pause. What was received meanwhile is done, and what was to be sent is sent.
+        """End a pause: process the requests received meanwhile, and send the held-back replies and events.
 
         >>> server.pause()
         >>> server.resume()
 
-        Does nothing without a pause.
+        Do nothing without a pause.
         """
     def latency(self, seconds: float) -> None:
-        """Send every reply and event this many seconds later, and in order; 0 ends it.
+        """Delay every reply and event by this many seconds, in order. 0 removes the delay.
 
         >>> server.latency(0.05)
 
-        A round trip then takes at least that long. What is on its way already keeps its delay. A day is the
-        longest. Raises `BadArgument` below zero.
+        A round trip then takes at least that long. Messages that are already on their way keep their delay.
+        The maximum is one day. Raise `BadArgument` below zero.
         """
     def tree(self) -> dict[str, bytes]:
-        """Return all nodes but ZooKeeper's own: their data, by their paths.
+        """Return all nodes except ZooKeeper's own: a dictionary from path to data.
 
         >>> with lock as lease:
         ...     lease.node in server.tree()
         True
         """
     def stop(self) -> None:
-        """End it: the port and all connections are closed, the nodes are gone. Does nothing the second time.
+        """Stop the server: close the port and all connections, and drop the nodes.
 
         >>> server.stop()
 
-        Clients see a server that went away, and look for it until they are closed. Leaving a `with` block
-        stops it too, and so does the end of the last reference to it.
+        A second call does nothing. Clients see that the server is gone, and try to reconnect until they are
+        closed. Leaving a `with` block also stops the server, and so does dropping the last reference to it.
         """
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -1398,7 +1402,7 @@ class Server:
 
 @final
 class ServerReport:
-    """What happened at one server, when it was last tried: an element of `ConnectionFailed.servers`.
+    """The result of the last attempt to use a server: an element of `ConnectionFailed.servers`.
 
     >>> try:
     ...     zklock.Client("127.0.0.1:1", connect_timeout=0.1)
@@ -1415,16 +1419,16 @@ class ServerReport:
 
     @property
     def problem(self) -> _ServerProblem:
-        """What happened, to act upon.
+        """The kind of the problem, for use in a program.
 
         `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
         `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
-        `tls` (anything else about encryption), `answered` (but not in the end) or `not tried`.
+        `tls` (any other TLS problem), `answered` (it answered at first, but not at the end) or `not tried`.
         """
 
     @property
     def detail(self) -> str:
-        """What happened, for people: what the system, TLS or the server said."""
+        """The problem in words, for people: the message of the system, TLS or the server."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1432,19 +1436,19 @@ class ServerReport:
 
 @final
 class Stats:
-    """What a client has done since it was created: a snapshot of numbers that only grow.
+    """The statistics of a client since it was created: a snapshot of numbers that only grow.
 
     >>> with lock:
     ...     client.stats().acquisitions
     1
 
-    A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins
-    none, and is not counted: it costs nothing. Each permit of a semaphore is a hold.
+    A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry is not counted,
+    because it starts no hold and sends no request. Each permit of a semaphore is a hold.
     """
 
     @property
     def transport(self) -> str | None:
-        """What carries the requests: `zklock`, or `stock` on sockets and timers of other crates.
+        """The transport of the requests: `zklock`, or `stock`, which uses sockets and timers of other crates.
 
         None before the first session.
         """
@@ -1455,7 +1459,7 @@ class Stats:
 
     @property
     def contended(self) -> int:
-        """Those of them that had to wait for another contender."""
+        """Acquisitions that had to wait for another contender."""
 
     @property
     def handoffs(self) -> int:
@@ -1463,7 +1467,7 @@ class Stats:
 
     @property
     def retakes(self) -> int:
-        """Acquisitions that took a node again, without a request: see the option `linger`."""
+        """Acquisitions that reused a kept node without a request: see the option `linger`."""
 
     @property
     def busy(self) -> int:
@@ -1471,7 +1475,7 @@ class Stats:
 
     @property
     def timeouts(self) -> int:
-        """Attempts that timed out."""
+        """Acquires that timed out."""
 
     @property
     def losses(self) -> int:
@@ -1479,14 +1483,14 @@ class Stats:
 
     @property
     def losses_by_reason(self) -> dict[str, int]:
-        """The same by reason, in the words of `Lease.loss_reason`.
+        """Losses by reason. The keys are the values of `Lease.loss_reason`.
 
-        Every reason is there, but for closing the client and for fork, which are not counted.
+        Every reason is present, except closing the client and fork, which are not counted.
         """
 
     @property
     def sessions(self) -> int:
-        """Sessions that began: more than one says that one was lost."""
+        """Sessions that began. More than one means that a session was lost."""
 
     @property
     def reconnections(self) -> int:
@@ -1494,22 +1498,22 @@ class Stats:
 
     @property
     def wait(self) -> Histogram:
-        """How long the acquisitions took, from the call to the grant."""
+        """Durations of the acquisitions, from the call to the grant."""
 
     @property
     def hold(self) -> Histogram:
-        """How long the holds that have ended lasted."""
+        """Durations of the holds that have ended."""
 
     @property
     def requests(self) -> dict[str, int]:
         """Requests for locks, by purpose: `create`, `list`, `watch`, `delete` and so on.
 
-        Every kind is there, also those that were not sent. What a session sends for itself is not among
-        them: its pings, its beginning and end, and setting or dropping watches on a server.
+        Every kind is present, even if its count is 0. Requests of the session itself are not included: pings,
+        opening and closing the session, and setting or removing watches on a server.
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """All the numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
+        """Return all numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
 
         >>> with lock:
         ...     client.stats().as_dict().get("acquisitions")
@@ -1675,7 +1679,7 @@ class HoldReport:
 
 @final
 class OwnerReport:
-    """The owner of a wait or a hold, in `Client.health()`. Does not change.
+    """The owner of a wait or a hold, in `Client.health()`. Immutable.
 
     >>> with lock:
     ...     client.health().holds[0].owner.name
@@ -1684,11 +1688,11 @@ class OwnerReport:
 
     @property
     def number(self) -> int:
-        """Its number, which no other owner of this process has, or had before it."""
+        """The number of the owner. It is unique in this process, and never reused."""
 
     @property
     def name(self) -> str | None:
-        """The name of the thread, task or greenlet when it asked for the lock, or None if it had none."""
+        """The name of the thread, task or greenlet when it requested the lock, or None."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1705,26 +1709,26 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many durations there are."""
+        """The number of durations."""
 
     @property
     def sum(self) -> float:
-        """All durations together."""
+        """The sum of all durations."""
 
     @property
     def max(self) -> float:
-        """The longest of all."""
+        """The longest duration."""
 
     @property
     def buckets(self) -> list[tuple[float, int]]:
-        """Upper bounds, growing, each with the number of durations that are no longer.
+        """Upper bounds in ascending order, each with the number of durations up to that bound.
 
-        The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. Longer ones are in `count`
-        only.
+        The bounds are 1, 2 and 5 times every power of ten from 100 µs to 1,000 s. Longer durations appear
+        only in `count`.
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """All the numbers as a dictionary of plain values. Times are in seconds.
+        """Return all numbers as a dictionary of plain values. Times are in seconds.
 
         >>> with lock:
         ...     client.stats().wait.as_dict().get("count")
@@ -1733,41 +1737,39 @@ class Histogram:
 
 @final
 class Semaphore(Lock):
-    """A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
+    """A fair semaphore. Its queue is compatible with Curator's `InterProcessSemaphoreV2`.
 
     >>> semaphore = zklock.Semaphore(client, "/locks/upstream", 5)
     >>> with semaphore as lease:
     ...     lease.state
     'held'
 
-    A fixed number of permits can be held at the same time. Contenders take turns, and the one whose
-    turn it is waits for its permits. So smaller requests cannot overtake a larger one, and no two
-    contenders can each keep a part of what both need.
+    A fixed number of permits can be held at the same time. Contenders take turns, and only the contender
+    whose turn it is waits for its permits. So smaller requests cannot overtake a larger one. Two contenders
+    also cannot block each other by each holding some of the permits that both need.
 
-    Permits have no owner: every acquire takes another one, even if the same thread acquires.
-    `release()` gives back the newest permit that was acquired through this object with `acquire()`,
-    whoever calls; unlike that of `threading.Semaphore` it cannot give back more than were taken.
-    `lease` is the lease of that permit, and `owned()` tells whether there is one. A lease may also be
-    released on its own, from any thread. Fencing tokens of permits that are held at the same time are
-    not comparable.
+    Permits have no owner: every acquire takes another permit, even in the same thread. `release()` returns
+    the newest permit that any caller acquired through this object with `acquire()`. Unlike
+    `threading.Semaphore`, it cannot return more permits than were taken. `lease` is the lease of that permit,
+    and `owned()` returns whether there is one. A lease can also be released directly, from any thread.
+    Fencing tokens of permits that are held at the same time are not comparable.
 
-    All contenders on a path must agree on the number of permits. A contender that finds another number
-    there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
-    `shared_count` the number is read instead from the node at that path, which is one of Curator's
-    `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
-    change.
+    All contenders on a path must agree on the number of permits. A contender that finds another number, when
+    it first uses the path or when it has to wait, gets `PermitsMismatch`. With `shared_count` the number is
+    read from the node at that path, which is a Curator `SharedCount`: four bytes, big-endian. Every acquire
+    reads it, and waiters see a change.
 
-    With `blocking=False` or a time-out of 0, it does not wait for a permit, but up to two seconds for
-    another contender that is in the middle of taking some.
+    With `blocking=False` or a timeout of 0, an acquire does not wait for a permit. It can wait up to two
+    seconds for another contender that is taking permits at that moment.
 
-    `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
-    those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
+    `contenders()` first lists a node for each permit that is held or whose turn it is (`leases/…`). Then it
+    lists the contenders that take turns (`locks/…`): the first one is waiting for its permits.
 
-    `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does. For
-    `max_waiters`, as in `Mutex`, all that take turns count as waiters.
+    `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. For `max_waiters`, as in
+    `Mutex`, all contenders that take turns count as waiters.
 
-    Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
-    `shared_count` is given; at an acquire, if there is no number at `shared_count`.
+    Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
+    given. An acquire raises it if there is no number at `shared_count`.
     """
 
     def __new__(
@@ -1799,51 +1801,51 @@ class Semaphore(Lock):
         *,
         connect_timeout: float | None = None,
     ) -> Leases:
-        """Acquire `count` permits, all or none, and return their leases: also a context manager.
+        """Acquire `count` permits, all or none, and return their leases, which are a context manager.
 
         >>> with semaphore.acquire_many(3, timeout=10) as leases:
         ...     leases[2].state
         'held'
 
-        The arguments are those of `acquire`, but if the permits cannot be had in time, `LockTimeout` is
-        raised. The leases are the caller's: `release()` of the semaphore does not know of them. If a shared
-        number is smaller than `count`, it waits until the number has grown.
+        The arguments are the same as for `acquire`, but a timeout raises `LockTimeout`. The leases belong to
+        the caller: the semaphore's own `release()` does not release them. If a shared number is smaller than
+        `count`, the call waits until the number has grown.
 
-        Raises `BadArgument` for no permits, or more than there are.
+        Raise `BadArgument` for zero permits, or for more than there are.
         """
 
 @final
 class MultiLock(Acquirable[Leases]):
-    """Several locks taken as one: all, or none.
+    """Several locks that are acquired together: all, or none.
 
     >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
     ...     len(leases)
     2
 
-    Any kinds may be mixed. They are taken in one order that all zklock programs share: by path from
-    the root, and on one path by the names of the servers; so two programs cannot wait for each other,
-    unless both take one path on two ensembles that they call by different names. A lock that is named
-    twice is taken once; the write half of a read/write lock is taken before the read half. One time-out
-    covers all. If one cannot be acquired, those before it are released; if one is lost while another is
-    waited for, all are released and acquired anew.
+    The locks can be of any kinds. All zklock programs acquire them in the same order: by path from the root,
+    and for equal paths by the names of the servers. So two programs cannot deadlock, unless both acquire the
+    same path on two ensembles for which they use different names. A lock that is listed twice is acquired
+    once. The write half of a read/write lock is acquired before the read half. One timeout covers all locks.
+    If one cannot be acquired, the earlier ones are released. If one is lost while the call waits for another,
+    all are released and acquired again.
 
-    The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
-    holds one of the locks but not one that comes before it: taking that now would break the order.
+    The owner is the thread, as for the single locks. If an owner holds one of the locks but not an earlier
+    one, acquiring raises `BadArgument`: to acquire the earlier lock now would break the order.
 
-    Raises `BadArgument` for an empty list; for one path through two clients of one ensemble, or as
-    locks of two kinds; and for a lock without re-entry that is named twice. If the hosts of two clients
-    are different names of one ensemble, that is found, and raised, by the acquire.
+    Raise `BadArgument` for an empty list, for one path through two clients of one ensemble or as locks of two
+    kinds, and for a non-reentrant lock that is listed twice. If two clients have different host names for the
+    same ensemble, the acquire detects that and raises `BadArgument`.
     """
 
     def __new__(cls, locks: Iterable[Lock]) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def paths(self) -> list[str]:
-        """The locks' paths, in the order in which they are taken."""
+        """The paths of the locks, in the order of acquisition."""
 
     @property
     def leases(self) -> Leases | None:
-        """The calling thread's newest leases of this object that have not been released, or None."""
+        """The calling thread's newest unreleased leases of this object, or None."""
 
 @final
 class Hold(Generic[_T]):
@@ -1871,31 +1873,31 @@ class Hold(Generic[_T]):
 
 @final
 class Scopes:
-    """The scopes of an object of `zklock.aio` that is no lock."""
+    """The scopes of an object of `zklock.aio` that is not a lock."""
 
     def push(self, owner: Owner, level: Level, scope: object, site: Site) -> None:
-        """Keep a scope that a task has entered."""
+        """Store a scope that a task has entered."""
 
     def leave(self, owner: Owner | None, site: Site, raised: bool) -> Any:
-        """The scope that an exit there ends."""
+        """Return the scope that an exit at this site ends."""
 
 @final
 class Slot:
-    """A slot, and when it is recorded, checked."""
+    """A slot, and the moment at which it is recorded. Both are checked."""
 
     @staticmethod
     def key(key: str, record: str) -> Slot:
-        """The slot with this name."""
+        """Return the slot with this name."""
 
     @staticmethod
     def per(period: float, record: str) -> Slot:
-        """The current period of so many seconds."""
+        """Return the current slot of a period, in seconds."""
 
 @final
 class Turn:
     """One run of a slot's body, under the lock.
 
-    As a context manager: the end of its block records the slot, unless the block raises.
+    It is a context manager: the end of its block records the slot, unless the block raises an exception.
     """
 
     @property
@@ -1903,7 +1905,7 @@ class Turn:
         """The lease under which the body runs."""
 
     def start_record(self) -> Pending[None]:
-        """Begin to record the slot, unless that was done first, and to release the lock."""
+        """Start to record the slot, unless it was recorded before the body, and to release the lock."""
 
     def __enter__(self) -> Lease: ...
     def __exit__(
@@ -1912,13 +1914,15 @@ class Turn:
 
 @final
 class Site:
-    """Where a scope is entered, or left: the frame, and the number of the hold, or 0 for the lock itself."""
+    """The place at which a scope is entered or left: the frame, and the number of the hold, or 0 for the lock
+    itself.
+    """
 
     def __new__(cls, frame: object, through: int = 0) -> Self: ...
 
 @final
 class TellEventLoop:
-    """A callback of `zklock.aio`: it only tells an event loop, and so the delivery thread calls it itself."""
+    """A callback of `zklock.aio`. It only notifies an event loop, so the delivery thread calls it directly."""
 
     def __new__(cls, callable: Callable[..., object]) -> Self: ...  # noqa: A002
     def __call__(self, argument: object) -> object: ...
@@ -1953,15 +1957,15 @@ class Tls:
 
 @final
 class Transaction:
-    """Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
+    """Writes to ZooKeeper that are executed together, and only while the lock's node exists.
 
     >>> with lock as lease:
     ...     writes = lease.transaction().set_data("/state", b"done", version=0)
     ...     writes.create("/report").commit()
 
-    So they need no fencing token: a holder that was paused, and whose lock went to another client,
-    changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
-    the client's access control list. Every method but `commit` returns the transaction.
+    So they need no fencing token: if a holder was paused and another client got its lock, its transaction
+    changes nothing. Paths are absolute, below the client's chroot. New nodes are persistent, with the
+    client's access control list. Every method except `commit` returns the transaction.
     """
 
     def create(self, path: str, data: bytes = b"") -> Self:
@@ -1972,14 +1976,14 @@ class Transaction:
         """
 
     def set_data(self, path: str, data: bytes, version: int | None = None) -> Self:
-        """Write a node's data, if its version matches; None matches any.
+        """Write a node's data if its version matches. None matches any version.
 
         >>> with lock as lease:
         ...     lease.transaction().set_data("/state", b"done", version=0).commit()
         """
 
     def delete(self, path: str, version: int | None = None) -> Self:
-        """Delete a node, if its version matches; None matches any.
+        """Delete a node if its version matches. None matches any version.
 
         >>> with lock as lease:
         ...     lease.transaction().delete("/state").commit()
@@ -1993,15 +1997,16 @@ class Transaction:
         """
 
     def commit(self) -> None:
-        """Carry out all operations, or none. Waits for the answer for up to the client's `connect_timeout`.
+        """Execute all operations, or none. Wait for the answer for up to the client's `connect_timeout`.
 
         >>> with lock as lease:
         ...     lease.transaction().create("/report", b"draft").commit()
 
-        Raises `LockLost` if the lock is not held any more, or `TransactionFailed` if one of the operations
-        cannot be carried out, as the message says: nothing was written then. Raises `ConnectionFailed` if
-        no answer came: the operations may or may not have been applied, as when the wait is interrupted.
-        Raises `NotHeld` after a release, and `BadArgument` for a malformed path or a second commit.
+        Raise `LockLost` if the lock is no longer held, or `TransactionFailed` if one of the operations cannot
+        be executed. In both cases nothing was written, and the message gives the reason. Raise
+        `ConnectionFailed` if no answer arrived: the operations may or may not have been executed, as after an
+        interrupted wait. Raise `NotHeld` after a release, and `BadArgument` for a malformed path or a second
+        commit.
         """
 
 @final
@@ -2078,20 +2083,21 @@ class Pending(Awaitable[None], Generic[_T]):
         """Give up the operation: leave the queue, and release a lease that has not been taken."""
 
 def close_on_signals() -> None:
-    """Have SIGTERM close all clients of this process before it ends it, so that its locks are free at once.
+    """Make SIGTERM close all clients of this process before it ends it, to free its locks early.
 
     >>> zklock.close_on_signals()
 
-    Waits for up to a second, and then lets the signal do what it does by default: as without this, neither
-    `finally` blocks nor handlers of `atexit` run. What waits for a lock meanwhile waits on, and no callback
-    is called. Without it, locks of a process that SIGTERM ends stay taken for a session time-out.
+    The signal waits for up to a second for the close, and then has its default effect. As without this call,
+    neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting meanwhile, and no
+    callback runs. Without this call, the locks of a process that SIGTERM ends stay taken for a session
+    timeout.
 
-    A signal for which there is a handler, or that is ignored, is left alone. So Ctrl-C raises
-    `KeyboardInterrupt` as ever, or ends the process in the same way where SIGINT has its default action; and
-    a handler that is set later, as servers and `loop.add_signal_handler` do, replaces this. May be called on
-    any thread; calling it again does nothing. A forked child has to call it for itself.
+    A signal that has a handler, or that is ignored, is not changed. So Ctrl-C still raises
+    `KeyboardInterrupt`; if SIGINT has its default action, it closes the clients and ends the process in the
+    same way. A handler that is set later, as servers and `loop.add_signal_handler` do, replaces this one. You
+    can call this on any thread. A second call does nothing. A forked child must call it too.
 
-    Raises `OSError` if the operating system refuses a thread or a pipe.
+    Raise `OSError` if the operating system refuses a thread or a pipe.
     """
 
 def dump() -> str:

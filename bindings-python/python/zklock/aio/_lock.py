@@ -267,12 +267,12 @@ class ReadWriteLock:
 
     @property
     def read_lock(self) -> Lock:
-        """The half that is held together with other readers."""
+        """The half that several readers can hold together."""
         return self._read_lock
 
     @property
     def write_lock(self) -> Lock:
-        """The half that is held alone."""
+        """The half that only one writer can hold."""
         return self._write_lock
 
     def __reduce__(self) -> tuple[Any, ...]:

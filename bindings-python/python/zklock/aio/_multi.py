@@ -31,7 +31,7 @@ class MultiLock(Acquirable[Leases]):
 
     @property
     def paths(self) -> list[str]:
-        """The locks' paths, in the order in which they are taken."""
+        """The paths of the locks, in the order of acquisition."""
         return self._locks.paths
 
     @property
