@@ -21,8 +21,8 @@ use crate::errors::Result;
 /// >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
 /// >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 ///
-/// The arguments are the same as for `zklock.Client`, without `hosts` and `connect`. In each process, all
-/// locks with the same hosts and equal options share one client. The constructor reads files and environment
+/// See `zklock.Client` for the arguments. There are no `hosts` and `connect` here. In each process, all locks
+/// with the same hosts and equal options share one client. The constructor reads files and environment
 /// variables, and sends nothing.
 ///
 /// Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use

@@ -41,7 +41,7 @@ pub(crate) struct Contender {
     language: Option<String>,
     /// The label of the contender's lock or client, or None.
     label: Option<String>,
-    /// The time at which it joined the queue, by its own clock, in seconds since 1970 like `time.time()`.
+    /// The time at which it joined the queue, by its own clock, in seconds since 1970.
     since: Option<f64>,
     /// Whether it held the lock when it was asked to give it up, and has received that request.
     revoked: Option<bool>,

@@ -112,7 +112,7 @@ __all__ = [
 
 __version__: str
 
-# The words that are values of several properties. At run time they are texts.
+# Values of several properties. At run time they are strings.
 _ClientState: TypeAlias = Literal["idle", "connecting", "connected", "suspended", "closed", "forked"]
 _LeaseState: TypeAlias = Literal["held", "suspended", "lost", "released"]
 _LockMode: TypeAlias = Literal["mutex", "read", "write", "permit", "leadership"]
@@ -756,8 +756,8 @@ class ClientOptions:
     >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
     >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
-    The arguments are the same as for `zklock.Client`, without `hosts` and `connect`. In each process, all
-    locks with the same hosts and equal options share one client. The constructor reads files and environment
+    See `zklock.Client` for the arguments. There are no `hosts` and `connect` here. In each process, all locks
+    with the same hosts and equal options share one client. The constructor reads files and environment
     variables, and sends nothing.
 
     Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
@@ -842,7 +842,7 @@ class Contender:
 
     @property
     def since(self) -> float | None:
-        """The time at which it joined the queue, by its own clock, in seconds since 1970 like `time.time()`."""
+        """The time at which it joined the queue, by its own clock, in seconds since 1970."""
 
     @property
     def revoked(self) -> bool | None:
@@ -1807,9 +1807,9 @@ class Semaphore(Lock):
         ...     leases[2].state
         'held'
 
-        The arguments are the same as for `acquire`, but a timeout raises `LockTimeout`. The leases belong to
-        the caller: the semaphore's own `release()` does not release them. If a shared number is smaller than
-        `count`, the call waits until the number has grown.
+        See `acquire` for the arguments. In contrast to `acquire`, a timeout raises `LockTimeout`. The leases
+        belong to the caller: the semaphore's own `release()` does not release them. If a shared number is
+        smaller than `count`, the call waits until the number has grown.
 
         Raise `BadArgument` for zero permits, or for more than there are.
         """
@@ -1914,8 +1914,9 @@ class Turn:
 
 @final
 class Site:
-    """The place at which a scope is entered or left: the frame, and the number of the hold, or 0 for the lock
-    itself.
+    """The place at which a scope is entered or left.
+
+    It consists of the frame and the number of the hold, which is 0 for the lock itself.
     """
 
     def __new__(cls, frame: object, through: int = 0) -> Self: ...

@@ -17,8 +17,9 @@ use crate::modules::interned;
 /// Flags of a code object that creates generators or asynchronous generators. Any owner can run these.
 const GENERATOR: u32 = 0x20 | 0x200;
 
-/// The place at which a scope is entered or left: the frame, and the number of the hold, or 0 for the lock
-/// itself.
+/// The place at which a scope is entered or left.
+///
+/// It consists of the frame and the number of the hold, which is 0 for the lock itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Site(pub(crate) internal::Site);
 

@@ -124,9 +124,9 @@ impl Semaphore {
     /// ...     leases[2].state
     /// 'held'
     ///
-    /// The arguments are the same as for `acquire`, but a timeout raises `LockTimeout`. The leases belong to
-    /// the caller: the semaphore's own `release()` does not release them. If a shared number is smaller than
-    /// `count`, the call waits until the number has grown.
+    /// See `acquire` for the arguments. In contrast to `acquire`, a timeout raises `LockTimeout`. The leases
+    /// belong to the caller: the semaphore's own `release()` does not release them. If a shared number is
+    /// smaller than `count`, the call waits until the number has grown.
     ///
     /// Raise `BadArgument` for zero permits, or for more than there are.
     #[pyo3(
