@@ -94,7 +94,7 @@ impl Callback {
     }
 }
 
-/// A callback of `zklock.aio`. It only notifies an event loop, so the delivery thread calls it directly.
+/// A callback of `zklock.aio`. It only notifies an event loop: the delivery thread calls it itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct TellEventLoop(Py<PyAny>);
 

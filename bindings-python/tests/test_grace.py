@@ -1,4 +1,4 @@
-"""Leases that are lost before the end of their term."""
+"""Leases that are reported lost before the end of their term."""
 
 from __future__ import annotations
 

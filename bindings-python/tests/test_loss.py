@@ -111,7 +111,7 @@ def test_a_released_lease_ends_its_scope_in_silence(
 
 
 def held(lock: zklock.Mutex) -> zklock.Lease:
-    """The lease of a lock that was just acquired."""
+    """Acquire a lock, and return its lease."""
     assert lock.acquire()
     lease = lock.lease
     assert lease is not None
@@ -171,7 +171,7 @@ def test_waiting_for_a_loss_can_be_interrupted(client: zklock.Client, path: str)
     lease = held(zklock.Mutex(client, path))
 
     def wait() -> None:
-        # Begun where an interrupt is expected, however early it comes.
+        # Start the timer where an interrupt is expected, even an early one.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         lease.wait_lost()
 

@@ -28,7 +28,7 @@ HOUR = 3600
 
 
 class StopError(Exception):
-    """A body's own error."""
+    """An exception of a body."""
 
 
 def recorded(observer: Observer, path: str) -> dict[str, Any] | None:

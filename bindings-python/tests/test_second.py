@@ -142,7 +142,7 @@ def free_port() -> int:
 
 
 async def until(done: Callable[[], bool]) -> None:
-    """Wait for what happens soon."""
+    """Wait until `done` returns a true value."""
     deadline = time.monotonic() + PATIENT
     while not done():
         assert time.monotonic() < deadline

@@ -38,7 +38,7 @@ def client(embedded: Server) -> Iterator[zklock.Client]:
 
 
 def until(done: Callable[[], bool]) -> None:
-    """Wait for what happens soon."""
+    """Wait until `done` returns a true value."""
     deadline = time.monotonic() + 20
     while not done():
         assert time.monotonic() < deadline

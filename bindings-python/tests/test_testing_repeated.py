@@ -52,7 +52,7 @@ def kazoo(embedded: Server) -> Iterator[KazooClient]:
 
 
 def until(done: Callable[[], object]) -> None:
-    """Wait for what happens soon."""
+    """Wait until `done` returns a true value."""
     deadline = time.monotonic() + LIMIT
     while not done():
         assert time.monotonic() < deadline

@@ -74,7 +74,7 @@ def _described(kind: str, name: str, frame: FrameType | None) -> str:
 
 
 def _frame_of(coroutine: Any) -> FrameType | None:
-    """Return the innermost frame of the program itself in the chain of frames in which a coroutine waits."""
+    """Return the program's innermost frame in the chain of frames in which a coroutine waits."""
     found = None
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:

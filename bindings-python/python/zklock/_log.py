@@ -1,4 +1,4 @@
-"""Passes the core's events to `logging` on a separate thread: handlers can be slow, but locks must not wait."""
+"""Passes the core's events to `logging` on a separate thread, because handlers can be slow."""
 
 from __future__ import annotations
 

@@ -1923,7 +1923,7 @@ class Site:
 
 @final
 class TellEventLoop:
-    """A callback of `zklock.aio`. It only notifies an event loop, so the delivery thread calls it directly."""
+    """A callback of `zklock.aio`. It only notifies an event loop: the delivery thread calls it itself."""
 
     def __new__(cls, callable: Callable[..., object]) -> Self: ...  # noqa: A002
     def __call__(self, argument: object) -> object: ...

@@ -60,7 +60,7 @@ def traced(
 def traced(
     lock: Lock | Election, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
 ) -> Iterator[Any]:
-    """Run the block with the lock, like `lock.hold(timeout)`, with a span for the wait and one for the hold.
+    """Run the block with the lock, like `lock.hold(timeout)`, with spans for the wait and the hold.
 
     >>> with traced(lock) as lease:
     ...     write_report(lease.fencing_token)

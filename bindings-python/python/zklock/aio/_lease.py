@@ -119,7 +119,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def remaining(self) -> float:
-        """The time in seconds during which no other client can get the lock. See `zklock.Lease.remaining`.
+        """The time in seconds in which no other client can get the lock. See `zklock.Lease.remaining`.
 
         Sends no request.
         """

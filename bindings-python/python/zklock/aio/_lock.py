@@ -76,14 +76,13 @@ class Lock(Acquirable[Lease]):
         return _zklock.owned_by(self._lock, self._caller())
 
     def locked(self) -> Answer[bool]:
-        """Return whether any contender holds the lock or waits for it. For a semaphore: whether no permit is
-        free.
+        """Return whether any contender holds the lock or waits for it.
 
         >>> await lock.locked()
         False
 
-        This is a single read. See `zklock.Lock.locked`. Without `await`, `if lock.locked():` raises
-        `TypeError`.
+        For a semaphore, return whether no permit is free. This is a single read. See `zklock.Lock.locked`.
+        Without `await`, `if lock.locked():` raises `TypeError`.
         """
         return Answer(outcome(_zklock.start_locked(self._lock)), "locked()")
 

@@ -101,7 +101,10 @@ class _Recipe:
 
     @property
     def is_acquired(self) -> bool:
-        """Whether this object holds it. Unlike kazoo's, it is false once the lock is lost. Sends no request."""
+        """Whether this object holds the lock. Unlike kazoo's, it is false once the lock is lost.
+
+        Sends no request.
+        """
         return _valid(self._lease)
 
     @property
@@ -110,7 +113,7 @@ class _Recipe:
         return self._lease
 
     def cancel(self) -> None:
-        """End the acquire of this object that is in progress: it leaves the queue and raises `CancelledError`.
+        """End the acquire in progress of this object: it leaves the queue and raises `CancelledError`.
 
         >>> waiting = Lock(client, "/locks/taken")
         >>> threading.Timer(0.1, waiting.cancel).start()
