@@ -1,4 +1,4 @@
-"""How a scope ends when the lock was lost inside it."""
+"""The end of a scope whose lock was lost inside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import zklock
 def fail_after_loss(
     observer: Observer, scope: AbstractContextManager[zklock.Lease], error: BaseException | None = None
 ) -> None:
-    """Lose the lock inside the scope, notice it, and raise the error; without one, what `check()` says."""
+    """Lose the lock inside the scope, notice it, and raise `error`, or else the error of `check()`."""
     with scope as lease:
         assert lease.remaining > 0
         observer.delete(lease.node)
@@ -134,7 +134,7 @@ def test_loss_is_told_on_the_thread_for_callbacks(
     assert lease.wait_lost(timeout=10)
     assert told.get(timeout=10) == (lease, "zklock-callback")
     assert lease.loss_reason == "node deleted"
-    # Too late to be called as it happens.
+    # Registered after the loss.
     lease.on_lost(tell)
     assert told.get(timeout=10) == (lease, "zklock-callback")
     assert told.empty()

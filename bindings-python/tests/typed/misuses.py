@@ -1,4 +1,4 @@
-"""Documented misuses, for type checkers: each line with a comment is refused, and no other. None runs."""
+"""Documented misuses, for type checkers: exactly the lines with a comment are refused. None of this code runs."""
 
 import asyncio
 
