@@ -1,4 +1,4 @@
-"""The module that a prefork server loads before it forks. The master creates all objects that the locks need."""
+"""The module that a prefork server loads before it forks. The master creates all objects for the locks."""
 
 from __future__ import annotations
 

@@ -78,9 +78,7 @@ def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
 
 
 def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: str) -> None:
-    """A forked child shares the descriptors on which the loop waits. Here it even runs the loop, to cancel its
-    tasks.
-    """
+    """A forked child shares the descriptors on which the loop waits. Here it also runs the loop."""
     done = scripts.run(
         """
         async def wait():
@@ -121,7 +119,7 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
 
 
 def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: str, path: str) -> None:
-    """A context variable is not kept for the lifetime of the loop. Here it holds a lock that was never released."""
+    """A loop does not keep a context variable alive. Here it holds a lock that was never released."""
     done = scripts.run(
         """
         import contextvars, gc
@@ -151,9 +149,7 @@ def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: s
 
 
 def test_a_loop_that_still_knows_a_closed_socket(hosts: str, path: str) -> None:
-    """The program closes a descriptor that the loop watches. A new descriptor with the same number would not be
-    watched.
-    """
+    """The program closes a watched descriptor. A new one with the same number would not be watched."""
     done = scripts.run(
         """
         import socket

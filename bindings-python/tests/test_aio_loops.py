@@ -38,7 +38,7 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop that reports when another thread has woken it, and that the test can hold up meanwhile."""
+    """An event loop that reports wake-ups from other threads, and that the test can hold up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ def test_what_a_woken_task_has_taken_stays(
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, path: str) -> None:
-    """The loop is neither closed nor run again. The garbage collector sees the loop, the wake-up and the task."""
+    """The loop is never closed nor run again. The garbage collector sees it, the wake-up and the task."""
     done = scripts.run(
         """
         import gc
@@ -328,9 +328,7 @@ def test_threads_after_use(hosts: str, path: str) -> None:
 
 
 def test_a_busy_interpreter_does_not_stop_the_session(hosts: str, path: str) -> None:
-    """The core's thread never waits for the interpreter. A program that blocks the interpreter for long keeps
-    its lock.
-    """
+    """A program that blocks the interpreter for long keeps its lock: the core's thread never waits for it."""
     done = scripts.run(
         """
         import ctypes

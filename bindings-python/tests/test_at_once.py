@@ -1,4 +1,4 @@
-"""Operations that complete immediately wait for nothing. Outcomes that arrive together wake an event loop once."""
+"""Some operations complete without a wait. Outcomes that arrive together wake an event loop once."""
 
 from __future__ import annotations
 

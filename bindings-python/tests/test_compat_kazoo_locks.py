@@ -1,4 +1,4 @@
-"""`zklock.compat.kazoo` beyond kazoo's own tests: together with real kazoo clients, and where it behaves better."""
+"""`zklock.compat.kazoo` together with real kazoo clients, and where it behaves better than kazoo."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_locks_of_one_thread_exclude_each_other(client: zklock.Client, path: str
 
 
 def test_in_a_callback(client: zklock.Client, observer: Observer, path: str) -> None:
-    """A callback can wait for a lock: its wait does not depend on the thread that delivers asyncio's outcomes."""
+    """A callback can wait for a lock, without the thread that delivers asyncio's outcomes."""
     results: list[bool] = []
     lock, wanted = compat.Lock(client, path), compat.Lock(client, f"{path}-other")
     with lock as lease:
@@ -239,9 +239,7 @@ def test_in_a_callback(client: zklock.Client, observer: Observer, path: str) -> 
 
 
 def test_after_a_fork(hosts: str, path: str) -> None:
-    """With a hosts string, each process has its own client. A lock that the parent holds does not belong to the
-    child.
-    """
+    """With a hosts string, each process has its own client. The child does not own the parent's lock."""
     lock = compat.Lock(hosts, path)
     assert lock.acquire()
     child = os.fork()

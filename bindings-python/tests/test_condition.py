@@ -1,4 +1,4 @@
-"""`threading.Condition` on a lock: it excludes other processes, and notifies the threads of its own process."""
+"""`threading.Condition` on a lock: excludes other processes, and notifies threads of its own process."""
 
 from __future__ import annotations
 

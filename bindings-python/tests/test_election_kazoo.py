@@ -1,4 +1,4 @@
-"""Elections on a path that kazoo's elections use: refused where they are seen, and the combination that works."""
+"""Elections on a path that kazoo's elections use: the refusals, and the combination that works."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def kazoo(hosts: str) -> Iterator[KazooClient]:
 
 @contextmanager
 def leading(election: KazooElection) -> Iterator[Callable[[], bool]]:
-    """Run the block while another thread leads, or tries to lead, through kazoo. Yield a check of whether it
-    leads.
-    """
+    """Run the block while another thread campaigns through kazoo. Yield a check of whether it leads."""
     leads, done = threading.Event(), threading.Event()
 
     def lead() -> None:
@@ -53,9 +51,7 @@ def leading(election: KazooElection) -> Iterator[Callable[[], bool]]:
 def test_kazoo_s_election_does_not_see_a_leader_of_ours(
     client: zklock.Client, kazoo: KazooClient, path: str
 ) -> None:
-    """Shows the reason for the refusal: kazoo decides by itself which nodes it sees, and zklock cannot change
-    that.
-    """
+    """The reason for the refusal: kazoo itself decides which nodes it sees."""
     with (
         zklock.Election(client, path, id="ours").lead() as leadership,
         leading(kazoo.Election(path, "theirs")) as leads,

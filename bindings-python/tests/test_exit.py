@@ -1,4 +1,4 @@
-"""Any end of a process: no panic, no hang, no output on standard error, and the locks are free immediately."""
+"""After any end of a process: no panic, no hang, no output on stderr, and free locks."""
 
 from __future__ import annotations
 

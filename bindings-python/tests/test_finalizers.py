@@ -1,4 +1,4 @@
-"""Finalizers: Python runs code of the program when an object is dropped, and that code can use the same lock."""
+"""Finalizers: when Python drops an object, code of the program runs, which can use the same lock."""
 
 from __future__ import annotations
 
@@ -152,9 +152,7 @@ AT_THE_END = {
 
 @pytest.mark.parametrize("scene", AT_THE_END)
 def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, scene: str) -> None:
-    """Objects that still exist when the interpreter is finalized cause no panic and no hang, and the locks are
-    free.
-    """
+    """Objects that outlive the interpreter cause no panic and no hang, and the locks are free."""
     head = """
         import atexit, gc, weakref
         lock = zklock.Mutex(hosts, path)
@@ -176,9 +174,7 @@ def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, s
 def test_a_scope_in_a_multi_lock_of_a_task_that_is_forgotten_is_collected(
     hosts: str, observer: Observer, path: str
 ) -> None:
-    """The cycle: the lock has levels, their scope has the task, its frame has the multi-lock, which has the
-    lock.
-    """
+    """The cycle: lock, levels, scope, task, frame, multi-lock, lock."""
 
     async def main() -> None:
         async with aio.Client(hosts) as client:

@@ -38,9 +38,7 @@ def told(path: str, caplog: pytest.LogCaptureFixture) -> Iterator[Told]:
 
 @contextmanager
 def shown(least: int = 0) -> Iterator[list[str]]:
-    """Run the block and collect the texts of its `ResourceWarning`s. Wait for at least `least` of them at the
-    end.
-    """
+    """Collect the texts of the block's `ResourceWarning`s. At the end, wait for at least `least` of them."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

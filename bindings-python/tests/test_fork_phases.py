@@ -1,4 +1,4 @@
-"""A process can fork in any phase of its work. The child uses nothing of the parent, and sends nothing for it.
+"""A process can fork in any phase. The child uses nothing of the parent, and sends nothing for it.
 
 The parent is stopped while the child lives, so all traffic on its connection then comes from the child.
 """

@@ -203,9 +203,7 @@ def test_what_ends_a_wait_leaves_the_queue(
 
 
 def test_a_storm(hosts: str, path: str) -> None:
-    """Many greenlets wait at the same time and are granted, time out or are killed. One holds at a time, and no
-    node is left.
-    """
+    """Of many waits some are granted, time out or are killed. One greenlet holds at a time; no node is left."""
     code = """
     import random
     random.seed(7)
@@ -283,7 +281,7 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
 
 
 def test_waits_import_nothing(hosts: str, path: str) -> None:
-    """Several native threads would import at the same time. In a patched process the import locks are gevent's."""
+    """Native threads import nothing: in a patched process, the import locks are gevent's."""
     code = """
     class Finder:
         sought = []
@@ -344,7 +342,7 @@ def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
 
 
 def test_the_hub_itself_does_not_wait(hosts: str, path: str) -> None:
-    """A call in gevent's hub, such as a link, must not block all greenlets. The error names the alternatives."""
+    """A call in gevent's hub, such as a link, raises an error instead of blocking all greenlets."""
     code = """
     lock = zklock.Mutex(hosts, path)
     lock.acquire()
@@ -424,9 +422,7 @@ def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None
 
 
 def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
-    """Greenlets survive a fork. A waiting greenlet gets an error, because its wait is the parent's, and can
-    start another wait.
-    """
+    """A greenlet that waits during a fork gets an error in the child, and can start another wait."""
     code = """
     lock = zklock.Mutex(hosts, path)
     lock.acquire()
@@ -526,7 +522,7 @@ def test_a_program_without_gevent_does_not_import_it(hosts: str, path: str) -> N
 
 
 def test_eventlet_is_refused(hosts: str, path: str) -> None:
-    """A wait on a thread with green threads raises an error that names the alternatives. A real thread works."""
+    """A wait on a thread with green threads raises an error. A real thread works."""
     head = """
 import eventlet
 eventlet.monkey_patch()

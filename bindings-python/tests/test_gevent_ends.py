@@ -1,4 +1,4 @@
-"""A hub of gevent that is destroyed while greenlets wait in it. They never run again, so they must keep nothing.
+"""A hub of gevent is destroyed while greenlets wait in it. They never run again, and must keep nothing.
 
 The program can keep references to them. If it does not, the objects on their stacks are dropped without any
 notification.
@@ -146,7 +146,7 @@ def test_what_a_greenlet_has_taken_stays(hosts: str, path: str) -> None:
 def test_the_next_hub_of_a_thread_is_left_alone(
     client: zklock.Client, hosts: str, path: str, observer: Observer
 ) -> None:
-    """Both hubs use the loop of the main thread: a waiting greenlet of the first would be woken in the second."""
+    """Both hubs use the main thread's loop: a greenlet of the first could be woken in the second."""
     code = """
     client = zklock.Client(hosts)
     kept = gevent.spawn(zklock.Mutex(client, path).acquire)

@@ -254,7 +254,7 @@ def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
 
 
 def test_a_dump_without_python_s_help_has_the_name_of_the_owner(client: zklock.Client, path: str) -> None:
-    """A dump names an ended thread by its old name, without a line, and names no other thread in its place."""
+    """A dump names an ended thread by its old name, without a line, and not another thread instead."""
     lock = zklock.Mutex(client, path, reentrant=False)
     thread = threading.Thread(target=lock.acquire, name="gone")
     thread.start()

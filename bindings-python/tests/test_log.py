@@ -404,7 +404,7 @@ def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:
 
 
 def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) -> None:
-    """A child could never acquire a lock that a handler holds during the fork, such as one of a file's buffer."""
+    """A child could never acquire a lock that a handler holds during the fork, such as a file's."""
     done = scripts.run(
         """
         import io, logging

@@ -1,4 +1,4 @@
-"""`Mutex(..., reentrant=False)`: like `threading.Lock` and `asyncio.Lock`, while the default is like `RLock`."""
+"""`Mutex(..., reentrant=False)` works like `threading.Lock` and `asyncio.Lock`; the default is like `RLock`."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def test_the_help_has_examples() -> None:
 
 
 def test_it_is_quick() -> None:
-    """A start takes far less than 50 ms. The test takes the fastest of several, because the machine can be busy."""
+    """A start takes far less than 50 ms. The fastest of several counts, because the machine can be busy."""
     took = []
     for _ in range(10):
         begun = time.perf_counter()

@@ -56,7 +56,7 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
 
 
 def _given(give: Callable[[], object]) -> str | None:
-    """Return the name that code of the program returns, or None. Its failure must not hide the other callers."""
+    """Return the name that the program's code returns, or None. Its failure must not hide other callers."""
     try:
         name = give()
     except Exception:

@@ -109,7 +109,7 @@ async def traced_aio(
     *,
     tracer_provider: TracerProvider | None = None,
 ) -> AsyncIterator[Any]:
-    """Run the block with a lock or an election of `zklock.aio`, with spans. See `zklock.opentelemetry.traced`.
+    """Run the block with a lock or an election of `zklock.aio`. See `zklock.opentelemetry.traced`.
 
     >>> async with traced_aio(aio.Mutex(client, "/locks/report")) as lease:
     ...     await write_report(lease.fencing_token)

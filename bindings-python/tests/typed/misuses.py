@@ -1,4 +1,4 @@
-"""Documented misuses, for type checkers: exactly the lines with a comment are refused. None of this code runs."""
+"""Documented misuses: type checkers refuse exactly the lines with a comment. None of this code runs."""
 
 import asyncio
 

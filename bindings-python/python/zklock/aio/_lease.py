@@ -114,7 +114,10 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def state(self) -> _LeaseState:
-        """`held`, `suspended`, `lost` permanently, or `released`. Sends no request. See `zklock.Lease.state`."""
+        """`held`, `suspended`, `lost` permanently, or `released`. See `zklock.Lease.state`.
+
+        Sends no request.
+        """
         return self._inner.state
 
     @property
