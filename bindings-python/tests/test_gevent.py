@@ -203,7 +203,7 @@ def test_what_ends_a_wait_leaves_the_queue(
 
 
 def test_a_storm(hosts: str, path: str) -> None:
-    """Of many waits some are granted, time out or are killed. One greenlet holds at a time; no node is left."""
+    """Many waits are granted, time out or are killed. One greenlet holds at a time; no node is left."""
     code = """
     import random
     random.seed(7)

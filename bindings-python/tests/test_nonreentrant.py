@@ -1,4 +1,4 @@
-"""`Mutex(..., reentrant=False)` works like `threading.Lock` and `asyncio.Lock`; the default is like `RLock`."""
+"""`Mutex(..., reentrant=False)`, which works like `threading.Lock` and `asyncio.Lock`."""
 
 from __future__ import annotations
 
