@@ -217,7 +217,7 @@ TABLE = Path(__file__).with_name("second.txt")
 
 
 def expected(operation: str) -> dict[str, str]:
-    """Return a row of the table, without the situations to which it does not apply."""
+    """Return a row of the table, without the situations that do not apply."""
     heads, *rows = ([cell.strip() for cell in line.split("|")] for line in TABLE.read_text().splitlines())
     assert tuple(heads[1:]) == SITUATIONS
     assert [row[0] for row in rows] == list(OPERATIONS)

@@ -84,7 +84,7 @@ struct State {
     /// `None` once there is an outcome, or the operation is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// Taken by delivery or by cancellation, whichever is first.
+    /// Taken by delivery or by cancellation, by the first of the two.
     waiting: Option<Waiting>,
     /// Waker of a thread that waits until the operation is complete or abandoned.
     blocked: Option<Waker>,

@@ -19,7 +19,7 @@ from zklock.aio._tasks import outcome, represent, this_task, this_task_if_any, t
 # The result of one acquire.
 _L = TypeVar("_L", Lease, Leases)
 
-# The parameters and the result of an async function.
+# Parameters and result of an async function.
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

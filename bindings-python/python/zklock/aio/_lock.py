@@ -16,7 +16,7 @@ from zklock.aio._lease import Lease
 from zklock.aio._scope import Scope
 from zklock.aio._tasks import outcome, represent, this_task
 
-# The parameters and the result of an async function.
+# Parameters and result of an async function.
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

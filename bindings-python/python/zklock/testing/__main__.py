@@ -23,7 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m zklock.testing",
         description="A ZooKeeper server of one node, in memory: for tests and development only."
-        " Production is Apache ZooKeeper. Its nodes are gone when it ends, on Ctrl-C or SIGTERM.",
+        " Production is Apache ZooKeeper. Ctrl-C or SIGTERM stops it, and its nodes are lost.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -31,7 +31,7 @@ def main() -> int:
         "--port",
         type=int,
         default=0,
-        help="where to listen on 127.0.0.1; 0, the default, is any free port",
+        help="the port on 127.0.0.1; 0, the default, selects a free port",
     )
     port = parser.parse_args().port
     # The program waits for these signals below. Until then they are blocked.
