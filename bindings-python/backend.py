@@ -1,7 +1,8 @@
-"""Builds packages through maturin, with the `zklock` command in the wheel: a native program, built alike.
+"""Build packages through maturin, with the `zklock` command in the wheel.
 
-It is what pip calls (PEP 517), in a clone and in a source distribution. Who calls maturin directly builds the
-command first: `python backend.py --profile dist`.
+The command is a native program that is built like the extension. pip calls this module (PEP 517), in a clone
+and in a source distribution. If you call maturin directly, build the command first: `python backend.py
+--profile dist`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE / "zklock._zklock.data" / "scripts"
-"""What pip copies beside the interpreter. Maturin takes the directory of that name, if it is there."""
+"""Directory that pip installs next to the interpreter. Maturin takes it by its name, if it exists."""
 
 Settings = Mapping[str, str] | None
 
 
 def command(*options: str) -> None:
-    """Builds the command, and puts it where maturin finds it."""
-    # This directory is a member of the workspace in a clone, and its root in a source distribution.
+    """Build the command, and put it where maturin finds it."""
+    # In a clone this directory is a member of the workspace. In a source distribution it is the workspace's
+    # root.
     cargo = [os.environ.get("CARGO", "cargo"), "build", "--package=zklock-cli", "--bin=zklock", *options]
     cargo.append("--message-format=json-render-diagnostics")
     built = subprocess.run(cargo, cwd=HERE, stdout=subprocess.PIPE, check=True)
@@ -36,14 +38,14 @@ def command(*options: str) -> None:
 
 
 def chosen() -> Sequence[str]:
-    """The profile that maturin is told to use for the extension."""
+    """Return the options for the profile that maturin uses for the extension."""
     words = shlex.split(os.environ.get("MATURIN_PEP517_ARGS", ""))
     return words[words.index("--profile") :][:2] if "--profile" in words else ["--release"]
 
 
 @contextmanager
 def program() -> Iterator[None]:
-    """The command is where maturin finds it, for as long as it packs: a later run must not take this one."""
+    """Keep the command where maturin finds it while maturin packs. A later run must not pick it up."""
     try:
         command(*chosen())
         yield
@@ -52,7 +54,7 @@ def program() -> Iterator[None]:
 
 
 def build_wheel(directory: str, settings: Settings = None, metadata: str | None = None) -> str:
-    """Called by pip."""
+    """Hook that pip calls."""
     import maturin
 
     with program():
@@ -61,7 +63,7 @@ def build_wheel(directory: str, settings: Settings = None, metadata: str | None 
 
 
 def build_editable(directory: str, settings: Settings = None, metadata: str | None = None) -> str:
-    """Called by pip."""
+    """Hook that pip calls."""
     import maturin
 
     with program():
@@ -70,7 +72,7 @@ def build_editable(directory: str, settings: Settings = None, metadata: str | No
 
 
 def build_sdist(directory: str, settings: Settings = None) -> str:
-    """Called by pip and build. A program has no place in it."""
+    """Hook that pip and build call. A source distribution contains no program."""
     import maturin
 
     shutil.rmtree(SCRIPTS.parent, ignore_errors=True)
@@ -79,7 +81,7 @@ def build_sdist(directory: str, settings: Settings = None) -> str:
 
 
 def get_requires_for_build_wheel(settings: Settings = None) -> Sequence[str]:
-    """Called by pip."""
+    """Hook that pip calls."""
     import maturin
 
     names: Sequence[str] = maturin.get_requires_for_build_wheel(settings)
@@ -90,7 +92,7 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def get_requires_for_build_sdist(settings: Settings = None) -> Sequence[str]:
-    """Called by pip and build."""
+    """Hook that pip and build call."""
     import maturin
 
     names: Sequence[str] = maturin.get_requires_for_build_sdist(settings)
@@ -98,7 +100,7 @@ def get_requires_for_build_sdist(settings: Settings = None) -> Sequence[str]:
 
 
 def prepare_metadata_for_build_wheel(directory: str, settings: Settings = None) -> str:
-    """Called by pip."""
+    """Hook that pip calls."""
     import maturin
 
     name: str = maturin.prepare_metadata_for_build_wheel(directory, settings)

@@ -1,8 +1,9 @@
-//! The thread that runs the program's callbacks, and nothing else.
+//! The thread that runs the program's callbacks. It has no other work.
 //!
-//! A Python thread, as that of log handlers is, started when the first callback is registered. A callback that blocks
-//! delays other callbacks only: outcomes and losses reach event loops by the delivery thread. And if it still blocks when
-//! the process ends, the interpreter ends its thread as any other daemon thread's, in Python's frames, not in ours.
+//! It is a Python thread, like the thread for log events, and starts when the first callback is registered. A
+//! callback that blocks delays only other callbacks: the delivery thread reports outcomes and losses to event
+//! loops. If a callback still blocks when the process ends, the interpreter ends the thread like any other
+//! daemon thread: in a Python frame, not in Rust code.
 
 mod queue;
 
@@ -16,16 +17,16 @@ use self::queue::Queue;
 use crate::bridge::delivery_thread;
 use crate::exit;
 
-/// Something that may have a callback to be called.
+/// An object that might have a callback to run.
 pub(crate) trait Caller: Send + Sync {
-    /// The callback that is due, and its argument; None if there is none now.
+    /// Returns the callback that is due, with its argument. Returns `None` if none is due now.
     fn next_due(self: Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)>;
 }
 
-/// The callbacks that may be due, in the order in which that was found out.
+/// The objects whose callbacks might be due, in the order in which they were queued.
 static QUEUE: PerProcess<Queue<Arc<dyn Caller>>> = PerProcess::new();
 
-/// Starts this process's thread when the first callback is registered.
+/// Starts this process's callback thread when the first callback is registered.
 pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     let queue = QUEUE.get_or_init(Queue::default);
     if !queue.begin() {
@@ -34,20 +35,21 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     let begun = py.import("zklock._callbacks").and_then(|callbacks| callbacks.call_method0("begin"));
     if begun.is_err() {
         queue.fail_to_begin();
-        // No thread starts at the end of the process, and nothing is called any more.
+        // At the end of the process no thread can start, and no callback runs any more.
         return if exit::is_ending() { Ok(()) } else { begun.map(drop) };
     }
     Ok(())
 }
 
-/// Has the thread see whether a callback is due. Called by any thread, mostly the core's.
+/// Makes the callback thread check whether a callback is due. Any thread can call this; usually it is the
+/// core's thread.
 pub(crate) fn send(caller: Arc<dyn Caller>) {
     if let Some(queue) = QUEUE.get() {
         queue.push(caller);
     }
 }
 
-/// Ends the thread once it has called what is due, and waits for that up to `limit`.
+/// Stops the callback thread after it has run the callbacks that are due, and waits up to `limit` for that.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     let Some(queue) = QUEUE.get() else { return };
     if queue.end() {
@@ -57,7 +59,9 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
     }
 }
 
-/// Wait for a callback that is due, and return it with its argument; None when there will be no more.
+/// Wait for a callback that is due, and return it with its argument.
+///
+/// Return None when there will be no more.
 #[pyfunction]
 pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     delivery_thread::mark_this_thread();
@@ -70,14 +74,14 @@ pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
             caller
         })?;
         if let Some(due) = Arc::clone(&caller).next_due(py) {
-            // It may have more to tell, which comes next.
+            // The object might have another callback, which runs next.
             queue.put_back(caller);
             return Some(due);
         }
     }
 }
 
-/// Report what a callback has raised to `sys.unraisablehook`.
+/// Report an exception that a callback raised to `sys.unraisablehook`.
 #[pyfunction]
 pub(crate) fn report_unraisable(error: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) {
     PyErr::from_value(error.clone()).write_unraisable(callback.py(), Some(callback));

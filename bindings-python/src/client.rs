@@ -23,54 +23,57 @@ use crate::node_data::NodeData;
 use crate::notice::Notice;
 use crate::stats::Stats;
 
-/// A connection to a ZooKeeper ensemble, shared by the locks created on it.
+/// A connection to a ZooKeeper ensemble. All locks created on the client share it.
 ///
 /// >>> with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
 /// ...     lock = zklock.Mutex(client, "/locks/report")
 ///
-/// `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
-/// The default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in
-/// seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
-/// is shown to operators in the data of the nodes, beside host, process and language; `identify=False`
-/// leaves all of that out.
+/// `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end. The
+/// default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in seconds. If the
+/// servers receive nothing from this process for `session_timeout`, they free its locks. Operators can see
+/// `label` in the data of the lock nodes, next to host, process and language. `identify=False` leaves all of
+/// that out.
 ///
-/// `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
-/// `("digest", "user:password")`. `acl` says who may do what with the nodes and lock directories that the
-/// client creates: `"open"`, the default, permits everything to everyone; `"creator"` permits everything
-/// to those who show the same credentials; or give rules in the syntax of ZooKeeper's own command line,
-/// such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
-/// directories; by default others may also read them, and create nodes there. What is not permitted
-/// raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
-/// a node refuses access. `auth_file` is a file of credentials, one a line: `digest:USER:PASSWORD` or
-/// `sasl:USER:PASSWORD`. A file that others than its owner can use is refused.
+/// `auth` is a list of credentials that the client sends to the servers. Each is a pair of scheme and
+/// credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`; a
+/// wrong password shows only when a node refuses access. `auth_file` is a file with one credential per line:
+/// `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than its owner
+/// can access.
 ///
-/// `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
-/// once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
-/// the connections. Credentials that go to another machine without it are worth a warning in the log.
+/// `acl` sets the permissions of the nodes and lock directories that the client creates. `"open"`, the
+/// default, permits everything to everyone. `"creator"` permits everything to clients with the same
+/// credentials. Or give rules in the syntax of ZooKeeper's command line, such as
+/// `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` sets the permissions of the parents of lock
+/// directories. By default other clients can also read the parents and create nodes in them. A refused
+/// request raises `AuthFailed`.
 ///
-/// Settings left out come from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
-/// `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
-/// `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; without it 10 s). Credentials of any kind
-/// replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
+/// `sasl` is a user and a password for DIGEST-MD5. If a server refuses them, the client raises `AuthFailed`
+/// immediately. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls`
+/// encrypts the connections. The client logs a warning if it sends credentials to another machine without
+/// encryption.
 ///
-/// `max_frame` is the largest reply to read, in bytes; lists may have a name for every 256 of them. A larger
-/// reply fails the request that it answers, and no other: a lock directory with more children cannot be
-/// locked or looked at.
+/// Operators can set missing arguments through environment variables: `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL`,
+/// `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
+/// `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). Credentials given as any
+/// argument replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
 ///
-/// Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
-/// `BadArgument` for a malformed argument, before anything is sent.
+/// `max_frame` is the size of the largest reply that the client reads, in bytes. A listing needs up to 256
+/// bytes per name. A larger reply fails only the request that it answers: a lock directory with more children
+/// cannot be locked or inspected.
+///
+/// The constructor connects. It raises `ConnectionFailed` if no server answers within `connect_timeout`. It
+/// raises `BadArgument` for a malformed argument, before it sends anything.
 ///
 /// The client closes when nothing uses it any more, and at the end of the process. A child process that
-/// inherits it through fork must make its own: the inherited one raises `Forked`.
+/// inherits the client through fork must create its own: the inherited one raises `Forked`.
+///
+/// With `connect=False` the constructor sends nothing. The client connects on first use, separately in each
+/// process. So a module can create such a client and its locks before a server forks its workers, and they
+/// work in each worker. A lease still belongs to the process that acquired it.
 ///
 /// With `connect=False` it sends nothing yet. It connects when it is first used, and so does every child
-/// process, for itself: what a module creates before a server forks its workers, on such a client, works
-/// in the workers. Leases still belong to the process that acquired them.
-///
-/// >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False)
-/// >>> lock = zklock.Mutex(client, "/locks/report")
-/// >>> client.state
-/// 'idle'
+/// process, for itself: what a module creates before a server forks its workers, on such a client, works in
+/// the workers. Leases still belong to the process that acquired them.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Client {
     pub(crate) inner: ClientHandle,
@@ -122,11 +125,11 @@ impl Client {
         Ok(client)
     }
 
-    /// Wait until there is a session, and return the client. For one with `connect=False`.
+    /// Wait until there is a session, and return the client. For a client with `connect=False`.
     ///
     /// >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
     ///
-    /// Raises `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
+    /// Raise `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
     fn connect(slf: PyRef<'_, Self>) -> Result<PyRef<'_, Self>> {
         slf.wait_until_connected(slf.py())?;
         Ok(slf)
@@ -134,8 +137,8 @@ impl Client {
 
     /// `connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
     ///
-    /// Before the first use, with `connect=False`, `idle`. In a forked child of the process to which the
-    /// client belongs, `forked`.
+    /// With `connect=False` the state is `idle` before the first use. In a forked child of the process that
+    /// owns the client, it is `forked`.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()
@@ -147,45 +150,47 @@ impl Client {
         self.inner.session_id()
     }
 
-    /// The session time-out that the server granted, in seconds; before that the one that is asked for.
+    /// The session timeout that the server granted, in seconds. Before that, the requested one.
     ///
-    /// A server that has not heard from this process for so long frees its locks.
+    /// If the server receives nothing from this process for that time, it frees the process's locks.
     #[getter]
     fn session_timeout(&self) -> f64 {
         self.inner.session_timeout().as_secs_f64()
     }
 
-    /// The servers and the chroot, as a connect string: every server with its port.
+    /// The servers and the chroot, as a connect string in which every server has its port.
     #[getter]
     fn hosts(&self) -> String {
         self.inner.hosts()
     }
 
-    /// Have `callback` called with the new state whenever it changes, until the client is `closed`.
+    /// Call `callback` with the new state at each change, until the client is `closed`.
     ///
     /// >>> notice = client.on_state(lambda state: print("now", state))
     ///
-    /// It reports on the connection, not on locks: for those see `Lease.on_lost`, also for how it is
-    /// called.
+    /// The callback reports on the connection, not on locks: see `Lease.on_lost` for locks, and for how
+    /// callbacks are called.
     fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice> {
         Notice::of_client(py, self.inner.states(), callback)
     }
 
-    /// What the client has done since it was created. Sends nothing, and works for a closed client too.
+    /// Return the statistics of the client since it was created.
     ///
     /// >>> client.stats().acquisitions
     /// 0
+    ///
+    /// Send no request. This also works for a closed client.
     fn stats(&self) -> Stats {
         self.inner.stats().into()
     }
 
-    /// How the client is at this moment, and what in it waits and holds.
+    /// Return the current state of the client, with its waiters and holds.
     ///
     /// >>> client.health().state
     /// 'connected'
     ///
-    /// For health checks, and for finding out what a program that hangs waits for. Sends nothing, waits for
-    /// no server, and works for a client that is closed, disconnected, not yet connected or inherited
+    /// This is for health checks, and to find out why a program hangs. It sends no request and waits for no
+    /// server. It also works for a client that is closed, disconnected, not yet connected or inherited
     /// through fork.
     fn health(&self, py: Python<'_>) -> Health {
         py.detach(|| self.inner.health()).into()
@@ -197,33 +202,33 @@ impl Client {
     /// ...     client.revoke(lease.node)
     ///
     /// `node` is the full path of its node below the client's chroot: `Contender.node` or `Lease.node`. A
-    /// holder is notified if it listens, as with `Lease.on_revoke`, and may ignore it.
+    /// holder that listens, for example with `Lease.on_revoke`, receives the request, and can ignore it.
     ///
-    /// Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
+    /// Raise `NotHeld` if there is no such node, `BadArgument` if it is not a contender's node, `AuthFailed`,
     /// and `ConnectionFailed`.
     fn revoke(&self, py: Python<'_>, node: Text<Node>) -> Result<()> {
         Ok(block_on(py, self.inner.revoke(&node))??)
     }
 
-    /// Take away a contender's lock, or its place in the queue, by deleting its node. For operators.
+    /// Take away a contender's lock or its place in the queue, by deleting its node. For operators.
     ///
     /// >>> for contender in lock.contenders():
     /// ...     if contender.host == "retired.example.org":
     /// ...         client.break_lock(contender.node)
     ///
-    /// A holder that is connected to the server learns of its loss within moments, but perhaps after the
-    /// next one was granted the lock. Raises what `revoke` raises.
+    /// A connected holder learns of its loss within moments, but the next waiter might receive the lock
+    /// before that. Raise the same exceptions as `revoke`.
     fn break_lock(&self, py: Python<'_>, node: Text<Node>) -> Result<()> {
         Ok(block_on(py, self.inner.break_lock(&node))??)
     }
 
-    /// The data of the node at `path` and its version, or None if there is no node.
+    /// Return the data and the version of the node at `path`, or None if there is no node.
     ///
     /// >>> client.get("/report/state") is None
     /// True
     ///
-    /// `path` is absolute, below the client's chroot. One read; the server may lag behind others, so let a
-    /// transaction check the version before it writes what depends on it:
+    /// `path` is absolute, below the client's chroot. This is a single read, and the server might lag behind
+    /// other servers. Before you write data that depends on it, let a transaction check the version:
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().create("/report", b"1").commit()
@@ -231,42 +236,44 @@ impl Client {
     /// ...     grown = found.data + b"2"
     /// ...     lease.transaction().set_data("/report", grown, found.version).commit()
     ///
-    /// Raises `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
+    /// Raise `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
     fn get(&self, py: Python<'_>, path: Text<Path>) -> Result<Option<NodeData>> {
         Ok(block_on(py, self.inner.get(&path))??.map(NodeData::from))
     }
 
-    /// Set the number in the node at `path` that semaphores with this `shared_count` have as permits.
+    /// Set the number of permits of all semaphores whose `shared_count` is the node at `path`.
     ///
     /// >>> client.set_shared_count("/settings/upstream", 5)
     /// >>> shared = "/settings/upstream"
     /// >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count=shared)
     ///
-    /// Creates the node if there is none, in the form of Curator's `SharedCount`. Semaphores that wait learn
-    /// of it; a smaller number takes no permit away from those that hold one. Raises `BadArgument` for a
-    /// malformed path or a number out of range, `AuthFailed`, and `ConnectionFailed`: the number may or may
-    /// not have been set then.
+    /// Create the node if it does not exist, in the format of Curator's `SharedCount`. Waiting semaphores see
+    /// the change. A smaller number takes no permit away from a holder. Raise `BadArgument` for a malformed
+    /// path or a number out of range, `AuthFailed`, and `ConnectionFailed`. After `ConnectionFailed`, the
+    /// number may or may not have been set.
     fn set_shared_count(&self, py: Python<'_>, path: Text<Path>, count: Integer<names::Count>) -> Result<()> {
         let count = parse_count("count", count.0)?;
         Ok(block_on(py, self.inner.set_shared_count(&path, count))??)
     }
 
-    /// Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+    /// Close the client: it loses its leases, its waiters fail, and its session removes its nodes.
     ///
     /// >>> client.close()
     ///
-    /// Waits until the server has acknowledged it, for two seconds at most. Closing again waits
-    /// for the same end.
+    /// Wait until the server has acknowledged the close, for two seconds at most. A second call waits for the
+    /// same close.
     ///
-    /// With `drain`, in seconds, it closes as soon as it holds nothing any more, or after that time:
+    /// With `drain`, in seconds, the client closes as soon as it holds nothing, or after that time:
     ///
     /// >>> client.close(drain=10)
     ///
-    /// Until then leases stay valid, and their owners may enter again. Every other acquire raises
-    /// `ClientClosed` at once, also one that waits already, and one inside of a running scope. Interrupted
-    /// by Ctrl-C, it goes on draining. Called again, the earlier end counts: `close()` ends the draining.
+    /// Until then leases stay valid, and their owners can re-enter. Every other acquire raises `ClientClosed`
+    /// immediately. That includes acquires that already wait, and acquires inside a running scope. If Ctrl-C
+    /// interrupts the call, the client continues to drain. A second call can only shorten the drain:
+    /// `close()` ends it.
     ///
-    /// A scope that calls it, also in a signal handler, waits for itself: call it on another thread.
+    /// A scope must not call this, not even in a signal handler: it would wait for itself. Call it on another
+    /// thread.
     #[pyo3(signature = (drain=None))]
     fn close(&self, py: Python<'_>, drain: Option<Number<names::Drain>>) -> Result<()> {
         let time = drain_time(drain)?;
@@ -279,7 +286,7 @@ impl Client {
 
     #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<()> {
-        // Inherited through fork, it is the parent's to close.
+        // If the client was inherited through fork, only the parent can close it.
         block_on(py, self.inner.close())?.ok();
         Ok(())
     }
@@ -301,7 +308,7 @@ impl Client {
     }
 }
 
-/// A client that connects when it is first used, in every process.
+/// Create a client that connects on first use, in each process.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "those of the class")]
 #[pyo3(signature = (hosts, session_timeout, connect_timeout, auth, auth_file, acl, parent_acl, sasl, tls, label, identify, max_frame))]
@@ -336,7 +343,7 @@ pub(crate) fn lazy_client(
     Ok(Client { inner: ClientHandle::of_each_process(options) })
 }
 
-/// Begin to connect.
+/// Start to connect.
 #[pyfunction]
 pub(crate) fn start_connect(py: Python<'_>, client: &Client) -> Result<Pending> {
     log::ask(py)?;
@@ -344,21 +351,21 @@ pub(crate) fn start_connect(py: Python<'_>, client: &Client) -> Result<Pending> 
     Pending::start(py, async move { client.ready().await })
 }
 
-/// Begin to ask a contender to give its lock up.
+/// Start to ask a contender to give up its lock.
 #[pyfunction]
 pub(crate) fn start_revoke(py: Python<'_>, client: &Client, node: Text<Node>) -> Result<Pending> {
     let client = client.inner.clone();
     Pending::start(py, async move { client.revoke(&node).await })
 }
 
-/// Begin to delete a contender's node.
+/// Start to delete a contender's node.
 #[pyfunction]
 pub(crate) fn start_break_lock(py: Python<'_>, client: &Client, node: Text<Node>) -> Result<Pending> {
     let client = client.inner.clone();
     Pending::start(py, async move { client.break_lock(&node).await })
 }
 
-/// Begins to close a client, at once or when it is drained.
+/// Starts to close a client: immediately, or when it is drained.
 fn close(
     client: &ClientHandle,
     drain: Option<Duration>,
@@ -369,7 +376,7 @@ fn close(
     }
 }
 
-/// Begin to close.
+/// Start to close.
 #[pyfunction]
 #[pyo3(signature = (client, drain))]
 pub(crate) fn start_close(
@@ -381,14 +388,14 @@ pub(crate) fn start_close(
     Pending::start(py, closed)
 }
 
-/// Begin to read a node.
+/// Start to read a node.
 #[pyfunction]
 pub(crate) fn start_get(py: Python<'_>, client: &Client, path: Text<Path>) -> Result<Pending> {
     let client = client.inner.clone();
     Pending::start(py, async move { client.get(&path).await })
 }
 
-/// Begin to set a shared count.
+/// Start to set a shared count.
 #[pyfunction]
 pub(crate) fn start_set_shared_count(
     py: Python<'_>,

@@ -16,27 +16,27 @@ use crate::args::names::{Acl, Label, ParentAcl};
 use crate::args::text::Text;
 use crate::errors::Result;
 
-/// How a lock's client connects, for a lock that is created on a hosts string.
+/// The settings of the client that a lock uses if it is created with a hosts string.
 ///
 /// >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
 /// >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 ///
-/// The arguments are those of `zklock.Client`, without `hosts` and `connect`. Locks on the same hosts with
-/// equal options share the process's one client with them. Files are read, and environment variables
-/// looked at, when the options are created. Sends nothing.
+/// See `zklock.Client` for the arguments. There are no `hosts` and `connect` here. In each process, all locks
+/// with the same hosts and equal options share one client. The constructor reads files and environment
+/// variables, and sends nothing.
 ///
-/// Options can be pickled, and a lock with them, unless they contain a password: then use `auth_file`, of
-/// which only the name is pickled.
+/// Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
+/// `auth_file`: only its name is pickled.
 ///
-/// Raises `BadArgument` for a malformed argument.
+/// Raise `BadArgument` for a malformed argument.
 #[pyclass(frozen, from_py_object, module = "zklock")]
 #[derive(Clone)]
 pub(crate) struct ClientOptions {
-    /// With the default hosts: the lock has its own.
+    /// The options with the default hosts. The lock sets its own hosts.
     pub(crate) inner: zklock::ClientOptions,
-    /// The arguments, without what is secret.
+    /// The keyword arguments, without secrets.
     keywords: Arc<Py<PyDict>>,
-    /// The argument that is secret, if there is one.
+    /// Name of the argument that contains a secret, if there is one.
     secret: Option<&'static str>,
 }
 
@@ -79,7 +79,7 @@ impl ClientOptions {
         Ok(Self { inner: given.at(Some("localhost"))?, keywords: Arc::new(keywords.unbind()), secret })
     }
 
-    /// Whether locks on the same hosts share a client by them.
+    /// Whether locks on the same hosts would share a client with these options.
     fn __eq__(&self, other: &Self) -> bool {
         self.inner == other.inner
     }
@@ -101,7 +101,7 @@ impl ClientOptions {
     }
 }
 
-/// The options of a lock's client.
+/// Options of a lock's client.
 pub(crate) struct LockClientOptions(pub(crate) ClientOptions);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for LockClientOptions {
@@ -112,7 +112,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for LockClientOptions {
     }
 }
 
-/// The arguments that a program gives for the options of a client.
+/// The arguments for the options of a client.
 pub(crate) struct GivenClientOptions {
     pub(crate) session_timeout: Option<Number<names::SessionTimeout>>,
     pub(crate) connect_timeout: Number<names::ConnectTimeout>,
@@ -128,7 +128,7 @@ pub(crate) struct GivenClientOptions {
 }
 
 impl GivenClientOptions {
-    /// The options for these hosts.
+    /// Returns the options for these hosts.
     pub(crate) fn at(self, hosts: Option<&str>) -> Result<zklock::ClientOptions> {
         let tls = self.tls.map(|TlsFiles(Tls(files))| files.tls()).transpose()?;
         let who = Identity {
@@ -150,13 +150,13 @@ impl GivenClientOptions {
         )?)
     }
 
-    /// The argument that is secret, if there is one.
+    /// Name of the argument that contains a secret, if there is one.
     fn secret(&self) -> Option<&'static str> {
         let auth = self.auth.as_ref().filter(|auth| !auth.0.is_empty()).map(|_| "auth");
         auth.or(self.sasl.as_ref().map(|_| "sasl"))
     }
 
-    /// The arguments by name, without what is secret and those that were not given.
+    /// Returns the given arguments by name, without secrets.
     fn keywords<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let keywords = PyDict::new(py);
         if let Some(seconds) = &self.session_timeout {

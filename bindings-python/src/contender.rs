@@ -8,7 +8,7 @@ use zklock::internal::Escaped;
 
 use crate::owner_info::OwnerInfo;
 
-/// One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
+/// One contender in the queue of a lock, as found by `Lock.contenders()`. Immutable.
 ///
 /// >>> with lock:
 /// ...     lock.contenders()[0].language
@@ -16,47 +16,51 @@ use crate::owner_info::OwnerInfo;
 #[pyclass(frozen, get_all, eq, from_py_object, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Contender {
-    /// Its place, from 0. The first holds; so do the readers or permits behind it that fit.
+    /// Position in the queue, from 0. Position 0 holds the lock.
+    ///
+    /// Readers and permits behind it hold the lock too, as long as the lock permits it.
     position: usize,
-    /// The full path of its node, below the client's chroot, as `Lease.node` is.
+    /// The full path of the node, below the client's chroot. It has the same form as `Lease.node`.
     node: String,
-    /// Whether it wants to hold together with other readers.
+    /// Whether the contender requests the read lock, which it can hold together with other readers.
     reader: bool,
     /// The ZooKeeper session that owns the node.
     session_id: i64,
-    /// The zxid that created its node.
+    /// The zxid that created the node.
     ///
-    /// It is the fencing token of its lease, now or when it is granted; except after a downgrade: the
-    /// reader has a node of its own, but its lease keeps the writer's token.
+    /// This is the fencing token of the contender's lease, now or once it is granted. The exception is a
+    /// downgrade: the reader has a new node, but its lease keeps the writer's token.
     fencing_token: i64,
-    /// The name of its host; None, like everything that follows, if the node is not zklock's.
+    /// The host name of the contender, or None if zklock did not create the node.
+    ///
+    /// The properties that follow are also None then.
     host: Option<String>,
-    /// Its process.
+    /// The process id of the contender.
     pid: Option<u32>,
-    /// The language of its program: `python`, `node` or `rust`.
+    /// The language of the contender's program: `python`, `node` or `rust`.
     language: Option<String>,
-    /// The label of its lock or client, or None if it has none.
+    /// The label of the contender's lock or client, or None.
     label: Option<String>,
-    /// When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them.
+    /// The time at which it joined the queue, by its own clock, in seconds since 1970.
     since: Option<f64>,
-    /// Whether it was asked to give up the lock while it held it, and has been told.
+    /// Whether it held the lock when it was asked to give it up, and has received that request.
     revoked: Option<bool>,
-    /// How many holds of its client may follow each other on the node before the queue gets its turn.
+    /// The number of consecutive holds of its client on the node before the next node in the queue.
     ///
-    /// None without the option `cohort`. Its waiters without nodes are in no list.
+    /// None without the option `cohort`. Waiters of the client that have no node appear in no listing.
     cohort: Option<u32>,
-    /// For how many seconds its client may keep the node after a release; None without `linger`.
+    /// The time in seconds that its client can keep the node after a release. None without `linger`.
     ///
-    /// The node does not tell whether somebody holds through it now.
+    /// The node does not show whether it is in use at present.
     linger: Option<f64>,
-    /// The owner inside its program, such as a thread or a task.
+    /// The owner inside the contender's program, such as a thread or a task.
     owner: Option<OwnerInfo>,
-    /// The node's data, unchanged, whoever wrote it; empty if it was not read.
+    /// The node's data, unchanged, from any program. Empty if it was not read.
     ///
-    /// What is longer than 4 KiB is not, nor what may not be read, nor anything once 16 MiB were read for one
-    /// list.
+    /// Data longer than 4 KiB and data without read permission are not read. Once 16 MiB have been read for a
+    /// listing, no more data is read.
     data: Cow<'static, [u8]>,
-    /// How many bytes of data the node has, read or not.
+    /// The size of the node's data in bytes, whether or not the data was read.
     data_length: usize,
 }
 
@@ -87,7 +91,7 @@ impl From<zklock::Contender> for Contender {
     }
 }
 
-/// Its parts, for pickles: errors have contenders, and cross from process to process.
+/// The fields in pickled form: errors contain contenders, and travel between processes.
 type Parts<'py> = (
     (usize, String, bool, i64, i64),
     (Option<String>, Option<u32>, Option<String>, Option<String>, Option<f64>, Option<bool>),

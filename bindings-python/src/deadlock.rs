@@ -5,7 +5,7 @@ use zklock::internal::Escaped;
 
 use crate::contender::Contender;
 
-/// Two owners that waited for each other, as `LockTimeout.deadlock` tells it. Does not change.
+/// Two owners that waited for each other, as reported by `LockTimeout.deadlock`. Immutable.
 ///
 /// >>> try:
 /// ...     with taken.hold(timeout=0.5):
@@ -20,11 +20,11 @@ use crate::contender::Contender;
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(PartialEq)]
 pub(crate) struct Deadlock {
-    /// The path of the lock that the caller held, and for which the other owner waited.
+    /// The path of the lock that the caller held and the other owner waited for.
     held: String,
-    /// The path of the lock for which the caller waited.
+    /// The path of the lock that the caller waited for.
     waited: String,
-    /// The other owner's contender in the queue of `waited`, in front of the caller's.
+    /// The other owner's contender, ahead of the caller in the queue of `waited`.
     other: Contender,
 }
 
@@ -35,7 +35,7 @@ impl From<&zklock::Deadlock> for Deadlock {
     }
 }
 
-/// Its parts, for pickles: errors cross from process to process.
+/// The fields in pickled form: errors travel between processes.
 type Parts = (String, String, Contender);
 
 #[pymethods]

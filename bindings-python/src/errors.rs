@@ -1,5 +1,5 @@
-//! One conversion from the core's errors to the exception classes of `zklock._errors`, and the warning of locks that the
-//! program forgot.
+//! Conversion from the core's errors to the exception classes of `zklock._errors`, and the warning about
+//! forgotten locks.
 
 use std::ffi::CString;
 
@@ -16,16 +16,16 @@ use crate::exit;
 use crate::modules::attribute;
 use crate::server_report::ServerReport;
 
-/// The error of a method of the binding, so that `?` accepts both the core's errors and Python's exceptions.
+/// The error of a method of the binding. With it, `?` accepts the core's errors and Python's exceptions.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// One of zklock's own exceptions.
+    /// An error of zklock.
     Zklock(zklock::Error),
-    /// An exception of Python itself, as from a signal handler.
+    /// A Python exception, for example from a signal handler.
     Python(PyErr),
 }
 
-/// The result of what Python calls.
+/// The result of a function that Python calls.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<zklock::Error> for Failure {
@@ -51,7 +51,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// The exception, with what a program may act upon.
+/// Returns the exception, with the attributes that a program can evaluate.
 fn exception(py: Python<'_>, error: &zklock::Error) -> PyResult<PyErr> {
     let class = class(py, error.kind())?;
     let exception = class.call1((error.to_string(),))?;
@@ -80,21 +80,24 @@ fn exception(py: Python<'_>, error: &zklock::Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception))
 }
 
-/// The exception class of a kind. They are defined in Python, where a class can have two bases.
+/// Returns the exception class of a kind. The classes are defined in Python, where a class can have two
+/// bases.
 pub(crate) fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyType>> {
     static BY_CODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let by_code = attribute(&BY_CODE, py, "zklock._errors", "BY_CODE")?;
     Ok(by_code.get_item(kind.code())?.cast_into()?)
 }
 
-/// Shows a `ResourceWarning` of a lock that the program forgot, as Python does of files that were not closed, at the line that dropped the last reference. At the end of the process everything goes.
+/// Emits a `ResourceWarning` about a lock that the program forgot, as Python does for unclosed files. The
+/// warning points to the line that dropped the last reference. At the end of the process there is no warning,
+/// because all objects are dropped then.
 pub(crate) fn warn_forgotten(forgotten: &Forgotten) {
     if exit::is_ending() {
         return;
     }
     let Ok(text) = CString::new(forgotten.to_string()) else { return };
     Python::try_attach(|py| {
-        // An object may go while an exception is on its way.
+        // The object can be dropped while an exception propagates.
         let raised = PyErr::take(py);
         if let Err(error) = PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &text, 1) {
             error.write_unraisable(py, None);

@@ -13,7 +13,7 @@ use crate::bridge::callers;
 use crate::errors::{Failure, Result};
 use crate::owner_info::OwnerReport;
 
-/// How a client is at this moment, with what in it waits and holds. Does not change.
+/// The state of a client at one moment, with its waiters and holds. Immutable.
 ///
 /// >>> with lock:
 /// ...     client.health().holds[0].path
@@ -21,26 +21,26 @@ use crate::owner_info::OwnerReport;
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Health {
-    /// As `Client.state`.
+    /// The same as `Client.state`.
     state: &'static str,
-    /// The last ZooKeeper session, 0 if there has been none.
+    /// The last ZooKeeper session, or 0 if there has been none.
     session_id: i64,
-    /// The server of the current connection, as `hosts` names it, with its port; or None.
+    /// The server of the current connection, with its port, in the form used in `hosts`; or None.
     server: Option<String>,
-    /// The session time-out that the server granted, in seconds; before that the one that is asked for.
+    /// The session timeout that the server granted, in seconds. Before that, the requested one.
     session_timeout: f64,
-    /// How long ago, in seconds, the last proof of the session was sent: a write that was acknowledged.
+    /// The time in seconds since the last proof of the session was sent: an acknowledged write.
     ///
-    /// None without a session, and before its first proof. A client that holds nothing and waits for
-    /// nothing proves nothing, and this grows.
+    /// None without a session, and before its first proof. A client that holds nothing and waits for nothing
+    /// sends no proofs, so this value grows.
     last_proof: Option<f64>,
-    /// What is left of the session's term, in seconds, after which its leases are lost; or 0.
+    /// The rest of the session's term in seconds, or 0. At its end, the leases are lost.
     remaining: f64,
-    /// Whether the library's thread let go of its queues within a tenth of a second.
+    /// Whether the library's thread answered within 0.1 seconds.
     ///
-    /// If not, the machine is badly overloaded, or there is a bug; `waits` and `holds` are empty then.
+    /// If not, the machine is heavily overloaded, or there is a bug. `waits` and `holds` are then empty.
     responsive: bool,
-    /// The attempts that wait for a lock, by path.
+    /// The pending acquires, by path.
     waits: Vec<WaitReport>,
     /// The holds, by path.
     holds: Vec<HoldReport>,
@@ -70,35 +70,35 @@ impl Health {
     }
 }
 
-/// An attempt to acquire a lock that has neither succeeded nor failed yet.
+/// An acquire that has neither succeeded nor failed yet.
 ///
 /// >>> for wait in client.health().waits:
 /// ...     print(wait.path, wait.age, wait.behind)
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct WaitReport {
-    /// The lock's path.
+    /// The path of the lock.
     path: String,
     /// `mutex`, `read`, `write`, `permit` or `leadership`.
     mode: &'static str,
-    /// The label of the lock or of its client, of an election the candidate's id; or None.
+    /// The label of the lock or its client, or the candidate's id in an election; or None.
     label: Option<String>,
-    /// How long the caller has waited, in seconds.
+    /// The time that the caller has waited, in seconds.
     age: f64,
-    /// The full path of its node; None as long as it has none, as without a connection.
+    /// The full path of the waiter's node, or None if it has no node, for example without a connection.
     node: Option<String>,
-    /// Whether it waits in its client's line for a lock with `cohort`: without a node.
+    /// Whether it waits in the local queue of its client, for a lock with `cohort`. It has no node then.
     ///
-    /// Other clients do not see it. One node of the client stands in the queue for the whole line;
-    /// `position` and `behind` are those of that node.
+    /// Other clients do not see it. One node of the client represents the whole local queue: `position` and
+    /// `behind` are about that node.
     in_cohort: bool,
-    /// How many stand before it in the queue, as far as is known; None as long as it has no node.
+    /// The number of contenders ahead of it in the queue, as far as known. None if it has no node.
     position: Option<usize>,
-    /// The full path of the node that it waits for: the nearest that it cannot hold together with.
+    /// The full path of the node that blocks it: the nearest one with which it cannot share the lock.
     ///
-    /// None if none is known; and for a permit, which waits for any of those that hold one.
+    /// None if no such node is known. Also None for a permit, which waits for any of the holders.
     behind: Option<String>,
-    /// The owner that asked for it.
+    /// The owner that requested the lock.
     owner: OwnerReport,
 }
 
@@ -125,7 +125,7 @@ impl WaitReport {
     }
 }
 
-/// A hold.
+/// A hold of a lock.
 ///
 /// >>> with lock:
 /// ...     for hold in client.health().holds:
@@ -134,27 +134,27 @@ impl WaitReport {
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct HoldReport {
-    /// The lock's path.
+    /// The path of the lock.
     path: String,
     /// `mutex`, `read`, `write`, `permit` or `leadership`.
     mode: &'static str,
-    /// The label of the lock or of its client, of an election the candidate's id; or None.
+    /// The label of the lock or its client, or the candidate's id in an election; or None.
     label: Option<String>,
-    /// How long it has lasted, in seconds.
+    /// The age of the hold, in seconds.
     age: f64,
-    /// The full path of its node.
+    /// The full path of the hold's node.
     node: String,
-    /// Its fencing token.
+    /// The fencing token of the hold.
     fencing_token: i64,
-    /// Its leases that have not been released: one for each acquire by its owner.
+    /// The number of leases that have not been released: one for each acquire by the owner.
     levels: usize,
-    /// Whether something keeps one of them until it ends: an election, or a lock of kazoo's.
+    /// Whether an election or a kazoo lock keeps one of its leases until the lease is released or lost.
     pinned: bool,
     /// The state of its leases: `held`, `suspended` or `lost`.
     state: &'static str,
-    /// For how many seconds no one else can get the lock, unless it is broken.
+    /// The time in seconds during which no other client can get the lock, unless the lock is broken.
     remaining: f64,
-    /// The owner that asked for it.
+    /// The owner that requested the lock.
     owner: OwnerReport,
 }
 
@@ -189,33 +189,34 @@ impl HoldReport {
     }
 }
 
-/// All waits and holds of this process, client by client, as text for people: for a program that hangs.
+/// Return a text, for people, that lists all waiters and holds of this process, by client.
 ///
 /// >>> print(zklock.dump())
 /// zklock ..., process ...
 ///
-/// Each names the thread, task or greenlet that asked for the lock, and the line of the program where that
-/// is now: `by owner 1 (thread MainThread at app.py:12 in main)`.
+/// Use it to analyze a program that hangs. Each entry names the thread, task or greenlet that requested the
+/// lock, and the line that it is executing: `by owner 1 (thread MainThread at app.py:12 in main)`.
 ///
-/// The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
+/// The format of the text can change: in a program, use `Client.health()`. The call sends no request, and
+/// waits for no server.
 #[pyfunction]
 pub(crate) fn dump(py: Python<'_>) -> String {
     let callers = callers::all(py);
     py.detach(|| dump_with_callers(&|owner| callers.get(&owner).cloned()))
 }
 
-/// Have a signal write what `dump()` returns to a file: like `faulthandler.register`, for locks.
+/// Make a signal write the text of `dump()` to a file, like `faulthandler.register`.
 ///
 /// >>> import signal
 /// >>> zklock.dump_on(signal.SIGUSR1)
 ///
-/// `file` is an open file or the number of a file descriptor; by default `sys.stderr`. It may be closed
-/// afterwards. A thread of its own writes, without the interpreter, so it works while every thread of the
-/// program is blocked. It names owners, but no lines: `faulthandler` does. A handler for the signal that
-/// is there already runs as well; one that is set later replaces this. In a forked child the signal does
-/// nothing until it is registered there too.
+/// `file` is an open file or a file descriptor; the default is `sys.stderr`. You can close it after this
+/// call. A separate thread writes the dump without the interpreter, so it works while every thread of the
+/// program is blocked. The dump names owners, but no lines: use `faulthandler` for these. An existing handler
+/// for the signal still runs. A handler that is set later replaces this one. In a forked child the signal
+/// does nothing until you register it there too.
 ///
-/// Raises `BadArgument` for a signal that cannot be used, and `OSError` for a file that cannot.
+/// Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file.
 #[pyfunction]
 #[pyo3(signature = (signum, file=None), text_signature = "(signum, file=None)")]
 pub(crate) fn dump_on(
@@ -239,9 +240,9 @@ pub(crate) fn dump_on(
     if number < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
-    // SAFETY: only duplicated, at once; a number that stands for no open file is then an error.
+    // SAFETY: the descriptor is only duplicated, here and now. A number without an open file gives an error.
     let file = unsafe { BorrowedFd::borrow_raw(number) };
-    // A number that is no signal is refused, however large.
+    // A number that is not a signal is refused, even one that does not fit.
     let signum = i32::try_from(signum.0).unwrap_or(i32::MAX);
     zklock::dump_on(signum, &file).map_err(|error| {
         if error.kind() == std::io::ErrorKind::InvalidInput && error.raw_os_error().is_none() {

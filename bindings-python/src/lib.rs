@@ -1,8 +1,11 @@
-//! `zklock._zklock`, the extension module behind the Python package `zklock`: it converts arguments, errors and
-//! handles, and waits in the way that Python needs. What a lock does is decided in the core.
+//! `zklock._zklock`, the extension module of the Python package `zklock`. It converts arguments, errors and
+//! handles, and waits in the ways that Python needs. The core implements the locks.
 //!
-//! Two rules hold throughout. The core's thread never waits for the interpreter, and drops no Python object: a busy
-//! interpreter would delay heartbeats. And no lock of ours is held while waiting for anything.
+//! Two rules hold everywhere:
+//!
+//! - The core's thread never waits for the interpreter, and drops no Python object: a busy interpreter would
+//!   delay heartbeats.
+//! - The binding never waits for anything while it has one of its own locks locked.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -31,16 +34,17 @@ mod sync;
 mod testing;
 mod transaction;
 
-/// The extension module. `zklock` exports what is public of it; the rest serves `zklock.aio`.
+/// The extension module. `zklock` exports its public items; the other items are for `zklock.aio`.
 #[pyo3::pymodule]
 mod _zklock {
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
 
-    /// Our threads attach to the main interpreter, and classes are made once for the process.
+    /// Our threads attach to the main interpreter, and each class is created once per process.
     #[pymodule_init]
     fn only_in_the_main_interpreter(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // SAFETY: attached, so there is a current interpreter. Its number cannot have run out: it is running.
+        // SAFETY: the thread is attached, so there is a current interpreter. It is running, so it has a valid
+        // id.
         let interpreter = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if interpreter == 0 {
             zklock::internal::on_forgotten(crate::errors::warn_forgotten);

@@ -1,15 +1,15 @@
-//! What the program has imported, which decides what is to be considered; and what is looked up once.
+//! Lookups in the interpreter: modules that the program has imported, and objects that are looked up once.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
-/// A module, if the program has imported it: one look into a dictionary.
+/// Returns a module if the program has imported it. Costs one dictionary lookup.
 pub(crate) fn imported<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = name.py();
-    // SAFETY: attached; both give references of others, or null, which comes with an error only if the name cannot be
-    // compared.
+    // SAFETY: the thread is attached. Both functions return borrowed references, or null. Null has an error
+    // set only if the name cannot be compared.
     unsafe {
         let module = ffi::PyDict_GetItemWithError(ffi::PyImport_GetModuleDict(), name.as_ptr());
         if !module.is_null() {
@@ -19,29 +19,30 @@ pub(crate) fn imported<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Boun
     }
 }
 
-/// Whether whoever asks has the only reference to an object.
+/// Returns `true` if the caller has the only reference to an object.
 pub(crate) fn is_only_reference(_: Python<'_>, object: &Py<PyAny>) -> bool {
-    // SAFETY: attached, and the object is alive.
+    // SAFETY: the thread is attached, and the object is alive.
     unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
 }
 
-/// What is found once, and kept.
+/// Fills a cell once and returns its value.
 ///
-/// `PyOnceLock::get_or_init` lets other threads run while its cell is half full, `intern!` with it. If one of them forks
-/// then, the child waits for ever for a thread that it does not have. Here a cell is filled in one step.
+/// `PyOnceLock::get_or_init`, and so `intern!`, lets other threads run while its cell is being filled. If one
+/// of them forks then, the child waits forever for a thread that it does not have. This function fills a cell
+/// in one step.
 pub(crate) fn once<'a, T>(
     cell: &'a PyOnceLock<T>,
     py: Python<'_>,
     find: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<&'a T> {
     if cell.get(py).is_none() {
-        // Another thread may find it meanwhile: it finds the same.
+        // Another thread might fill the cell meanwhile, with the same value.
         cell.set(py, find()?).ok();
     }
     cell.get(py).ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("a cell that was filled is empty"))
 }
 
-/// What a module has under a name, looked up once.
+/// Returns an attribute of a module, looked up once.
 pub(crate) fn attribute<'a, 'py>(
     cell: &'a PyOnceLock<Py<PyAny>>,
     py: Python<'py>,
@@ -51,7 +52,8 @@ pub(crate) fn attribute<'a, 'py>(
     Ok(once(cell, py, || Ok(py.import(module)?.getattr(name)?.unbind()))?.bind(py))
 }
 
-/// A string that Python keeps for good: `intern!` without the gap that [`once`] tells of.
+/// Returns a string that Python keeps forever: like `intern!`, without the fork problem described at
+/// [`once`].
 macro_rules! interned {
     ($py:expr, $text:expr) => {{
         static NAME: pyo3::sync::PyOnceLock<Py<pyo3::types::PyString>> = pyo3::sync::PyOnceLock::new();

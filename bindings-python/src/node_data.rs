@@ -1,4 +1,4 @@
-//! `zklock.NodeData`, and what reads and writes nodes beside locks.
+//! `zklock.NodeData`.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use zklock::internal::Escaped;
 
 use crate::bridge::pending::IntoPython;
 
-/// The data of a node and its version, as `Client.get()` read them. Does not change.
+/// The data of a node and its version, as read by `Client.get()`. Immutable.
 ///
 /// >>> with lock as lease:
 /// ...     lease.transaction().create("/report", b"draft").commit()
@@ -19,7 +19,7 @@ use crate::bridge::pending::IntoPython;
 pub(crate) struct NodeData {
     /// The data.
     data: Cow<'static, [u8]>,
-    /// How often the data was set: the `version` that a transaction expects.
+    /// The number of times that the data was set: the `version` that a transaction expects.
     version: i32,
 }
 

@@ -1,4 +1,4 @@
-//! Callbacks for what happens to a lease or a client.
+//! Callbacks for events of a lease, a client or an election.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -30,41 +30,41 @@ pub(crate) struct Notice {
     origin: ForkGuard,
 }
 
-/// Waits for what is to be reported, and then says what to call.
+/// Waits for the events to report, and then provides the next step.
 type Course = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What the core wakes when there is something to report.
+/// The waker of the core for events to report.
 struct Shared {
-    /// Waits, and says what to call. Carried on by the thread that calls; none once it has ended.
+    /// Waits for events, and provides the next step. The calling thread polls it. `None` once it has ended.
     course: Mutex<Option<Course>>,
     callback: Callback,
     by: By,
 }
 
-/// The thread that calls.
+/// The thread that calls the callback.
 #[derive(Clone, Copy)]
 enum By {
-    /// That of the program's callbacks, which may be slow.
+    /// The callback thread: callbacks of the program can be slow.
     Callbacks,
-    /// The delivery thread: it only tells an event loop or a hub.
+    /// The delivery thread, for a callback that only notifies an event loop or a hub.
     Delivery,
 }
 
-/// What is called, unless it is cancelled.
+/// The callable, with the flag that cancels it.
 #[derive(Clone)]
 struct Callback(Arc<Callable>);
 
 struct Callable {
     function: Py<PyAny>,
     cancelled: AtomicBool,
-    /// The next step, which comes before the course is carried on.
+    /// The next step. It is taken before the course is polled again.
     due: Mutex<Option<Due>>,
 }
 
 enum Due {
-    /// To call it, if there is an argument.
+    /// Call it, if there is an argument.
     Call(Argument),
-    /// To show an error after which it is not called again, as an error of its own would be.
+    /// Report an error, like an error of the callback itself. After that there are no more calls.
     Fail(zklock::Error),
 }
 
@@ -79,7 +79,7 @@ impl Callback {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends when the thread that calls has taken this over, and carries the course on.
+    /// Completes when the calling thread has taken this step and polls the course again.
     async fn have(&self, due: Due) {
         *self.due() = Some(due);
         let mut first = true;
@@ -94,7 +94,7 @@ impl Callback {
     }
 }
 
-/// A callback of `zklock.aio`: it only tells an event loop, and so the delivery thread calls it itself.
+/// A callback of `zklock.aio`. It only notifies an event loop: the delivery thread calls it itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct TellEventLoop(Py<PyAny>);
 
@@ -115,13 +115,14 @@ impl TellEventLoop {
 }
 
 impl Notice {
-    /// Has `callable` called with the lease, once, when `event` ends with true; soon if it already has.
+    /// Arranges one call of `callable` with the lease when `event` resolves to `true`, or soon if it already
+    /// has.
     pub(crate) fn of_lease(
         lease: &Bound<'_, PyAny>,
         event: impl Future<Output = bool> + Send + 'static,
         callable: Py<PyAny>,
     ) -> Result<Self> {
-        // A lease without other references is released, and not reported.
+        // A lease without other references is released, so there is nothing to report.
         let weak = PyWeakrefReference::new(lease)?.unbind();
         Self::start(lease.py(), callable, |callback| async move {
             if event.await {
@@ -130,7 +131,7 @@ impl Notice {
         })
     }
 
-    /// Has `callable` called with each new state of a client.
+    /// Arranges a call of `callable` with each new state of a client.
     pub(crate) fn of_client(py: Python<'_>, mut states: States, callable: Py<PyAny>) -> Result<Self> {
         Self::start(py, callable, |callback| async move {
             while let Some(state) = states.next().await {
@@ -139,13 +140,13 @@ impl Notice {
         })
     }
 
-    /// Has `callable` called with who leads, now and after each change, or with None.
+    /// Arranges calls of `callable` with the current leader, or `None`, now and after each change.
     pub(crate) fn of_election(py: Python<'_>, mut leaders: Leaders, callable: Py<PyAny>) -> Result<Self> {
         Self::start(py, callable, |callback| async move {
             loop {
                 let leader = match leaders.next().await {
                     Ok(leader) => leader,
-                    // Closing the client is how it ends; anything else is for someone to see.
+                    // Closing the client is the normal end. Any other error must be visible.
                     Err(error) if error.kind() == ErrorKind::ClientClosed => return,
                     Err(error) => return callback.have(Due::Fail(error)).await,
                 };
@@ -158,7 +159,8 @@ impl Notice {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // Ours can be called, and a task has one made for each scope that it enters.
+        // `TellEventLoop` needs no check: it is callable, and a task creates one for each scope that it
+        // enters.
         let tells = callable.bind(py).is_instance_of::<TellEventLoop>();
         if !tells {
             py.import("zklock._decorators")?.call_method1("check_callback", (&callable,))?;
@@ -191,12 +193,12 @@ impl Notice {
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
     fn cancel(&self) {
-        // In a forked child nothing is called, and one of the parent's threads may have held the lock.
+        // In a forked child no callback runs, and a thread of the parent might have locked the course.
         if !self.origin.is_here() {
             return;
         }
         self.shared.callback.0.cancelled.store(true, Ordering::Release);
-        // While it is carried on, its end is left to the thread that does that.
+        // If a thread is polling the course, that thread drops it.
         if let Ok(mut course) = self.shared.course.try_lock() {
             let course = course.take();
             drop(course);
@@ -205,9 +207,9 @@ impl Notice {
 }
 
 impl Shared {
-    /// Begins the course on the calling thread. Mostly that only registers it, such as for the scope that a task enters:
-    /// no other thread is told unless something is due by now. No Python code runs meanwhile, so no attached thread waits
-    /// for the course.
+    /// Starts the course on the calling thread. Usually this only registers it, for example for the scope
+    /// that a task enters: another thread is woken only if a step is due already. No Python code runs
+    /// meanwhile, so no attached thread waits for the course.
     fn begin(self: &Arc<Self>) {
         let mut course = self.course();
         self.carry_on(&mut course);
@@ -218,12 +220,12 @@ impl Shared {
         }
     }
 
-    /// The next step; None if nothing is due.
+    /// Returns the next step, or `None` if none is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
         let mut course = self.course();
-        // After the end, or once it is cancelled, nothing is.
+        // After the end, or once the notice is cancelled, no step is due.
         course.as_ref()?;
-        // A step that is due already comes first: carried on now, the course would put the next one in its place.
+        // Take a due step first: if the course were polled now, it would overwrite this step.
         let due = self.callback.due().take();
         due.or_else(|| {
             self.carry_on(&mut course);
@@ -231,12 +233,12 @@ impl Shared {
         })
     }
 
-    /// A panic cannot leave half a change in it.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
     fn course(&self) -> MutexGuard<'_, Option<Course>> {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the course proceed until it waits, or something is due.
+    /// Polls the course until it waits or provides a step.
     fn carry_on(self: &Arc<Self>, course: &mut Option<Course>) {
         let waker = Waker::from(Arc::clone(self));
         let ended = course
@@ -247,7 +249,7 @@ impl Shared {
         }
     }
 
-    /// The callback that is due, and its argument; None if there is none now.
+    /// Returns the callback that is due, with its argument. Returns `None` if none is due now.
     fn next(self: &Arc<Self>, py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
         loop {
             let callable = &self.callback.0.function;
@@ -273,7 +275,7 @@ impl Caller for Shared {
 }
 
 impl Wake for Shared {
-    /// Called on the core's thread, which has no time for more than this.
+    /// Runs on the core's thread, which must not do more than this.
     fn wake(self: Arc<Self>) {
         match self.by {
             By::Callbacks => callbacks::send(self),

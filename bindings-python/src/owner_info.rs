@@ -5,7 +5,7 @@ use std::fmt;
 use pyo3::prelude::*;
 use zklock::internal::Escaped;
 
-/// How a contender describes its owner, such as a thread or a task of its program. Does not change.
+/// The description of a contender's owner, such as a thread or task of its program. Immutable.
 ///
 /// >>> with lock:
 /// ...     lock.contenders()[0].owner.name
@@ -13,11 +13,11 @@ use zklock::internal::Escaped;
 #[pyclass(frozen, get_all, eq, hash, from_py_object, module = "zklock")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerInfo {
-    /// Its number, which no other owner of its process has, or had before it.
+    /// The number of the owner. It is unique in the owner's process, and never reused there.
     number: u64,
-    /// Its name, or None if it has none: the first 64 bytes.
+    /// The first 64 bytes of the owner's name, or None if it has no name.
     name: Option<String>,
-    /// A number that tells processes apart that have the same host name and id, as in containers.
+    /// A number that distinguishes processes with the same host name and process id, as in containers.
     process: u64,
 }
 
@@ -28,7 +28,7 @@ impl From<zklock::OwnerInfo> for OwnerInfo {
     }
 }
 
-/// Its parts, for pickles.
+/// The fields in pickled form.
 type Parts = (u64, Option<String>, u64);
 
 #[pymethods]
@@ -55,7 +55,7 @@ impl fmt::Display for OwnerInfo {
     }
 }
 
-/// The owner of a wait or a hold, in `Client.health()`. Does not change.
+/// The owner of a wait or a hold, in `Client.health()`. Immutable.
 ///
 /// >>> with lock:
 /// ...     client.health().holds[0].owner.name
@@ -63,9 +63,9 @@ impl fmt::Display for OwnerInfo {
 #[pyclass(frozen, get_all, eq, hash, module = "zklock")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerReport {
-    /// Its number, which no other owner of this process has, or had before it.
+    /// The number of the owner. It is unique in this process, and never reused.
     number: u64,
-    /// The name of the thread, task or greenlet when it asked for the lock, or None if it had none.
+    /// The name of the thread, task or greenlet when it requested the lock, or None.
     name: Option<String>,
 }
 

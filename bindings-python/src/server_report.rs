@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// What happened at one server, when it was last tried: an element of `ConnectionFailed.servers`.
+/// The result of the last attempt to use a server: an element of `ConnectionFailed.servers`.
 ///
 /// >>> try:
 /// ...     zklock.Client("127.0.0.1:1", connect_timeout=0.1)
@@ -15,13 +15,13 @@ use pyo3::prelude::*;
 pub(crate) struct ServerReport {
     /// The server, as `host:port`.
     server: String,
-    /// What happened, to act upon.
+    /// The kind of the problem, for use in a program.
     ///
     /// `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
     /// `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
-    /// `tls` (anything else about encryption), `answered` (but not in the end) or `not tried`.
+    /// `tls` (any other TLS problem), `answered` (it answered at first, but not at the end) or `not tried`.
     problem: String,
-    /// What happened, for people: what the system, TLS or the server said.
+    /// The problem in words, for people: the message of the system, TLS or the server.
     detail: String,
 }
 

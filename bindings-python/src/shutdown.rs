@@ -1,4 +1,4 @@
-//! Closes everything, in the order in which one part needs another, at the end of the process.
+//! The shutdown at the end of the process. Parts are closed in the order of their dependencies.
 
 use std::time::Duration;
 
@@ -9,20 +9,22 @@ use crate::bridge::delivery_thread;
 use crate::bridge::log;
 use crate::{callbacks, exit};
 
-/// How long the end of the process may wait for servers to acknowledge that its clients are closed.
+/// Time that the end of the process waits for servers to acknowledge the close of its clients.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// How long daemon threads have to come out of our functions before the interpreter goes away under them. Each that
-/// comes back is held up at the door.
+/// Time for daemon threads to leave our functions before the interpreter is destroyed. A thread that calls in
+/// again is paused at the entry.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Close every client of this process, and end our threads. Registered with `atexit`: after that the interpreter
-/// goes away, and would kill a thread that still wants it in the middle of a call.
+/// Close every client of this process, and stop the library's threads.
+///
+/// Registered with `atexit`. After that the interpreter is destroyed. It would kill a thread that still needs
+/// it in the middle of a call.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     exit::begin();
     py.detach(|| zklock::shutdown(LIMIT));
-    // They may still wait for outcomes, and log.
+    // Callbacks and log handlers might still wait for outcomes, and log.
     callbacks::end(py, LIMIT);
     log::end(py, LIMIT);
     let daemons = has_other_threads(py).unwrap_or(true);
@@ -34,27 +36,29 @@ pub(crate) fn shutdown(py: Python<'_>) {
     });
 }
 
-/// Have SIGTERM close all clients of this process before it ends it, so that its locks are free at once.
+/// Make SIGTERM close all clients of this process before it ends it, to free its locks early.
 ///
 /// >>> zklock.close_on_signals()
 ///
-/// Waits for up to a second, and then lets the signal do what it does by default: as without this, neither
-/// `finally` blocks nor handlers of `atexit` run. What waits for a lock meanwhile waits on, and no callback
-/// is called. Without it, locks of a process that SIGTERM ends stay taken for a session time-out.
+/// The signal waits for up to a second for the close, and then has its default effect. As without this call,
+/// neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting meanwhile, and no
+/// callback runs. Without this call, the locks of a process that SIGTERM ends stay taken for a session
+/// timeout.
 ///
-/// A signal for which there is a handler, or that is ignored, is left alone. So Ctrl-C raises
-/// `KeyboardInterrupt` as ever, or ends the process in the same way where SIGINT has its default action; and
-/// a handler that is set later, as servers and `loop.add_signal_handler` do, replaces this. May be called on
-/// any thread; calling it again does nothing. A forked child has to call it for itself.
+/// A signal that has a handler, or that is ignored, is not changed. So Ctrl-C still raises
+/// `KeyboardInterrupt`; if SIGINT has its default action, it closes the clients and ends the process in the
+/// same way. A handler that is set later, as servers and `loop.add_signal_handler` do, replaces this one. You
+/// can call this on any thread. A second call does nothing. A forked child must call it too.
 ///
-/// Raises `OSError` if the operating system refuses a thread or a pipe.
+/// Raise `OSError` if the operating system refuses a thread or a pipe.
 #[pyfunction]
 pub(crate) fn close_on_signals() -> PyResult<()> {
     zklock::internal::close_on_signals_after(exit::begin_by_signal)
         .map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string())))
 }
 
-/// Whether other Python threads run than ours. By the time that the handlers of `atexit` run, only daemon threads do.
+/// Returns `true` if Python threads other than ours run. While `atexit` handlers run, these are daemon
+/// threads.
 fn has_other_threads(py: Python<'_>) -> PyResult<bool> {
     let mut others = 0;
     for thread in py.import("threading")?.call_method0("enumerate")?.try_iter()? {

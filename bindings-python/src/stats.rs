@@ -6,51 +6,51 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zklock::{LossReason, RequestKind, Transport};
 
-/// What a client has done since it was created: a snapshot of numbers that only grow.
+/// The statistics of a client since it was created: a snapshot of numbers that only grow.
 ///
 /// >>> with lock:
 /// ...     client.stats().acquisitions
 /// 1
 ///
-/// A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins
-/// none, and is not counted: it costs nothing. Each permit of a semaphore is a hold.
+/// A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry is not counted,
+/// because it starts no hold and sends no request. Each permit of a semaphore is a hold.
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Stats {
-    /// What carries the requests: `zklock`, or `stock` on sockets and timers of other crates.
+    /// The transport of the requests: `zklock`, or `stock`, which uses sockets and timers of other crates.
     ///
     /// None before the first session.
     transport: Option<&'static str>,
     /// Holds that began.
     acquisitions: u64,
-    /// Those of them that had to wait for another contender.
+    /// Acquisitions that had to wait for another contender.
     contended: u64,
     /// Acquisitions that the client handed on without a request: see the option `cohort`.
     handoffs: u64,
-    /// Acquisitions that took a node again, without a request: see the option `linger`.
+    /// Acquisitions that reused a kept node without a request: see the option `linger`.
     retakes: u64,
     /// Tries that found the lock taken.
     busy: u64,
-    /// Attempts that timed out.
+    /// Acquires that timed out.
     timeouts: u64,
     /// Holds that were lost, except by closing the client.
     losses: u64,
-    /// The same by reason, in the words of `Lease.loss_reason`.
+    /// Losses by reason. The keys are the values of `Lease.loss_reason`.
     ///
-    /// Every reason is there, but for closing the client and for fork, which are not counted.
+    /// Every reason is present, except closing the client and fork, which are not counted.
     losses_by_reason: BTreeMap<&'static str, u64>,
-    /// Sessions that began: more than one says that one was lost.
+    /// Sessions that began. More than one means that a session was lost.
     sessions: u64,
     /// Connections that were lost and replaced within a session.
     reconnections: u64,
-    /// How long the acquisitions took, from the call to the grant.
+    /// Durations of the acquisitions, from the call to the grant.
     wait: Histogram,
-    /// How long the holds that have ended lasted.
+    /// Durations of the holds that have ended.
     hold: Histogram,
     /// Requests for locks, by purpose: `create`, `list`, `watch`, `delete` and so on.
     ///
-    /// Every kind is there, also those that were not sent. What a session sends for itself is not among
-    /// them: its pings, its beginning and end, and setting or dropping watches on a server.
+    /// Every kind is present, even if its count is 0. Requests of the session itself are not included: pings,
+    /// opening and closing the session, and setting or removing watches on a server.
     requests: BTreeMap<&'static str, u64>,
 }
 
@@ -81,7 +81,7 @@ fn by_name<K>(counts: BTreeMap<K, u64>, name: fn(K) -> &'static str) -> BTreeMap
 
 #[pymethods]
 impl Stats {
-    /// All the numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
+    /// Return all numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
     ///
     /// >>> with lock:
     /// ...     client.stats().as_dict().get("acquisitions")
@@ -121,16 +121,16 @@ impl Stats {
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Histogram {
-    /// How many durations there are.
+    /// The number of durations.
     count: u64,
-    /// All durations together.
+    /// The sum of all durations.
     sum: f64,
-    /// The longest of all.
+    /// The longest duration.
     max: f64,
-    /// Upper bounds, growing, each with the number of durations that are no longer.
+    /// Upper bounds in ascending order, each with the number of durations up to that bound.
     ///
-    /// The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. Longer ones are in `count`
-    /// only.
+    /// The bounds are 1, 2 and 5 times every power of ten from 100 µs to 1,000 s. Longer durations appear
+    /// only in `count`.
     buckets: Vec<(f64, u64)>,
 }
 
@@ -148,7 +148,7 @@ impl From<zklock::Histogram> for Histogram {
 
 #[pymethods]
 impl Histogram {
-    /// All the numbers as a dictionary of plain values. Times are in seconds.
+    /// Return all numbers as a dictionary of plain values. Times are in seconds.
     ///
     /// >>> with lock:
     /// ...     client.stats().wait.as_dict().get("count")

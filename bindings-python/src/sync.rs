@@ -1,4 +1,4 @@
-//! The locks of the inboxes. `tests/threads` compiles those with stand-ins, under which every interleaving of the threads
-//! is tried.
+//! The locks of the inboxes. `tests/threads` compiles the inboxes with replacements for these locks, and
+//! tests every interleaving of the threads.
 
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

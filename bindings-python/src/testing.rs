@@ -23,22 +23,22 @@ use crate::modules::interned;
 /// ...         lease.state
 /// 'held'
 ///
-/// It runs on a thread of its own, `zklock-server`, keeps its nodes in memory, and listens on
-/// 127.0.0.1, on a free port unless one is given. What it does not have is in `docs/testing.md`, above
-/// all an ensemble: a test with it is no evidence of what happens when servers fail.
+/// The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
+/// 127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Above
+/// all, it is not an ensemble: a test with it does not show what happens when servers fail.
 ///
-/// Methods may be called from any thread, greenlet or coroutine: none waits for a client. After `stop`
-/// they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
-/// (`Forked`), nor harm it; its clients can connect to it.
+/// The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
+/// `stop` they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
+/// (`Forked`), and cannot harm it. Clients in the child can connect to it.
 ///
-/// Raises `OSError` if the port is taken, and `BadArgument` for what is no port.
+/// Raise `OSError` if the port is taken, and `BadArgument` for an invalid port.
 #[pyclass(frozen, name = "Server", module = "zklock.testing")]
 pub(crate) struct Server {
     inner: TestServer,
     origin: ForkGuard,
 }
 
-/// A client, a lease, or anything else that has a session, or the id of one.
+/// The session id of a client, a lease or another object that has a session, or the id itself.
 struct Session(i64);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Session {
@@ -91,13 +91,13 @@ impl Server {
         Ok(Self { inner: started.map_err(failed)?, origin: ForkGuard::new() })
     }
 
-    /// Where it listens, as a client wants it: `127.0.0.1:` and the port, also after `stop`.
+    /// The connect string for a client: `127.0.0.1:` and the port. It stays the same after `stop`.
     #[getter]
     fn hosts(&self) -> String {
         self.inner.hosts()
     }
 
-    /// End a session now, as if its client had been silent for too long; False if there is none.
+    /// Expire a session now, as if its client had been silent for too long. Return False if there is none.
     ///
     /// >>> lock.acquire()
     /// True
@@ -107,64 +107,65 @@ impl Server {
     /// >>> lease.wait_lost(timeout=5)
     /// True
     ///
-    /// Its locks are free and its nodes are gone when this returns; its client hears of it a moment later,
-    /// and goes on in a new session. `client` is a `Client` or a `Lease`, of `zklock` or `zklock.aio`, or
-    /// the id of a session. Raises `BadArgument` for a client that has not connected yet.
+    /// When this returns, the session's locks are free and its nodes are deleted. Its client receives the
+    /// expiry a moment later, and continues in a new session. `client` is a `Client` or a `Lease`, of
+    /// `zklock` or `zklock.aio`, or the id of a session. Raise `BadArgument` for a client that has not
+    /// connected yet.
     #[pyo3(signature = (client))]
     fn expire(&self, py: Python<'_>, client: Session) -> Result<bool> {
         self.call(py, |server| server.expire(client.0))
     }
 
-    /// Cut a client's connection; False if it had none. Its session lives on, with its locks.
+    /// Close a client's connection. Return False if it had none. Its session stays alive, with its locks.
     ///
     /// >>> server.disconnect(client)
     /// True
     ///
-    /// What was on its way to the client is lost. It may connect again at once, and does. `client` is what
-    /// `expire` takes.
+    /// Messages on their way to the client are lost. The client can reconnect immediately, and does. `client`
+    /// is the same as in `expire`.
     #[pyo3(signature = (client))]
     fn disconnect(&self, py: Python<'_>, client: Session) -> Result<bool> {
         self.call(py, |server| server.disconnect(client.0))
     }
 
-    /// Fall silent until `resume`, as a server that hangs or is cut off by the network.
+    /// Stop answering until `resume`, like a server that hangs or that the network cuts off.
     ///
     /// >>> server.pause()
     /// >>> lock.acquire(timeout=0.1)
     /// False
     /// >>> server.resume()
     ///
-    /// Connections stay open, but nothing is read, answered or sent; new ones are accepted, and hear
-    /// nothing. The sessions' time stands still, so that none expires meanwhile; leases end on their own
-    /// side, when their `remaining` time is over. `expire`, `tree` and the others work; a client whose
-    /// session is expired hears of it after the pause.
+    /// Connections stay open, but the server reads, answers and sends nothing. It accepts new connections,
+    /// and does not answer them either. The session clocks stop, so no session expires meanwhile. Leases are
+    /// lost on the client's side, when their `remaining` time has elapsed. `expire`, `tree` and the other
+    /// methods work. A client whose session is expired receives that after the pause.
     fn pause(&self, py: Python<'_>) -> Result<()> {
         self.call(py, TestServer::pause)
     }
 
-    /// End a pause. What was received meanwhile is done, and what was to be sent is sent.
+    /// End a pause: process the requests received meanwhile, and send the held-back replies and events.
     ///
     /// >>> server.pause()
     /// >>> server.resume()
     ///
-    /// Does nothing without a pause.
+    /// Do nothing without a pause.
     fn resume(&self, py: Python<'_>) -> Result<()> {
         self.call(py, TestServer::resume)
     }
 
-    /// Send every reply and event this many seconds later, and in order; 0 ends it.
+    /// Delay every reply and event by this many seconds, in order. 0 removes the delay.
     ///
     /// >>> server.latency(0.05)
     ///
-    /// A round trip then takes at least that long. What is on its way already keeps its delay. A day is the
-    /// longest. Raises `BadArgument` below zero.
+    /// A round trip then takes at least that long. Messages that are already on their way keep their delay.
+    /// The maximum is one day. Raise `BadArgument` below zero.
     #[pyo3(signature = (seconds))]
     fn latency(&self, py: Python<'_>, seconds: Number<names::Seconds>) -> Result<()> {
         let delay = PYTHON.duration("seconds", seconds.0)?;
         self.call(py, |server| server.latency(delay))
     }
 
-    /// Return all nodes but ZooKeeper's own: their data, by their paths.
+    /// Return all nodes except ZooKeeper's own: a dictionary from path to data.
     ///
     /// >>> with lock as lease:
     /// ...     lease.node in server.tree()
@@ -173,12 +174,12 @@ impl Server {
         self.call(py, TestServer::tree)
     }
 
-    /// End it: the port and all connections are closed, the nodes are gone. Does nothing the second time.
+    /// Stop the server: close the port and all connections, and drop the nodes.
     ///
     /// >>> server.stop()
     ///
-    /// Clients see a server that went away, and look for it until they are closed. Leaving a `with` block
-    /// stops it too, and so does the end of the last reference to it.
+    /// A second call does nothing. Clients see that the server is gone, and try to reconnect until they are
+    /// closed. Leaving a `with` block also stops the server, and so does dropping the last reference to it.
     fn stop(&self, py: Python<'_>) -> Result<()> {
         self.call(py, TestServer::stop)
     }
@@ -189,7 +190,7 @@ impl Server {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) -> Result<()> {
-        // A child that was forked within the block leaves it as well.
+        // A child that was forked within the block also leaves the block.
         if self.origin.is_here() { self.stop(py) } else { Ok(()) }
     }
 
@@ -199,7 +200,8 @@ impl Server {
 }
 
 impl Server {
-    /// With the interpreter free for other threads: the server's thread never waits for it.
+    /// Runs `call` while other threads can use the interpreter. The server's thread never waits for the
+    /// interpreter.
     fn call<T: Send>(
         &self,
         py: Python<'_>,

@@ -11,15 +11,15 @@ use crate::bridge::block_on::block_on;
 use crate::bridge::pending::Pending;
 use crate::errors::Result;
 
-/// Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
+/// Writes to ZooKeeper that are executed together, and only while the lock's node exists.
 ///
 /// >>> with lock as lease:
 /// ...     writes = lease.transaction().set_data("/state", b"done", version=0)
 /// ...     writes.create("/report").commit()
 ///
-/// So they need no fencing token: a holder that was paused, and whose lock went to another client,
-/// changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
-/// the client's access control list. Every method but `commit` returns the transaction.
+/// So they need no fencing token: if a holder was paused and another client got its lock, its transaction
+/// changes nothing. Paths are absolute, below the client's chroot. New nodes are persistent, with the
+/// client's access control list. Every method except `commit` returns the transaction.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Transaction {
     draft: TransactionBuilder,
@@ -50,7 +50,7 @@ impl Transaction {
         Self::add(slf, |transaction| transaction.create(&path, data.0))
     }
 
-    /// Write a node's data, if its version matches; None matches any.
+    /// Write a node's data if its version matches. None matches any version.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().set_data("/state", b"done", version=0).commit()
@@ -65,7 +65,7 @@ impl Transaction {
         Self::add(slf, |transaction| transaction.set_data(&path, data.0, version))
     }
 
-    /// Delete a node, if its version matches; None matches any.
+    /// Delete a node if its version matches. None matches any version.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().delete("/state").commit()
@@ -92,21 +92,22 @@ impl Transaction {
         Self::add(slf, |transaction| transaction.check(&path, version))
     }
 
-    /// Carry out all operations, or none. Waits for the answer for up to the client's `connect_timeout`.
+    /// Execute all operations, or none. Wait for the answer for up to the client's `connect_timeout`.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().create("/report", b"draft").commit()
     ///
-    /// Raises `LockLost` if the lock is not held any more, or `TransactionFailed` if one of the operations
-    /// cannot be carried out, as the message says: nothing was written then. Raises `ConnectionFailed` if
-    /// no answer came: the operations may or may not have been applied, as when the wait is interrupted.
-    /// Raises `NotHeld` after a release, and `BadArgument` for a malformed path or a second commit.
+    /// Raise `LockLost` if the lock is no longer held, or `TransactionFailed` if one of the operations cannot
+    /// be executed. In both cases nothing was written, and the message gives the reason. Raise
+    /// `ConnectionFailed` if no answer arrived: the operations may or may not have been executed, as after an
+    /// interrupted wait. Raise `NotHeld` after a release, and `BadArgument` for a malformed path or a second
+    /// commit.
     fn commit(&self, py: Python<'_>) -> Result<()> {
         Ok(block_on(py, self.draft.take()?.commit())??)
     }
 }
 
-/// Begin to carry a transaction out.
+/// Start to execute a transaction.
 #[pyfunction]
 pub(crate) fn start_commit(py: Python<'_>, transaction: &Transaction) -> Result<Pending> {
     Pending::start(py, transaction.draft.take()?.commit())

@@ -1,4 +1,4 @@
-"""Fixtures. The harness that starts ZooKeeper is that of the scenarios, in the repository's tests/."""
+"""Fixtures. The harness that starts ZooKeeper is the one for the scenarios, in the repository's `tests/`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.skipping import pytest_runtest_call as pytest_runtest_call
 from harness.skipping import pytest_runtest_setup as pytest_runtest_setup
 from harness.surfaces import SURFACES
 
-# Before the import: an error about a missing or stale extension must say so.
+# Check before the import, so that a missing or stale extension gives a clear error.
 try:
     SURFACES["python"].require()
 except (NotBuilt, OutOfDate) as problem:
@@ -28,40 +28,40 @@ from zklock import aio
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Standalone]:
-    """The one server that most tests share. Do not stop it."""
+    """Provide the server that most tests share. Do not stop it."""
     with new_server() as standalone:
         yield standalone
 
 
 @pytest.fixture(scope="session")
 def hosts(server: Standalone) -> str:
-    """The connect string of the shared server."""
+    """Return the connect string of the shared server."""
     return server.hosts
 
 
 @pytest.fixture(scope="session")
 def observer(hosts: str) -> Iterator[Observer]:
-    """A bystander that sees the nodes."""
+    """Provide an observer that sees the nodes."""
     with Observer(hosts) as bystander:
         yield bystander
 
 
 @pytest.fixture
 def path() -> str:
-    """A lock path that no other test uses."""
+    """Return a lock path that no other test uses."""
     return f"/python/{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def client(hosts: str) -> Iterator[zklock.Client]:
-    """The test's own client."""
+    """Provide a client for one test."""
     with zklock.Client(hosts) as made:
         yield made
 
 
 @pytest.fixture
 def other(hosts: str) -> Iterator[zklock.Client]:
-    """A second client, as in another process."""
+    """Provide a second client, as in another process."""
     with zklock.Client(hosts) as made:
         yield made
 
@@ -72,7 +72,7 @@ Run = Callable[[Body], None]
 
 @pytest.fixture
 def run(hosts: str) -> Run:
-    """Runs a test's coroutine with its own client."""
+    """Return a function that runs a test's coroutine with a client."""
 
     def run_one(body: Body) -> None:
         async def main() -> None:

@@ -1,4 +1,4 @@
-"""What a prefork server loads before it forks: everything that the locks need is created in the master."""
+"""The module that a prefork server loads before it forks. The master creates all objects for the locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ by_client = zklock.Mutex(client, f"{PATH}/master")
 by_hosts = zklock.Mutex(HOSTS, f"{PATH}/worker")
 by_lazy = zklock.Mutex(zklock.Client(HOSTS, connect=False, label="lazy"), f"{PATH}/lazy")
 
-# The master keeps one lock, and has used the other.
+# The master keeps the first lock, and has used and released the others.
 by_client.acquire()
 with by_hosts as lease:
     MASTER = lease.session_id
@@ -26,14 +26,14 @@ with by_lazy as lease:
 
 @by_lazy.hold(timeout=5)
 def lazy_session() -> int:
-    """The session of the client that every process connects for itself."""
+    """Return the session of the client that each process connects separately."""
     assert by_lazy.lease is not None
     assert [contender.label for contender in by_lazy.contenders()[:1]] == ["lazy"]
     return by_lazy.lease.session_id
 
 
 def application(environ: dict[str, str], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Reports the state of the locks in this worker."""
+    """Report the state of the locks in this worker."""
     try:
         by_client.acquire()
         inherited = "works"
@@ -44,7 +44,7 @@ def application(environ: dict[str, str], start_response: Callable[..., object]) 
     answer = {"pid": os.getpid(), "inherited": inherited, "session": by_hosts.lease.session_id}
     answer["lazy"] = lazy_session()
     if environ["PATH_INFO"] == "/die":
-        # Free again soon, because the session is a short one.
+        # The session is short, so the lock is free again soon.
         by_hosts.release()
         zklock.Mutex(zklock.Client(HOSTS, session_timeout=1), f"{PATH}/worker").acquire()
         os.kill(os.getpid(), signal.SIGKILL)

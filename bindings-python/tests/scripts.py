@@ -1,4 +1,4 @@
-"""Programs of their own, for tests that end or fork a process."""
+"""Separate programs, for tests in which a process ends or forks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import textwrap
 from types import TracebackType
 
 SLOW_CALLBACK = re.compile(r"^Executing <.* took \d+\.\d+ seconds\n", re.MULTILINE)
-"""What asyncio says in development mode of a callback that took 0.1 s. On a busy machine any of them may."""
+"""asyncio's debug-mode warning about a callback that took 0.1 s. On a busy machine any callback can."""
 
 
 def environment(hosts: str, path: str) -> dict[str, str]:
-    """The variables through which a program finds its server and its lock."""
+    """Return the environment through which a program finds its server and its lock."""
     return {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
@@ -29,22 +29,22 @@ hosts, path = os.environ['ZKLOCK_HOSTS'], os.environ['LOCK_PATH']
 
 
 def program(code: str, head: str = HEAD) -> list[str]:
-    """The command that runs `code`, with the imports that all programs need.
+    """Return the command that runs `code`, with the imports that all programs need.
 
-    It runs in development mode, in which an interpreter that is aborted prints the stacks of its threads.
+    It runs in development mode, in which an aborted interpreter prints the stacks of its threads.
     """
     return [sys.executable, "-X", "dev", "-c", head + textwrap.dedent(code)]
 
 
 class Program(subprocess.Popen[str]):
-    """A program that does not outlive a failing test, and then reports what it was doing.
+    """A program that is ended when its test fails. It then reports what it was doing.
 
-    Otherwise it might wait for ever.
+    Without this it could run forever.
     """
 
-    # The arguments' names are those of Popen.
+    # The parameters have the same names as in `Popen`.
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002
-        """Wait for its end; return what it has printed, without what only tells of a busy machine."""
+        """Wait for the end, and return the output without warnings that only show a busy machine."""
         output, errors = super().communicate(input, timeout)
         return output, SLOW_CALLBACK.sub("", errors)
 
@@ -56,9 +56,9 @@ class Program(subprocess.Popen[str]):
         super().__exit__(kind, value, trace)
 
     def _abort(self) -> None:
-        """End it and then its children, and print what they wrote last: the stacks of their threads."""
+        """End it and then its children, and print their last output: the stacks of their threads."""
         self.send_signal(signal.SIGABRT)
-        # A stopped process takes no other signal.
+        # A stopped process receives no other signal.
         self.send_signal(signal.SIGCONT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(20)
@@ -78,7 +78,7 @@ class Program(subprocess.Popen[str]):
 
 
 def start(code: str, hosts: str, path: str, head: str = HEAD) -> Program:
-    """Start a program; tests talk to it through its standard streams."""
+    """Start a program. Tests communicate with it through its standard streams."""
     return Program(
         program(code, head),
         env=environment(hosts, path),

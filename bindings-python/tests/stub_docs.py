@@ -1,4 +1,4 @@
-"""The docstrings of the extension module's stub, which are those of the module: run this to write them."""
+"""Copies the docstrings of the extension module into its stub. Run this file to update the stub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
 def rewritten(stub: str) -> str:
-    """The stub with the docstrings of the module."""
+    """Return the stub with the docstrings of the module."""
     lines = stub.splitlines()
     # From the end, so that line numbers stay valid.
     for node, doc in reversed(list(_documented(ast.parse(stub)))):
@@ -23,7 +23,7 @@ def rewritten(stub: str) -> str:
         first = node.body[0]
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
             begin = first.lineno - 1
-            # An ellipsis may stand on the line of the signature.
+            # An ellipsis can be on the line of the signature.
             if isinstance(first.value.value, str):
                 lines[begin : first.end_lineno] = new
                 continue
@@ -35,14 +35,14 @@ def rewritten(stub: str) -> str:
 
 
 def _documented(module: ast.Module) -> list[tuple[Documented, str]]:
-    """The module, its public functions, and its classes with their members except special ones, in order."""
+    """Yield the module, its public functions, and its classes with their non-special members, in order."""
     found: list[tuple[Documented, str]] = [(module, _doc(_zklock))]
     for item in module.body:
         if isinstance(item, ast.FunctionDef) and ast.get_docstring(item):
-            # The package's own functions have none in the stub.
+            # The package's private functions have no docstring in the stub.
             found.append((item, _doc(getattr(_zklock, item.name))))
         if not isinstance(item, ast.ClassDef) or item.name.startswith("_"):
-            # Or a protocol for type checkers, which is not there at run time.
+            # A protocol for type checkers does not exist at run time.
             continue
         found.append((item, _doc(getattr(_zklock, item.name))))
         for member in (node for node in item.body if isinstance(node, ast.FunctionDef)):

@@ -12,7 +12,7 @@ from zklock import aio
 
 
 async def in_a_task(awaitable: Callable[[], Awaitable[Any]]) -> Any:
-    """Run something as another owner."""
+    """Run a callable in a new task, and so as another owner."""
 
     async def work() -> Any:
         return await awaitable()

@@ -1,4 +1,4 @@
-"""The same object once more, after a loss, a time-out, a cancellation; listeners and closes a second time."""
+"""Reuse of the same object after a loss, a timeout or a cancellation, with repeated listeners and closes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ENDS = ("released", "broken", "expired", "held too long", "revoked", "timed out"
 
 @pytest.fixture
 def embedded() -> Iterator[Server]:
-    """A server of the test's own."""
+    """Provide a server for a single test."""
     with Server() as made:
         yield made
 
 
 def until(done: Callable[[], object]) -> None:
-    """Wait for what happens soon."""
+    """Wait until `done` returns a true value."""
     deadline = time.monotonic() + LIMIT
     while not done():
         assert time.monotonic() < deadline
@@ -37,7 +37,7 @@ def until(done: Callable[[], object]) -> None:
 
 
 def nodes(server: Server) -> list[str]:
-    """The nodes of contenders."""
+    """Return the nodes of contenders."""
     return [name for name in server.tree() if "-lock-" in name or "-lease-" in name]
 
 
@@ -173,7 +173,7 @@ def test_listeners_are_told_once_each_and_a_second_cancel_does_nothing(embedded:
     told.clear()
     client.close()
     until(lambda: told)
-    # Late enough for another one.
+    # Wait long enough for a second call to arrive.
     time.sleep(BRIEF)
     assert told == ["closed"]
     client.close()
@@ -215,7 +215,7 @@ def test_a_request_to_give_up_is_told_to_each_listener(embedded: Server) -> None
         operator.revoke(lease.node)
         notice.cancel()
         notice.cancel()
-        # A new listener is told of an earlier request.
+        # A new listener receives an earlier request.
         lease.on_revoke(told.append)
         until(lambda: len(told) == 3)
         lock.release()

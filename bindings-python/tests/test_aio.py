@@ -1,4 +1,4 @@
-"""What is particular to asyncio: tasks as owners, and scopes."""
+"""Behavior that is specific to asyncio: tasks as owners, and scopes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_event_loop_runs_while_a_task_waits(run: Run, other: zklock.Client, 
         async def tick() -> None:
             for _ in range(20):
                 await asyncio.sleep(0.01)
-            # The wait ends only if the loop runs meanwhile, however slowly.
+            # The wait ends only if the loop runs meanwhile, at any speed.
             held.release()
 
         ticking = asyncio.create_task(tick())
@@ -139,7 +139,7 @@ def test_scopes(run: Run, other: zklock.Client, observer: Observer, path: str) -
             assert not await asyncio.to_thread(zklock.Mutex(other, path).acquire, blocking=False)
         assert lock.lease is None
         observer.assert_free(path)
-        # Released in the body.
+        # The body releases.
         async with lock as lease:
             await lease.release()
             with pytest.raises(zklock.NotHeld):

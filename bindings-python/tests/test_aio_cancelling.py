@@ -1,4 +1,4 @@
-"""Cancellation leaves nothing behind."""
+"""A cancelled operation leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_cancelling_leaves_the_queue(run: Run, other: zklock.Client, observer: O
 def test_cancelling_in_the_tick_of_the_grant_releases(
     run: Run, other: zklock.Client, observer: Observer, path: str
 ) -> None:
-    """The outcome has arrived, and the task is about to wake up when it is cancelled."""
+    """A task can be cancelled after the outcome has arrived and before it wakes up."""
     held = zklock.Mutex(other, path)
 
     async def body(client: aio.Client) -> None:
@@ -50,7 +50,7 @@ def test_cancelling_in_the_tick_of_the_grant_releases(
             assert held.acquire()
             waiting = asyncio.create_task(lock.acquire())
             await queued(observer, path, 2)
-            # The grant arrives while the loop is blocked, and its wake-up is what the loop does next.
+            # The grant arrives while the loop is blocked. The loop processes the wake-up next.
             held.release()
             time.sleep(0.1)
             asyncio.get_running_loop().call_soon(waiting.cancel)

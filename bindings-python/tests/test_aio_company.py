@@ -1,4 +1,4 @@
-"""What else a program does with an event loop, or beside it."""
+"""Other uses of an event loop in the same program, in it and next to it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zklock import aio
 
 
 def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(run: Run, path: str) -> None:
-    """All that has come is there when the loop gets to it, and what comes later wakes it again."""
+    """All outcomes that have arrived are there when the loop runs, and later ones wake it again."""
 
     async def again_and_again(client: aio.Client, name: str) -> bool:
         lock = aio.Mutex(client, f"{path}-{name}")
         for _ in range(20):
             async with lock:
-                # The others' outcomes come meanwhile.
+                # Outcomes of the other tasks arrive meanwhile.
                 time.sleep(0.001)
         return True
 
@@ -34,13 +34,13 @@ def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(run: Run, path: str)
 def test_what_takes_several_steps_goes_on_while_its_loop_is_busy(
     run: Run, observer: Observer, path: str
 ) -> None:
-    """A permit is acquired in a turn that others wait for."""
+    """A permit is acquired in a turn, and other contenders wait for that turn."""
 
     async def body(client: aio.Client) -> None:
         semaphore = aio.Semaphore(client, path, 1)
         acquiring = asyncio.create_task(acquire(semaphore))
         await asyncio.sleep(0)
-        # The loop does nothing else meanwhile.
+        # The event loop is blocked meanwhile.
         observer.wait_queue(f"{path}/leases", 1)
         observer.wait_queue(f"{path}/locks", 0)
         assert await acquiring
@@ -50,7 +50,7 @@ def test_what_takes_several_steps_goes_on_while_its_loop_is_busy(
 
 
 def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
-    """Whoever told a loop of an outcome may be held up until that loop is gone."""
+    """The thread that notifies a loop can be delayed until that loop is gone."""
     done = scripts.run(
         """
         with zklock.Mutex(hosts, path):
@@ -78,7 +78,7 @@ def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
 
 
 def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: str) -> None:
-    """It shares what the loop waits with. Here it even runs the loop, to cancel its tasks."""
+    """A forked child shares the descriptors on which the loop waits. Here it also runs the loop."""
     done = scripts.run(
         """
         async def wait():
@@ -119,7 +119,7 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
 
 
 def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: str, path: str) -> None:
-    """What it set is not kept for as long as the loop lives. Here it is a lock that nobody released."""
+    """A loop does not keep a context variable alive. Here it holds a lock that was never released."""
     done = scripts.run(
         """
         import contextvars, gc
@@ -149,7 +149,7 @@ def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: s
 
 
 def test_a_loop_that_still_knows_a_closed_socket(hosts: str, path: str) -> None:
-    """A program closed what it had the loop wait for. What gets the same number next would not be heard."""
+    """The program closes a watched descriptor. A new one with the same number would not be watched."""
     done = scripts.run(
         """
         import socket
@@ -174,7 +174,7 @@ def test_a_loop_that_still_knows_a_closed_socket(hosts: str, path: str) -> None:
 
 
 def test_a_loop_that_can_only_wait_for_low_descriptors(hosts: str, path: str) -> None:
-    """`select` takes those below 1,024. Nothing of ours is among what the loop waits for."""
+    """`select` supports only descriptors below 1,024. The loop waits for none of zklock's."""
     done = scripts.run(
         """
         import resource, selectors

@@ -1,4 +1,4 @@
-"""Event loops that end, are garbage-collected, or are one of several."""
+"""Event loops that end, that are garbage-collected, or that are one of several."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop that tells when another thread has woken it, and that can be held up meanwhile."""
+    """An event loop that reports wake-ups from other threads, and that the test can hold up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Loop(asyncio.SelectorEventLoop):
         return handle
 
     def _call_soon(self, *args: object) -> asyncio.Handle:
-        # The loop was still open when it was asked.
+        # The loop was still open when it was called.
         if not self.go_on.is_set():
             self.in_the_middle.set()
             assert self.go_on.wait(WAIT)
@@ -63,14 +63,14 @@ class Loop(asyncio.SelectorEventLoop):
         return handle
 
     def turn(self) -> None:
-        """Do what there is to do, once."""
+        """Run one iteration."""
         self.stop()
         self.run_forever()
 
 
 @pytest.fixture
 def event_loop() -> Iterator[Loop]:
-    """An event loop that the test closes."""
+    """Provide an event loop that the test closes."""
     made = Loop()
     yield made
     made.close()
@@ -80,7 +80,10 @@ def event_loop() -> Iterator[Loop]:
 def granted(
     client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> Iterator[Callable[[], None]]:
-    """Grants a lock to a task of the event loop that waits for it, and that the test keeps a reference to."""
+    """Provide a function that grants a lock to a waiting task of the event loop.
+
+    The test keeps a reference to the task.
+    """
     held = zklock.Mutex(client, path)
     assert held.acquire()
     waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
@@ -110,7 +113,7 @@ def test_a_loop_that_is_closed_with_the_wake_up_in_it_releases(
 def test_a_loop_that_is_closed_while_it_is_woken_releases(
     observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
 ) -> None:
-    """The wake-up is put into the loop after it has thrown out what was there."""
+    """The wake-up is added to the loop after the loop has discarded its callbacks."""
     event_loop.go_on.clear()
     granted()
     assert event_loop.in_the_middle.wait(WAIT)
@@ -122,7 +125,7 @@ def test_a_loop_that_is_closed_while_it_is_woken_releases(
 def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
     observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
 ) -> None:
-    """The loop has come for the outcome, and thrown out the task's turn to take it."""
+    """The loop has received the outcome, and has discarded the step in which the task would take it."""
     granted()
     assert event_loop.woken.wait(WAIT)
     event_loop.turn()
@@ -134,7 +137,7 @@ def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
 def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_releases(
     hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
-    """No other thread had a part in it, and the loop throws out the task's turn to take the lock."""
+    """No other thread was involved, and the loop discards the step in which the task would take the lock."""
     lock = aio.Mutex(hosts, path, cohort=2)
 
     async def take() -> aio.Lease | None:
@@ -176,7 +179,7 @@ def test_what_a_woken_task_has_taken_stays(
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, path: str) -> None:
-    """Neither closed nor run again: a garbage collector sees the loop, the wake-up and the task."""
+    """The loop is never closed nor run again. The garbage collector sees it, the wake-up and the task."""
     done = scripts.run(
         """
         import gc
@@ -261,7 +264,7 @@ def test_a_task_that_waits_can_be_collected_with_its_loop(
 
 
 def test_a_task_that_stands_in_a_scope_can_be_collected_with_its_loop(hosts: str, path: str) -> None:
-    """The lock keeps the scope, the scope its task, and the task the lock: a garbage collector sees it."""
+    """The lock, the scope and its task form a cycle, which the garbage collector sees."""
     done = scripts.run(
         """
         import gc, weakref
@@ -325,7 +328,7 @@ def test_threads_after_use(hosts: str, path: str) -> None:
 
 
 def test_a_busy_interpreter_does_not_stop_the_session(hosts: str, path: str) -> None:
-    """The core's thread never waits for the interpreter: a program that blocks it for long keeps its lock."""
+    """A program that blocks the interpreter for long keeps its lock: the core's thread never waits for it."""
     done = scripts.run(
         """
         import ctypes

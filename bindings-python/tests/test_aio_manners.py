@@ -1,4 +1,4 @@
-"""What asyncio programs do with the outcomes of a lock's methods, besides awaiting them at once."""
+"""Other uses of the awaitables that a lock's methods return than to await them immediately."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zklock import aio
 
 @pytest.fixture(autouse=True)
 def _no_warnings() -> Iterator[None]:
-    """A coroutine that nobody awaits warns when it is collected."""
+    """Run the block and check for warnings: a coroutine that is never awaited warns when it is collected."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -29,7 +29,7 @@ def _no_warnings() -> Iterator[None]:
 
 
 async def free(lock: aio.Lock) -> None:
-    """Wait until nobody has the lock."""
+    """Wait until no client has the lock."""
     while await lock.locked():
         await asyncio.sleep(0.01)
 
@@ -80,7 +80,7 @@ def test_a_callback_of_nobody_is_told_what_to_do(run: Run, path: str) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: problems.append(str(context["exception"])))
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
-        # The context of a thread is a copy, too, from where it was begun.
+        # The context of a thread is also a copy of the context that started it.
         await lock.acquire()
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
         await free(lock)
@@ -139,7 +139,7 @@ def test_an_answer_that_is_not_awaited_is_not_true(run: Run, path: str, call: st
 
 
 async def forget(lock: aio.Lock) -> None:
-    """A mistake."""
+    """Make the mistake: acquire without `await`."""
     lock.acquire()  # type: ignore[unused-coroutine]
     gc.collect()
 
@@ -263,7 +263,7 @@ def test_what_an_async_callback_raises_is_reported(hosts: str) -> None:
 
         notice = client.on_state(fail)
         await client.connect()
-        # The call may still be on its way here.
+        # The call might not have arrived yet.
         while not reported.is_set():
             await asyncio.sleep(0.01)
             gc.collect()

@@ -1,4 +1,4 @@
-"""Arguments are checked before anything is sent: nothing listens where these locks point."""
+"""Arguments are checked before anything is sent: no server listens at the address of these locks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIENTS: list[Make] = [zklock.Client, aio.Client]
     ids=["sync", "aio", "sync-write", "aio-read"],
 )
 def make(request: pytest.FixtureRequest) -> Make:
-    """Creates a lock of any kind."""
+    """Return a function that creates a lock of any kind."""
     factory: Make = request.param
     return factory
 
@@ -54,7 +54,7 @@ def test_malformed_hosts(make: Make, hosts: str) -> None:
 def test_malformed_timeouts(make: Make, timeout: float) -> None:
     async def attempt() -> None:
         lock = make(NOWHERE, "/a")
-        # Raised by the call, not when the awaitable is awaited.
+        # The call itself raises the error, before the awaitable is awaited.
         with pytest.raises(zklock.BadArgument, match=r"^timeout: "):
             lock.acquire(timeout=timeout)
         with pytest.raises(zklock.BadArgument, match=r"^timeout: "):
@@ -110,7 +110,7 @@ LOCK, AIO_LOCK = zklock.Mutex(CLIENT, "/a"), aio.Mutex(AIO_CLIENT, "/a")
 PAIR, AIO_PAIR = zklock.ReadWriteLock(CLIENT, "/b"), aio.ReadWriteLock(AIO_CLIENT, "/b")
 SLOTS, ELECTION = zklock.Semaphore(CLIENT, "/c", 2), zklock.Election(CLIENT, "/d")
 
-# Each with what the message says that it must be.
+# Each entry has the text with which the message describes the valid values.
 WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
     *((lambda wrong, make=make: make(wrong), 5, "hosts must be a str, not int") for make in CLIENTS),
     *(
@@ -268,14 +268,14 @@ def test_a_number_beyond_all_bounds_is_out_of_range(sign: int) -> None:
     ):
         with pytest.raises(zklock.BadArgument):
             call()
-    # As a number of seconds it is as good as infinity.
+    # As a number of seconds this is as good as infinity.
     zklock.Mutex(NOWHERE, "/a", max_hold=10**400)
     with pytest.raises(zklock.BadArgument, match=r"^max_hold: "):
         zklock.Mutex(NOWHERE, "/a", max_hold=-(10**400))
 
 
 def test_a_number_is_no_time_out(make: Make) -> None:
-    """`acquire(5)` would be `blocking=5`."""
+    """`acquire(5)` would mean `blocking=5`."""
 
     async def attempt() -> None:
         for wrong in (5, 2.5, -1):

@@ -1,4 +1,4 @@
-"""What is done at once waits for nothing, and what comes together wakes an event loop once."""
+"""Some operations complete without a wait. Outcomes that arrive together wake an event loop once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zklock import aio
 def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
     run: Run, observer: Observer, path: str
 ) -> None:
-    """Driven by hand: a coroutine that waits for nothing ends at its first step."""
+    """Run the coroutine by hand: a coroutine that never waits completes in its first step."""
 
     def at_once(coroutine: Any) -> Any:
         steps = coroutine.__await__()
@@ -42,7 +42,7 @@ def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
         lease = at_once(lock.__aenter__())
         assert (lease.node, lock.lease) == (lock.lease.node, lease)
         at_once(lock.__aexit__(None, None, None))
-        # Still a coroutine, for whoever makes a task of it.
+        # The result is still a coroutine, so a program can create a task for it.
         assert await asyncio.create_task(lock.acquire()) is True
         assert await asyncio.create_task(lock.release()) is None
         assert lock.owned()
@@ -55,7 +55,7 @@ def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
 def test_what_comes_while_an_event_loop_is_busy_wakes_it_once(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         locks = [aio.Mutex(client, f"{path}/{number}") for number in range(30)]
-        # Parents that are there already make what follows one flight.
+        # If the parents exist, all requests that follow are sent together.
         for lock in locks:
             async with lock:
                 pass
@@ -64,13 +64,13 @@ def test_what_comes_while_an_event_loop_is_busy_wakes_it_once(run: Run, path: st
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             nonlocal wakes
-            # Others call it, too; this is what the delivery thread does.
+            # Other threads call it too. Count only the calls of the delivery thread.
             wakes += threading.current_thread() is not threading.main_thread()
             return wake(*args, **kwargs)
 
         event_loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
         acquiring = [asyncio.ensure_future(lock.acquire()) for lock in locks]
-        # One turn sends them all. Then the loop is busy, while all answers come.
+        # One iteration sends them all. Then the loop is busy while all replies arrive.
         await asyncio.sleep(0)
         deadline = time.monotonic() + 10
         while client.stats().acquisitions < 2 * len(locks) and time.monotonic() < deadline:
@@ -80,11 +80,11 @@ def test_what_comes_while_an_event_loop_is_busy_wakes_it_once(run: Run, path: st
             async with aio.Client(client.hosts) as another, aio.Mutex(another, path):
                 pass
 
-        # One thread delivers outcomes, in their order: those from above are there once a later one is.
+        # A single thread delivers outcomes in order: the earlier ones have arrived once a later one has.
         with ThreadPoolExecutor(1) as elsewhere:
             elsewhere.submit(asyncio.run, later()).result(10)
         assert await asyncio.gather(*acquiring) == [True] * len(locks)
-        # The second is for what came while the first was on its way.
+        # The second wake-up is for outcomes that arrived during the first one.
         assert 1 <= wakes <= 2, wakes
         event_loop.call_soon_threadsafe = wake  # type: ignore[method-assign]
 

@@ -1,4 +1,4 @@
-"""Callbacks run on a thread of their own: one that blocks delays other callbacks, and nothing else."""
+"""Callbacks run on a separate thread. A callback that blocks delays only other callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zklock import aio
 
 
 class Blocked:
-    """A callback that blocks until it may end."""
+    """A callback that blocks until the test ends it."""
 
     def __init__(self) -> None:
         self._begun, self._end = threading.Event(), threading.Event()
@@ -28,7 +28,7 @@ class Blocked:
         assert self._end.wait(60)
 
     def begin(self, hosts: str) -> None:
-        """Have it called, and wait until it blocks."""
+        """Make a client call it, and wait until it blocks."""
         client = zklock.Client(hosts)
         client.on_state(self)
         client.close()
@@ -41,7 +41,7 @@ class Blocked:
 
 @pytest.fixture
 def blocked(hosts: str) -> Iterator[Blocked]:
-    """A callback that blocks while the test runs."""
+    """Provide a callback that blocks while the test runs."""
     callback = Blocked()
     callback.begin(hosts)
     yield callback
@@ -49,7 +49,7 @@ def blocked(hosts: str) -> Iterator[Blocked]:
 
 
 def held(client: zklock.Client, path: str) -> zklock.Lease:
-    """The lease of a lock that was just acquired."""
+    """Acquire a lock, and return its lease."""
     lock = zklock.Mutex(client, path)
     assert lock.acquire()
     lease = lock.lease
@@ -58,7 +58,7 @@ def held(client: zklock.Client, path: str) -> zklock.Lease:
 
 
 def put(told: queue.SimpleQueue[object], value: object, _: zklock.Lease) -> None:
-    """Tell that a callback was called."""
+    """Record that a callback was called."""
     told.put(value)
 
 
@@ -119,7 +119,7 @@ def test_a_thread_hears_of_its_loss(client: zklock.Client, observer: Observer, p
 def test_callbacks_keep_their_order(
     client: zklock.Client, blocked: Blocked, observer: Observer, path: str
 ) -> None:
-    """Callbacks that waited for one that blocks are called in the order of their events."""
+    """Callbacks that waited for a blocked callback are called in the order of their events."""
     told: queue.SimpleQueue[object] = queue.SimpleQueue()
     lease = held(client, path)
     for number in range(3):
@@ -163,7 +163,7 @@ def test_what_a_callback_raises_stops_no_other(hosts: str, error: type[BaseExcep
 
 
 def test_a_callback_may_use_locks(client: zklock.Client, other: zklock.Client, path: str) -> None:
-    """It waits as any other thread does, and so may wait for what other threads do."""
+    """A callback waits like any other thread, so it can wait for other threads."""
     told: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def work(_: str) -> None:
@@ -189,7 +189,7 @@ def test_callbacks_that_are_due_are_called_before_the_process_ends(hosts: str, p
 
 
 def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str, path: str) -> None:
-    """Neither at its exit, nor by an abort when the interpreter has gone."""
+    """A blocked callback does not stop the exit of the process, and does not cause an abort after it."""
     done = scripts.run(
         """
         client, begun = zklock.Client(hosts), threading.Event()

@@ -1,4 +1,4 @@
-"""`close_on_signals()`: a process that SIGTERM ends leaves no lock, and ends by the signal, as without it."""
+"""`close_on_signals()`: a process that SIGTERM ends leaves no lock behind, and still ends by the signal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.observer import Observer
 
 import zklock
 
-# With this, a lock that is left behind stays taken for much longer than a test takes.
+# With this session timeout, a lock that is left behind stays taken for much longer than a test runs.
 HOLD = """
 zklock.close_on_signals()
 zklock.close_on_signals()
@@ -63,7 +63,7 @@ WAYS = {
 
 
 def indented(code: str) -> str:
-    """A program that holds a lock, and then does this."""
+    """Return a program that holds a lock, and then runs `code`."""
     return HOLD + scripts.textwrap.dedent(code)
 
 
@@ -78,16 +78,16 @@ def test_sigterm_closes_the_clients_and_ends_the_process(
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         program.send_signal(signal.SIGTERM)
-        # Nothing is printed: the program is not told that its clients are closed.
+        # Nothing is printed: the program gets no error about closed clients.
         assert program.communicate(timeout=20) == ("", "")
         assert program.returncode == -signal.SIGTERM
-        # Without a wait: its session was closed before it ended.
+        # Check without waiting: the session was closed before the process ended.
         observer.assert_free(path)
         assert len(observer.queue(path + "-busy")) == 1
 
 
 def test_without_it_the_lock_stays_taken(observer: Observer, hosts: str, path: str) -> None:
-    """The tests above would pass without it otherwise."""
+    """Without `close_on_signals()` the lock stays taken. Otherwise the tests above would prove nothing."""
     code = indented("print('ready'); threading.Event().wait()").replace("zklock.close_on_signals()", "")
     with scripts.start(code, hosts, path) as program:
         assert program.stdout is not None

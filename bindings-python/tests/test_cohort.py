@@ -44,7 +44,7 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
         for number, thread in enumerate(threads, start=1):
             thread.start()
             until_waiting(client, number)
-        # Others see one node for them; only their client knows each of them.
+        # Other clients see one node for all of them. Only their own client knows each of them.
         waits = client.health().waits
         assert [(wait.in_cohort, wait.node) for wait in waits] == [(True, None)] * 5
         for contender in lock.contenders():
@@ -56,7 +56,7 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
     assert [handoffs for _, handoffs, _ in told] == [0, 1, 2, 0, 1, 2]
     assert len({node for _, _, node in told}) == 2
     assert told == sorted(told, key=lambda one: one[:2])
-    # One for those that wait at first, and one for those that the first node does not serve.
+    # One node for the first waiters, and one for those that the first node does not serve.
     assert creates(client) - before == 2
     assert client.stats().handoffs == 4
     assert client.stats().as_dict()["handoffs"] == 4
@@ -101,7 +101,7 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
             while len(client.health().waits) != 1:
                 await asyncio.sleep(0)
             released = lock.release()
-            # One turn of the loop for the task, and none for a thread that would have to wake the loop.
+            # The task needs one iteration of the loop. No other thread has to wake the loop.
             await asyncio.sleep(0)
             there = not other.empty()
             await released
@@ -112,7 +112,7 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
 
 
 def wake_ups_of_the_delivery_thread() -> int:
-    """How often it has waited so far: it does each time that it has nothing more to deliver."""
+    """Return how often the delivery thread has waited: it waits each time that it has nothing to deliver."""
     for thread in Path("/proc/self/task").iterdir():
         if (thread / "comm").read_text().strip() == "zklock-deliver":
             (line,) = (
@@ -146,7 +146,7 @@ def test_hand_offs_between_scopes_of_tasks_leave_the_delivery_thread_alone(hosts
 
     wake_ups, handoffs = asyncio.run(main())
     assert handoffs == tasks
-    # The last release waits for a server. No other scope has the thread do anything.
+    # The last release waits for a server. No other scope uses the delivery thread.
     assert wake_ups < tasks // 10
 
 
@@ -225,7 +225,7 @@ def test_a_waiter_that_gives_up_or_is_cancelled_is_passed_over(hosts: str, path:
                 async with lock as lease:
                     return lease.handoffs
 
-            # A task of its own: the one that holds would enter again.
+            # A separate task, because the holding task would re-enter.
             async def gives_up() -> bool:
                 return await lock.acquire(timeout=0.05)
 

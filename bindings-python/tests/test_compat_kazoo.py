@@ -1,7 +1,8 @@
 """kazoo's own tests of its locks and its semaphore, run on `zklock.compat.kazoo`.
 
-They come with kazoo. Where they ask for a client, they get one whose recipes are those under test, on a
-zklock client and a real server; all else that they do to ZooKeeper is done by a real kazoo client.
+The tests come with kazoo. Where they ask for a client, they get an adapter: its recipes are the ones under
+test, on a zklock client and a real server. A real kazoo client does everything else that the tests do to
+ZooKeeper.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ EXCEPTIONS = {
     "TestSequence.test_get_predecessor": "calls a private method of kazoo's, on a mock",
     "TestSequence.test_get_predecessor_go": "calls a private method of kazoo's, on a mock",
 }
-"""Those that fail, and why."""
+"""The tests that fail, with the reasons."""
 
 
 LIMIT = 40.0
-"""Seconds for one test."""
+"""Timeout for one test, in seconds."""
 
 
 class Adapter:
-    """What the tests take for a `KazooClient`."""
+    """The object that the tests use as a `KazooClient`."""
 
     def __init__(self, hosts: str) -> None:
         self._hosts = hosts
@@ -60,7 +61,7 @@ class Adapter:
 
     def Semaphore(self, *arguments: Any, **named: Any) -> compat.Semaphore:  # noqa: N802
         semaphore: Any = compat.Semaphore(self._zklock, *arguments, **named)
-        # Of kazoo's inside: set when the client has noticed something. A test waits for it.
+        # An internal event of kazoo: set when the client has noticed a change. A test waits for it.
         semaphore.wake_event = threading.Event()
         self._zklock.on_state(lambda _state: semaphore.wake_event.set())
         result: compat.Semaphore = semaphore
@@ -74,18 +75,18 @@ class Adapter:
         self._kazoo.close()
 
     def expire(self, observer: Observer, proxy: Proxy) -> None:
-        """End the session for real, and wait for the next one."""
+        """Expire the session for real, and wait for the next one."""
         session = self._zklock.session_id
         observer.kill_session(session, proxy.passwords[session])
         eventually(lambda: self._zklock.session_id != session, "a new session")
 
 
 class Condition(threading.Condition):
-    """Lets a test's own thread look before the next contender says that it has the lock.
+    """A condition that lets a test's own thread check before the next contender reports that it has the lock.
 
     Two of the tests wait until the lock is free, and only then for the next holder. That works if a hand-off
-    takes its time, as kazoo's does, and misses the moment otherwise. So a contender that comes in for the
-    first time waits until the thread of the test waits.
+    is slow, as in kazoo, and misses the moment otherwise. So a contender that enters for the first time waits
+    until the test's thread waits.
     """
 
     def __init__(self) -> None:
@@ -113,7 +114,7 @@ class Condition(threading.Condition):
 
 
 class Harness(unittest.TestCase):
-    """What kazoo's tests have for a base, instead of `kazoo.testing`, which starts servers of its own."""
+    """The base class of kazoo's tests. It replaces `kazoo.testing`, which starts separate servers."""
 
     observer: Observer
     proxy: Proxy
@@ -141,7 +142,7 @@ class Harness(unittest.TestCase):
 
 
 def kazoos_tests() -> Any:
-    """The module `kazoo.tests.test_lock` with our base."""
+    """Return the module `kazoo.tests.test_lock` with our base class."""
     testing: Any = ModuleType("kazoo.testing")
     testing.KazooTestCase = Harness
     with patch.dict(sys.modules, {"kazoo.testing": testing}):
@@ -160,7 +161,7 @@ TESTS: dict[str, unittest.TestCase] = {
 
 @pytest.fixture(scope="module")
 def proxy(server: Standalone) -> Iterator[Proxy]:
-    """Knows the passwords of sessions, which an operator would need to end them."""
+    """Provide a proxy that knows the passwords of sessions, which are needed to expire them."""
     with Proxy(server.hosts) as between:
         yield between
 
@@ -172,7 +173,7 @@ def test_kazoos_own(name: str, observer: Observer, proxy: Proxy, monkeypatch: py
     test: Any = TESTS[name]
     test.observer, test.proxy, test.make_condition = observer, proxy, Condition
     result = unittest.TestResult()
-    # Not on this thread: when it hangs, so does its end, which waits for its threads.
+    # Run it on another thread: a test that hangs also waits for its threads when it ends.
     runner = threading.Thread(target=test.run, args=(result,), daemon=True)
     runner.start()
     runner.join(LIMIT)
@@ -202,7 +203,7 @@ def test_who_waits_for_a_lease_is_no_holder(server: Standalone) -> None:
         waiting = threading.Thread(target=george.acquire)
         waiting.start()
         lock = zklock.Semaphore(client, path, 1)
-        # It has a node beside that of the holder.
+        # The waiter has a node next to the holder's node.
         eventually(
             lambda: sum("/leases/" in one.node for one in lock.contenders()) == 2,
             "the node of one that waits",

@@ -1,4 +1,4 @@
-"""`zklock.compat.kazoo` beyond kazoo's own tests: beside real kazoo clients, and where it behaves better."""
+"""`zklock.compat.kazoo` together with real kazoo clients, and where it behaves better than kazoo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RACES = 80
 
 @pytest.fixture
 def kazoo(hosts: str) -> Iterator[Any]:
-    """A real kazoo client."""
+    """Provide a real kazoo client."""
     client: Any = KazooClient(hosts)
     client.start()
     yield client
@@ -40,7 +40,7 @@ def test_kazoo_and_this_exclude_each_other(client: zklock.Client, kazoo: Any, pa
         assert not ours.acquire(blocking=False)
         with pytest.raises(compat.LockTimeout):
             ours.acquire(timeout=0.2)
-        # Its node goes in the background.
+        # Its node is deleted in the background.
         eventually(lambda: ours.contenders() == ["theirs"], "only theirs is left")
     with ours:
         assert not theirs.acquire(blocking=False)
@@ -122,16 +122,16 @@ def test_a_cancelled_wait_leaves_the_queue_at_once(
         with pytest.raises(compat.CancelledError, match="cancel"):
             acquiring.result(10)
         observer.wait_queue(path, 1)
-    # In kazoo this one would fail.
+    # In kazoo this acquire would fail.
     waiting.cancel()
     assert waiting.acquire(timeout=10)
 
 
 def test_a_cancel_at_the_moment_of_the_grant(client: zklock.Client, observer: Observer, path: str) -> None:
-    """Either it was cancelled, and nothing is left, or it has the lock."""
+    """Either the acquire was cancelled and leaves nothing behind, or it has the lock."""
     holder, waiting = compat.Lock(client, path), compat.Lock(client, path)
     ended = {True: 0, False: 0}
-    # About as long as a grant takes, on this machine and now.
+    # About as long as a grant takes on this machine at this time.
     delay = 0.001
 
     def acquire() -> bool:
@@ -202,7 +202,7 @@ def test_a_lost_lock_says_so_and_can_be_acquired_again(
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=10)
     assert not lock.is_acquired
-    # kazoo's waits for ever here.
+    # kazoo's lock waits forever here.
     assert lock.acquire(timeout=10)
     assert lock.release() is True
     assert lock.release() is False
@@ -228,7 +228,7 @@ def test_locks_of_one_thread_exclude_each_other(client: zklock.Client, path: str
 
 
 def test_in_a_callback(client: zklock.Client, observer: Observer, path: str) -> None:
-    """Callbacks have the thread on which outcomes for asyncio come; a wait there must not wait for it."""
+    """A callback can wait for a lock, without the thread that delivers asyncio's outcomes."""
     results: list[bool] = []
     lock, wanted = compat.Lock(client, path), compat.Lock(client, f"{path}-other")
     with lock as lease:
@@ -239,7 +239,7 @@ def test_in_a_callback(client: zklock.Client, observer: Observer, path: str) -> 
 
 
 def test_after_a_fork(hosts: str, path: str) -> None:
-    """On a hosts string, each process has a client; what the parent holds is not the child's."""
+    """With a hosts string, each process has its own client. The child does not own the parent's lock."""
     lock = compat.Lock(hosts, path)
     assert lock.acquire()
     child = os.fork()
@@ -262,7 +262,7 @@ def test_a_path_that_kazoos_semaphore_has_used(
         assert "kazoo" not in caplog.text
     with kazoo.Semaphore(path, max_leases=1):
         ours = compat.Semaphore(client, path)
-        # As documented: they do not exclude each other.
+        # As documented, the two do not exclude each other.
         assert ours.acquire(timeout=10)
         assert caplog.text.count("kazoo's Semaphore has used the path") == 1
         assert path in caplog.text
@@ -272,7 +272,7 @@ def test_a_path_that_kazoos_semaphore_has_used(
 
 
 def test_greenlets(hosts: str, path: str) -> None:
-    """A wait yields to the hub, which can end it as `cancel()` does. kazoo needs a handler for gevent."""
+    """A wait yields to the hub, and `cancel()` can end it. kazoo needs a special handler for gevent."""
     code = """
     from zklock.compat.kazoo import CancelledError, Lock
     inside, most = 0, 0

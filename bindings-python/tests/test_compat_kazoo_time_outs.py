@@ -1,4 +1,4 @@
-"""Time-outs of `zklock.compat.kazoo`: of each kind, and whatever is waited for."""
+"""Timeouts of `zklock.compat.kazoo`, for each kind of lock and each kind of wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[Make, Make]] = {
     "ReadLock": (compat.WriteLock, compat.ReadLock),
     "Semaphore": (compat.Semaphore, compat.Semaphore),
 }
-"""Of each kind what holds, and what waits."""
+"""For each kind, the class of the holder and the class of the waiter."""
 
 TIME_OUTS = (0.3, 0.9)
 
@@ -59,7 +59,7 @@ def test_the_wait_for_ones_own_hold_has_it_too(client: zklock.Client, path: str,
 def test_the_wait_for_another_threads_acquire_counts(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str, kind: str
 ) -> None:
-    """One acquire of an object is under way at a time; the next one's time runs meanwhile."""
+    """An object has at most one acquire in progress. The timeout of the next one runs meanwhile."""
     first, second = KINDS[kind]
     held, waiting = first(client, path, "first"), second(other, path, "second")
     assert held.acquire()

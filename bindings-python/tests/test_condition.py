@@ -1,4 +1,4 @@
-"""`threading.Condition` on a lock: it excludes other processes, and notifies the threads of its own."""
+"""`threading.Condition` on a lock: excludes other processes, and notifies threads of its own process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAIT = 20
 
 
 def condition(lock: zklock.Lock) -> threading.Condition:
-    """`threading` declares that it takes its own locks only."""
+    """Return a condition. `threading` declares that it accepts only its own locks."""
     return threading.Condition(cast(Any, lock))
 
 
@@ -27,7 +27,7 @@ LOCKS: dict[str, Callable[[zklock.Client, str], zklock.Lock]] = {
 
 @pytest.fixture(params=LOCKS)
 def lock(request: pytest.FixtureRequest, client: zklock.Client, path: str) -> zklock.Lock:
-    """A lock that one holds alone."""
+    """Provide an exclusive lock."""
     return LOCKS[request.param](client, path)
 
 
@@ -59,7 +59,7 @@ def test_threads_hand_over_items(lock: zklock.Lock) -> None:
 def test_a_wait_lets_others_in_and_has_the_lock_again(
     lock: zklock.Lock, other: zklock.Client, path: str
 ) -> None:
-    """The others are another client's, as in another process."""
+    """The other holders belong to another client, as in another process."""
     changed = condition(lock)
     waiting = threading.Event()
     seen: list[bool] = []
@@ -78,7 +78,7 @@ def test_a_wait_lets_others_in_and_has_the_lock_again(
     assert waiting.wait(WAIT)
     theirs = zklock.Mutex(other, path)
     assert theirs.acquire(timeout=WAIT)
-    # While others hold it, a waiter that was notified has to wait for them, too: here for this thread.
+    # A notified waiter also has to wait for other holders: here, for this thread.
     assert not lock.acquire(blocking=False)
     theirs.release()
     with changed:
@@ -98,7 +98,7 @@ def test_every_level_is_given_up_and_taken_again(
     with changed, lock:
         assert lock.acquire()
         with lock:
-            # Released already, within its scope.
+            # Released within its scope.
             lock.release()
 
             def pass_through() -> None:
@@ -107,12 +107,12 @@ def test_every_level_is_given_up_and_taken_again(
 
             passing = threading.Thread(target=pass_through)
             passing.start()
-            # It gets through only when nothing is left of three levels.
+            # It passes only when nothing is left of the three levels.
             while passing.is_alive():
                 changed.wait(0.1)
             assert passed == [False]
             assert lock.owned()
-        # The end of the scope whose level was released has released nothing else.
+        # The end of the scope whose level was already released has released nothing else.
         assert lock.owned()
         lock.release()
         assert lock.owned()
@@ -135,7 +135,7 @@ def test_without_the_lock_nobody_waits_or_notifies(lock: zklock.Lock, client: zk
         changed.wait(0)
     with pytest.raises(RuntimeError):
         changed.notify()
-    # A probe by a try would have asked the server.
+    # The check sent no request, unlike a try.
     assert client.stats().requests == sent
     with pytest.raises(zklock.NotHeld):
         lock._release_save()  # type: ignore[attr-defined]

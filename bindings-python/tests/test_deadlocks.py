@@ -1,4 +1,4 @@
-"""Two owners that wait for each other, as the error of a time-out has them."""
+"""Two owners that wait for each other, as reported by the timeout error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AMPLE = 4.0
 
 
 def assert_told(error: zklock.LockTimeout, held: str, waited: str, name: str) -> None:
-    """The error has the deadlock, also after it has crossed to another process."""
+    """Check that the error contains the deadlock, also after it was pickled."""
     found = error.deadlock
     assert found is not None
     assert (found.held, found.waited) == (held, waited)
@@ -50,7 +50,7 @@ def test_two_threads_that_wait_for_each_other(
         observer.wait_queue(first, 2)
         with pytest.raises(zklock.LockTimeout) as caught:
             zklock.Mutex(client, second).hold(timeout=AMPLE).__enter__()
-        # `acquire` tells it by False alone.
+        # `acquire` returns only False.
         assert not zklock.Mutex(client, second).acquire(timeout=0.1)
     thread.join(60)
     assert_told(caught.value, first, second, "worker-2")

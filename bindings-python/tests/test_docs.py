@@ -1,4 +1,4 @@
-"""Everything public is documented, at run time and in the stub, and the documented examples work."""
+"""All public items are documented, at run time and in the stub, and the documented examples work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Documented = tuple[str, Any]
 
 
 def members(kind: type) -> Iterator[Documented]:
-    """The public attributes of a class, its own and those of its bases in this package."""
+    """Yield the public attributes of a class, including those inherited from classes of this package."""
     for base in kind.__mro__:
         if base.__module__.startswith("zklock"):
             for name, member in vars(base).items():
@@ -37,7 +37,7 @@ def members(kind: type) -> Iterator[Documented]:
 
 
 def public() -> Iterator[Documented]:
-    """Everything public: modules, functions, classes and their attributes."""
+    """Yield all public items: modules, functions, classes and their attributes."""
     for module in (zklock, aio, kazoo, testing, prometheus, opentelemetry):
         yield module.__name__, module
         for name in module.__all__:
@@ -50,7 +50,7 @@ def public() -> Iterator[Documented]:
 
 
 def needs_example(item: Any) -> bool:
-    """Whether it is a module, a class, a function or a method."""
+    """Return whether the item is a module, a class, a function or a method."""
     return (
         inspect.ismodule(item)
         or inspect.isclass(item)
@@ -58,9 +58,9 @@ def needs_example(item: Any) -> bool:
     )
 
 
-# Sorted, because a class of the extension has its attributes in no fixed order.
+# Sorted, because a class of the extension lists its attributes in no fixed order.
 PUBLIC = dict(sorted(public()))
-# Inherited ones only once.
+# Inherited items appear only once.
 EXAMPLES = {id(item): name for name, item in reversed(PUBLIC.items()) if needs_example(item)}
 
 
@@ -86,14 +86,14 @@ def test_the_stub_says_what_the_module_says() -> None:
 
 @pytest.fixture(scope="session")
 def secured() -> Iterator[Secured]:
-    """A server for TLS."""
+    """Provide a server with TLS."""
     with secured_server() as server:
         yield server
 
 
 @pytest.fixture
 def own_hosts(hosts: str, observer: Observer) -> str:
-    """The connect string of the shared server, with a directory that no other test uses."""
+    """Return the connect string of the shared server, with a directory that no other test uses."""
     chroot = f"/docs-{uuid.uuid4().hex[:8]}"
     for directory in (chroot, f"{chroot}/state", f"{chroot}/chroot"):
         observer.create(directory)
@@ -101,7 +101,7 @@ def own_hosts(hosts: str, observer: Observer) -> str:
 
 
 async def run_example(example: doctest.Example, names: dict[str, Any]) -> str:
-    """What one example prints, or what a prompt would show."""
+    """Return the output of an example, as a prompt would show it."""
     code = compile(example.source, "<example>", "single", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
@@ -112,7 +112,7 @@ async def run_example(example: doctest.Example, names: dict[str, Any]) -> str:
 
 
 async def check(doc: str, names: dict[str, Any]) -> None:
-    """Run the examples of a docstring, which build on each other, in one task."""
+    """Run the examples of a docstring in one task. They build on each other."""
     for example in doctest.DocTestParser().get_examples(doc):
         shown = await run_example(example, names)
         same = doctest.OutputChecker().check_output(example.want, shown, doctest.ELLIPSIS)
@@ -120,7 +120,7 @@ async def check(doc: str, names: dict[str, Any]) -> None:
 
 
 def blocking_names(client: zklock.Client) -> dict[str, Any]:
-    """What examples of `zklock` use without creating it."""
+    """Return the names that examples of `zklock` use without defining them."""
 
     def write_report(token: int) -> None:
         assert token > 0
@@ -141,7 +141,7 @@ def blocking_names(client: zklock.Client) -> dict[str, Any]:
 
 
 def awaited_names(client: aio.Client) -> dict[str, Any]:
-    """What examples of `zklock.aio` use without creating it."""
+    """Return the names that examples of `zklock.aio` use without defining them."""
 
     async def write_report(token: int) -> None:
         assert token > 0

@@ -1,4 +1,4 @@
-"""`close(drain=…)`: a client that ends in order lets its holders finish."""
+"""`close(drain=…)`: a client that is closed in order lets its holders finish."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = 600.0
 
 
 def is_draining(client: zklock.Client | aio.Client, lock: zklock.Mutex) -> bool:
-    """Whether it refuses an acquire."""
+    """Return whether the client refuses an acquire."""
     try:
         lock.acquire(timeout=0)
     except zklock.ClientClosed:
@@ -111,7 +111,7 @@ def test_an_interrupt_leaves_it_draining(hosts: str, path: str) -> None:
     assert lock.acquire()
 
     def close() -> None:
-        # Begun where an interrupt is expected, however early it comes.
+        # Start the timer where an interrupt is expected, even an early one.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         client.close(drain=LONG)
 
@@ -204,13 +204,13 @@ def test_in_asyncio_it_waits_for_another_task(run: Run, path: str) -> None:
         working = asyncio.create_task(work())
         await entered.wait()
         closing = client.close(drain=LONG)
-        # It has begun.
+        # The drain has begun.
         with pytest.raises(zklock.ClientClosed):
             await free.acquire()
         waiting = asyncio.create_task(asyncio.wait_for(closing, 0.1))
         with pytest.raises(TimeoutError):
             await waiting
-        # Cancelled, it goes on draining.
+        # The drain continues after the cancellation.
         with pytest.raises(zklock.ClientClosed):
             await free.acquire()
         assert client.state == "connected"

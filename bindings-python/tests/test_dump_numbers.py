@@ -1,4 +1,4 @@
-"""The numbers of a dump: of two clients, with holds and waits of different ages."""
+"""The numbers of a dump: two clients, with holds and waits of different ages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import zklock
 
 
 def line_of(text: str, start: str, part: str = "") -> str:
-    """The line that begins like this, with this in it."""
+    """Return the line that begins with `start` and contains `part`."""
     (line,) = [line for line in text.splitlines() if line.strip().startswith(start) and part in line]
     return line
 
 
 def number(pattern: str, line: str) -> float:
-    """The number that a pattern finds in a line."""
+    """Return the number that a pattern finds in a line."""
     found = re.search(pattern, line)
     assert found is not None, (pattern, line)
     return float(found[1])
@@ -36,7 +36,7 @@ def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: 
         began["old"] = time.monotonic()
         old = zklock.Mutex(one, f"{path}/old")
         old.acquire()
-        # Time is what is tested: the ages that the dump tells differ.
+        # Sleep, because this test is about time: the ages in the dump differ.
         time.sleep(1.2)
         began["new"] = time.monotonic()
         new = zklock.Mutex(two, f"{path}/new", label="nightly")
@@ -49,7 +49,7 @@ def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: 
         waiting.start()
         queue = observer.wait_queue(f"{path}/old", 6)
         eventually(lambda: two.health().waits[0].behind is not None, "it knows whom it waits for")
-        # The same: the wait has an age.
+        # Sleep again, so that the wait has an age.
         time.sleep(0.3)
         asked = {name: time.monotonic() - since for name, since in began.items()}
         text = zklock.dump()
@@ -57,7 +57,7 @@ def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: 
         assert f", process {os.getpid()}, " in text
         for client, time_out, holds in ((one, 20, "0 waits, 1 hold"), (two, 40, "1 wait, 1 hold")):
             session = client.session_id
-            # An older client may look for a server at the same port.
+            # An older client might look for a server at the same port.
             line = line_of(text, f"client of {client.hosts}:", f"session {session:#x} ")
             assert f"connected to {hosts}, session {session:#x} of {time_out}.0 s, proven " in line
             assert line.endswith(f"; {holds}")

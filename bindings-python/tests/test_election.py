@@ -1,4 +1,4 @@
-"""`Election`: leaders, candidates, and those who only watch."""
+"""`Election`: leaders, candidates, and observers."""
 
 from __future__ import annotations
 
@@ -124,10 +124,10 @@ def test_a_watcher_is_told_of_each_leader(
     for name in ("one", "two"):
         with zklock.Election(client, path, id=name).lead() as leadership:
             assert told.get(timeout=SOON) == name
-            # One node, and nothing of the directory.
+            # The client watches one node, and nothing of the directory.
             assert watched_by(server, other.session_id, path) == {leadership.node}
         assert told.get(timeout=SOON) is None
-        # The server does not list the watch on the children, which is what is left now.
+        # The server does not list the watch on the children, which is the remaining one.
         assert watched_by(server, other.session_id, path) == set()
     with zklock.Election(client, path).lead() as leadership:
         eventually(lambda: watched_by(server, other.session_id, path) == {leadership.node}, "it is watched")
@@ -219,7 +219,7 @@ def test_observing_is_a_loop(run: Run, server: Standalone, path: str) -> None:
                 else:
                     break
         assert seen == [None, "me", None]
-        # Given up while it waits, nothing of it is left.
+        # If it is abandoned while it waits, nothing is left behind.
         leaders = election.observe()
         assert await anext(leaders) is None
         with pytest.raises(TimeoutError):

@@ -1,4 +1,4 @@
-"""Elections on a path that kazoo's elections use: refused where they are seen; and the way that works."""
+"""Elections on a path that kazoo's elections use: the refusals, and the combination that works."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOON = 10.0
 
 @pytest.fixture
 def kazoo(hosts: str) -> Iterator[KazooClient]:
-    """A client of kazoo's own."""
+    """Provide a real kazoo client."""
     theirs = KazooClient(hosts=hosts)
     theirs.start()
     yield theirs
@@ -31,7 +31,7 @@ def kazoo(hosts: str) -> Iterator[KazooClient]:
 
 @contextmanager
 def leading(election: KazooElection) -> Iterator[Callable[[], bool]]:
-    """Lead through kazoo on another thread, or try to: tells whether it leads."""
+    """Run the block while another thread campaigns through kazoo. Yield a check of whether it leads."""
     leads, done = threading.Event(), threading.Event()
 
     def lead() -> None:
@@ -51,7 +51,7 @@ def leading(election: KazooElection) -> Iterator[Callable[[], bool]]:
 def test_kazoo_s_election_does_not_see_a_leader_of_ours(
     client: zklock.Client, kazoo: KazooClient, path: str
 ) -> None:
-    """Why it is refused. What kazoo sees is its own decision, and no refusal of ours can change it."""
+    """The reason for the refusal: kazoo itself decides which nodes it sees."""
     with (
         zklock.Election(client, path, id="ours").lead() as leadership,
         leading(kazoo.Election(path, "theirs")) as leads,
@@ -89,7 +89,7 @@ def test_a_campaign_of_a_task_is_refused_too(run: Run, kazoo: KazooClient, path:
 def test_locks_beside_kazoo_are_not_refused(
     client: zklock.Client, kazoo: KazooClient, observer: Observer, path: str
 ) -> None:
-    """Neither under kazoo's names, nor under Curator's, which kazoo sees with an option."""
+    """A lock does not wait for kazoo's lock, neither under kazoo's names nor under Curator's."""
     for naming, patterns in (("kazoo", None), ("curator", ["-lock-"])):
         theirs = kazoo.Lock(path, "theirs", extra_lock_patterns=patterns or ())
         theirs.acquire()
@@ -104,7 +104,7 @@ def test_locks_beside_kazoo_are_not_refused(
 def test_the_way_that_works_is_a_lock_of_kazoo_s_interface(
     client: zklock.Client, kazoo: KazooClient, observer: Observer, path: str
 ) -> None:
-    """It and kazoo's election exclude each other, whoever comes first."""
+    """The lock and kazoo's election exclude each other, in either order."""
     election, ours = kazoo.Election(path, "theirs"), Lock(client, path, "ours")
     with ours, leading(election) as leads:
         observer.wait_queue(path, 2)

@@ -1,4 +1,4 @@
-"""`Election.run()`: leading again and again, until something ends it."""
+"""`Election.run()`: repeated leadership, until something ends it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Lost = Callable[[zklock.Leadership], None]
 
 
 class StopError(Exception):
-    """A body's own error."""
+    """An exception of a body."""
 
 
 def by_check(leadership: zklock.Leadership) -> None:
@@ -195,7 +195,7 @@ def test_a_pause_ends_with_the_client(hosts: str, path: str) -> None:
         pausing = pool.submit(rounds.pause, LONG)
         client.close()
         pausing.result(SOON)
-        # Begun later, it is over at once.
+        # A pause that starts later returns immediately.
         pool.submit(rounds.pause, LONG).result(SOON)
 
 
@@ -235,7 +235,7 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
         leadership.wait_lost()
 
     def wait() -> None:
-        # Begun where an interrupt is expected, however early it comes.
+        # Start the timer where an interrupt is expected, even an early one.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         if when == "leads":
             election.run(body)
@@ -251,7 +251,7 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
 def test_it_ends_with_the_client_that_locks_on_the_same_hosts_share(
     hosts: str, observer: Observer, path: str, surface: str
 ) -> None:
-    """An election on hosts would get another client with the next campaign."""
+    """An election with a hosts string would get another client with the next campaign."""
     done = scripts.run(
         """
         if SURFACE == "sync":
@@ -432,7 +432,7 @@ def test_a_cancellation_ends_it(
         elif when == "leading":
             await rounds.get()
         else:
-            # Pauses follow the second one.
+            # Pauses follow from the second round on.
             for _ in range(3):
                 await rounds.get()
             await asyncio.to_thread(observer.wait_queue, path, 0)

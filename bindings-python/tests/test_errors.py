@@ -1,4 +1,4 @@
-"""What exceptions have for programs beside their messages, and how they travel."""
+"""The attributes of exceptions in addition to their messages, and pickled exceptions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SURROGATE = "half \ud83d"
 
 
 def failed(hosts: str) -> zklock.ConnectionFailed:
-    """How a connection to these servers fails."""
+    """Return the error of a connection to these servers."""
     with pytest.raises(zklock.ConnectionFailed) as caught:
         zklock.Client(hosts, connect_timeout=1.0)
     return caught.value
@@ -55,13 +55,13 @@ def test_aio_has_the_same() -> None:
 
 
 def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureFixture) -> None:
-    # Rounds follow each other within less than a second; what they find is the same.
+    # Rounds follow each other within a second, and have the same result.
     with caplog.at_level(logging.WARNING, "zklock"), imposter(None, b"HTTP/1.1 400\r\n\r\n") as web:
         with pytest.raises(zklock.ConnectionFailed):
             zklock.Client(f"127.0.0.1:1,{web}", connect_timeout=2.5)
         eventually(lambda: any(web in record.getMessage() for record in caplog.records), "a warning")
         events = [record.getMessage() for record in caplog.records if record.name == "zklock"]
-    # Clients that other tests left to the collector may still have something to tell.
+    # Clients that other tests left to the garbage collector might still log something.
     told = [event for event in events if web in event]
     assert len(told) == 1, events
     assert told[0].startswith("no server can be used; trying again")
@@ -75,7 +75,7 @@ def test_errors_and_what_they_have_can_be_pickled(
     error = pickle.loads(pickle.dumps(failed("127.0.0.1:1")))
     assert [report.problem for report in error.servers] == ["refused"]
     with zklock.Mutex(other, path, label="nightly"):
-        # Long enough to learn who has it.
+        # Long enough to find the holder.
         with pytest.raises(zklock.LockTimeout) as caught, zklock.Mutex(client, path).hold(timeout=1):
             pass
         again = pickle.loads(pickle.dumps(caught.value))
@@ -193,6 +193,6 @@ def test_bad_certificates_are_refused_before_any_connection(tmp_path: Path, bad:
     if bad != "mismatch":
         files[bad].write_text("-----BEGIN nothing")
     with pytest.raises(zklock.BadArgument) as caught:
-        # Nobody listens there: a connection would fail with another error.
+        # No server listens there: a connection would fail with another error.
         zklock.Client("127.0.0.1:1", tls=zklock.Tls(**files))
     assert str(caught.value).startswith(f"tls: {'key' if bad == 'mismatch' else bad}: ")

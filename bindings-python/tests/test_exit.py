@@ -1,4 +1,4 @@
-"""However a process ends: no panic, no hang, nothing on standard error, and the locks are free at once."""
+"""After any end of a process: no panic, no hang, no output on stderr, and free locks."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, 
     statement, status, error = ENDS[end]
     with zklock.Mutex(client, path + "-busy"):
         done = scripts.run(f"{SCENES[scene]}\n        {statement}\n", hosts, path, timeout=15)
-        # At once, that is, long before the session time-out.
+        # Immediately means: long before the session timeout.
         observer.wait_queue(path, 0, timeout=2)
         observer.wait_queue(path + "-busy", 1, timeout=2)
     assert done.returncode == status, done
@@ -111,7 +111,7 @@ def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, 
 def test_an_end_without_a_word(
     client: zklock.Client, observer: Observer, hosts: str, path: str, end: str, status: int
 ) -> None:
-    """Held and awaited locks go with the session."""
+    """Held and awaited locks are freed with the session."""
     with zklock.Mutex(client, path + "-busy"):
         done = scripts.run(
             f"""

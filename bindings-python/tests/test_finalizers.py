@@ -1,4 +1,4 @@
-"""Python runs code of the program whenever an object goes: that code may use the very lock that is in use."""
+"""Finalizers: when Python drops an object, code of the program runs, which can use the same lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_finalizer_of_a_lease_may_use_its_lock(client: zklock.Client, path: st
     watch()
     assert lock.lease is not None
     lock.lease.release()
-    # Asking for the newest level forgets those that were released.
+    # A query for the newest level forgets the released ones.
     assert lock.lease is None
     assert seen.pop() == (False, None)
 
@@ -152,7 +152,7 @@ AT_THE_END = {
 
 @pytest.mark.parametrize("scene", AT_THE_END)
 def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, scene: str) -> None:
-    """Whatever still exists when the interpreter goes away: no panic, no hang, and the locks are free."""
+    """Objects that outlive the interpreter cause no panic and no hang, and the locks are free."""
     head = """
         import atexit, gc, weakref
         lock = zklock.Mutex(hosts, path)
@@ -174,7 +174,7 @@ def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, s
 def test_a_scope_in_a_multi_lock_of_a_task_that_is_forgotten_is_collected(
     hosts: str, observer: Observer, path: str
 ) -> None:
-    """The lock has levels, whose scope has the task, whose frame has the multi-lock, which has the lock."""
+    """The cycle: lock, levels, scope, task, frame, multi-lock, lock."""
 
     async def main() -> None:
         async with aio.Client(hosts) as client:
@@ -185,7 +185,7 @@ def test_a_scope_in_a_multi_lock_of_a_task_that_is_forgotten_is_collected(
                 both = aio.MultiLock([lock])
                 async with both, lock:
                     inside.set()
-                    # Nobody else knows of this future.
+                    # Nothing else refers to this future.
                     await asyncio.get_running_loop().create_future()
 
             task = asyncio.create_task(stand())

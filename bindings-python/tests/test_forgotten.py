@@ -31,14 +31,14 @@ Told = Callable[[], list[logging.LogRecord]]
 
 @pytest.fixture
 def told(path: str, caplog: pytest.LogCaptureFixture) -> Iterator[Told]:
-    """The warnings of the log about the test's lock."""
+    """Provide the log warnings about the test's lock."""
     with caplog.at_level(logging.WARNING, logger="zklock"):
         yield lambda: [record for record in caplog.records if path in record.getMessage()]
 
 
 @contextmanager
 def shown(least: int = 0) -> Iterator[list[str]]:
-    """The texts of the `ResourceWarning`s that Python shows within, which waits for so many at its end."""
+    """Collect the texts of the block's `ResourceWarning`s. At the end, wait for at least `least` of them."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -47,13 +47,13 @@ def shown(least: int = 0) -> Iterator[list[str]]:
         def found() -> list[str]:
             return [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)]
 
-        # The log may tell of it first.
+        # The log message might arrive first.
         eventually(lambda: len(found()) >= least, f"{least} warnings of Python's")
         texts += found()
 
 
 def told_once(told: Told, message: str) -> None:
-    """Wait for this message, the only one."""
+    """Wait for this message, and check that it is the only one."""
     eventually(lambda: bool(told()), "a warning")
     (record,) = told()
     assert record.getMessage().startswith(message + " "), record.getMessage()
@@ -62,7 +62,7 @@ def told_once(told: Told, message: str) -> None:
 
 
 def told_of_a_loss(told: Told) -> None:
-    """Wait for a warning, the only one: that the lock is lost. The lease knows first."""
+    """Wait for the only warning: that the lock is lost. The lease detects that first."""
     eventually(lambda: bool(told()), "a warning")
     assert ["lock lost" in record.getMessage() for record in told()] == [True]
 
@@ -200,7 +200,7 @@ def test_a_thread_that_ends_while_it_holds_warns_once(
     (record,) = [record for record in told() if f"path={path} " in record.getMessage()]
     assert record.getMessage().startswith(STAYS + " ")
     assert "owner=thread" in record.getMessage()
-    # It is only told.
+    # A warning is only a report.
     assert len(observer.queue(path)) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -234,7 +234,7 @@ def test_a_thread_that_leaves_what_others_can_release_warns_of_nothing(
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(work).result(20)
-    # The next one that ends is told of after those.
+    # The next ended owner is reported after those.
     last = zklock.Mutex(client, path + "-last")
     thread = threading.Thread(target=last.acquire)
     thread.start()
@@ -249,7 +249,7 @@ def test_a_thread_that_leaves_what_others_can_release_warns_of_nothing(
 
 
 async def acquire(lock: aio.Mutex) -> None:
-    """Acquires in a task that forgets to release."""
+    """Acquire in a task that forgets to release."""
     assert await lock.acquire()
 
 
@@ -299,7 +299,7 @@ def test_an_election_leads_on_without_its_leadership(
 ) -> None:
     election, lost = zklock.Election(client, path), threading.Event()
     election.campaign(timeout=5).on_lost(lambda _: lost.set())
-    # Campaigns that are forgotten while it leads keep no more than one.
+    # Forgotten campaigns of a leader keep only one leadership.
     for _ in range(3):
         election.campaign(timeout=5)
     gc.collect()
@@ -311,7 +311,7 @@ def test_an_election_leads_on_without_its_leadership(
     assert hold.levels <= 2
     client.break_lock(hold.node)
     assert lost.wait(10)
-    # And it can lead again, until it is resigned.
+    # It can lead again, until it is resigned.
     leadership = election.campaign(timeout=10)
     second = election.campaign(timeout=5)
     leadership.resign()

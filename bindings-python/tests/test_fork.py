@@ -1,4 +1,4 @@
-"""A forked child uses nothing of its parent's, and works."""
+"""A forked child uses nothing of its parent, and works."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_scope_that_a_child_inherits_ends_silently(hosts: str, path: str) -> N
         path,
     )
     assert done.stdout.splitlines() == ["child 0"], done
-    # From Python 3.12 on the interpreter itself warns about forks in processes with threads.
+    # Since Python 3.12 the interpreter itself warns about forks in processes with threads.
     assert "Error" not in done.stderr
 
 
@@ -150,7 +150,7 @@ def test_asyncio_in_a_child(hosts: str, path: str) -> None:
 
 
 def test_a_child_of_a_busy_parent(hosts: str, path: str) -> None:
-    """Forks while other threads are in the middle of everything."""
+    """A process can fork while its other threads use locks."""
     done = scripts.run(
         CHILD
         + """
@@ -234,7 +234,7 @@ def test_a_handler_that_forks_in_a_wait(
         observer.wait_queue(path, 2)
         parent.send_signal(signal.SIGUSR1)
         assert parent.stdout.readline() == "child fine\n"
-        # The parent keeps its place.
+        # The parent keeps its place in the queue.
         assert len(observer.queue(path)) == 2
         held.release()
         output, errors = parent.communicate(timeout=10)

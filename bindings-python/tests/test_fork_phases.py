@@ -1,6 +1,6 @@
-"""A process may fork whatever it is doing: the child uses nothing of the parent's, and sends nothing for it.
+"""A process can fork in any phase. The child uses nothing of the parent, and sends nothing for it.
 
-The parent is stopped while the child lives, so whatever its connection carries then is the child's doing.
+The parent is stopped while the child lives, so all traffic on its connection then comes from the child.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ TAIL = """
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended, although its parent has not been told."""
+    """Return whether a process has ended, although its parent has not been notified."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
@@ -155,7 +155,7 @@ def test_fork(hosts: str, path: str, monkeypatch: pytest.MonkeyPatch, phase: str
         child = int(parent.stdout.readline())
         parent.send_signal(signal.SIGSTOP)
         os.waitpid(parent.pid, os.WUNTRACED)
-        # Twice round the proxy's loop: everything that the parent had sent has passed.
+        # After two rounds of the proxy's loop, everything that the parent had sent has passed.
         proxy.snapshot()
         proxy.reset()
         connections = set(proxy.connections)

@@ -1,4 +1,4 @@
-"""Where gevent has patched the process, greenlets are the owners, and a wait of one lets the others run."""
+"""With gevent's patches, greenlets are the owners, and others run while one waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ticks:
 
 
 def told(code: str, hosts: str, path: str, timeout: float = 30) -> list[str]:
-    """What a patched program prints."""
+    """Run a patched program, and return its output."""
     done = scripts.run(code, hosts, path, timeout, head=HEAD)
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout.splitlines()
@@ -133,7 +133,7 @@ CALLS = {
 
 
 def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
-    """What waits for a server that is far away, or for a lock, lets the hub run a greenlet all the while."""
+    """A wait for a slow server, or for a lock, lets the hub run other greenlets all the time."""
     code = f"""
     client, away = zklock.Client(hosts), zklock.Client(hosts)
     lock, other = zklock.Mutex(client, path), zklock.Mutex(away, path)
@@ -151,7 +151,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
         lines = told(code, distant.hosts, path)
     counts = {name: int(count) for name, count in (line.rsplit(" ", 1) for line in lines)}
     assert list(counts) == list(CALLS)
-    # A round trip takes a hundred ticks, on a machine that does nothing else.
+    # On an idle machine, a round trip takes 100 ticks.
     assert min(counts.values()) >= 3, counts
 
 
@@ -203,7 +203,7 @@ def test_what_ends_a_wait_leaves_the_queue(
 
 
 def test_a_storm(hosts: str, path: str) -> None:
-    """Many greenlets at once, whose waits are granted, time out or are killed; one inside, no node left."""
+    """Many waits are granted, time out or are killed. One greenlet holds at a time; no node is left."""
     code = """
     import random
     random.seed(7)
@@ -258,7 +258,7 @@ def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client
 
 
 def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
-    """gevent's pool has real threads, each an owner; they block, and the greenlets go on."""
+    """gevent's pool has real threads, and each is an owner. They block while the greenlets run."""
     code = """
     lock, inside = zklock.Mutex(hosts, path), []
     def enter(sleep):
@@ -281,7 +281,7 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
 
 
 def test_waits_import_nothing(hosts: str, path: str) -> None:
-    """Several native threads would, at once; and the locks of imports are gevent's where it has patched."""
+    """Native threads import nothing: in a patched process, the import locks are gevent's."""
     code = """
     class Finder:
         sought = []
@@ -302,7 +302,7 @@ def test_waits_import_nothing(hosts: str, path: str) -> None:
 
 
 def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
-    """Otherwise whoever waits for the last greenlet, as `gevent.wait()` does, would wait for ever."""
+    """Otherwise a program that waits for the last greenlet, as `gevent.wait()` does, would wait forever."""
     code = """
     lock = zklock.Mutex(hosts, path)
     with lock:
@@ -316,7 +316,7 @@ def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
 
 
 def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
-    """So they may do whatever greenlets may: set a patched event, wait for a lock."""
+    """Callbacks can do everything that greenlets can: set a patched event, or wait for a lock."""
     code = """
     client = zklock.Client(hosts)
     main, lost, closed = threading.get_native_id(), threading.Event(), gevent.event.Event()
@@ -342,7 +342,7 @@ def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
 
 
 def test_the_hub_itself_does_not_wait(hosts: str, path: str) -> None:
-    """What gevent calls in its hub, such as a link, must not stop all greenlets: it is told what to do."""
+    """A call in gevent's hub, such as a link, raises an error instead of blocking all greenlets."""
     code = """
     lock = zklock.Mutex(hosts, path)
     lock.acquire()
@@ -398,7 +398,7 @@ def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -
 
 
 def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None:
-    """It was registered by a thread without a hub, and so runs on a thread of the system."""
+    """A thread without a hub registered the callback, so it runs on a native thread."""
     code = """
     native = monkey.get_original("_thread", "allocate_lock")
     begun, blocked = native(), native()
@@ -422,7 +422,7 @@ def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None
 
 
 def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
-    """Greenlets survive it. One that waits learns that its wait is the parent's, and may begin another."""
+    """A greenlet that waits during a fork gets an error in the child, and can start another wait."""
     code = """
     lock = zklock.Mutex(hosts, path)
     lock.acquire()
@@ -477,7 +477,7 @@ def test_the_log_is_a_thread_of_the_system(hosts: str, path: str) -> None:
 
 
 def test_zklock_may_be_used_before_gevent_patches(hosts: str, path: str) -> None:
-    """As in a master that preloads, whose workers patch: the first greenlet is the owner that it was."""
+    """A master preloads, and its workers patch: the first greenlet is the same owner as before."""
     head = (
         scripts.HEAD
         + """
@@ -501,7 +501,7 @@ import gevent
 
 
 def test_greenlets_that_nothing_has_patched(hosts: str, path: str) -> None:
-    """Greenlets are owners wherever gevent runs."""
+    """Greenlets are owners even if nothing is patched."""
     head = HEAD.replace("monkey.patch_all()", "")
     code = """
     client = zklock.Client(hosts)
@@ -522,7 +522,7 @@ def test_a_program_without_gevent_does_not_import_it(hosts: str, path: str) -> N
 
 
 def test_eventlet_is_refused(hosts: str, path: str) -> None:
-    """Whoever would wait on a thread with green threads is told what to use; a real thread works."""
+    """A wait on a thread with green threads raises an error. A real thread works."""
     head = """
 import eventlet
 eventlet.monkey_patch()

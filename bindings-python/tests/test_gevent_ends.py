@@ -1,6 +1,7 @@
-"""A hub of gevent that ends while greenlets wait in it. They never run again, so nothing may stay with them.
+"""A hub of gevent is destroyed while greenlets wait in it. They never run again, and must keep nothing.
 
-The program may keep them; and if it does not, what is on their stacks goes without being told.
+The program can keep references to them. If it does not, the objects on their stacks are dropped without any
+notification.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from test_gevent import HEAD
 
 import zklock
 
-# Threads of the system, as without a patch: each has a hub of its own, which ends with it if not before.
+# Native threads, as without a patch: each has its own hub, which is destroyed with the thread at the latest.
 THREADS = HEAD.replace("monkey.patch_all()", "import zklock.compat.kazoo")
 
 ENDS = {
     "destroyed": "gevent.get_hub().destroy()",
     "with its thread": "pass",
-    # Noticed when the thread ends, by when there is no loop in which a watcher could be stopped.
+    # Detected when the thread ends. At that time there is no loop in which a watcher could be stopped.
     "by its class": "gevent.hub.Hub.destroy(gevent.get_hub())",
 }
 
-# Where the end of the thread must not be what gives it up, the thread ends with the program.
+# The end of the thread must not give the wait up here, so the thread ends with the program.
 STAYS = dict.fromkeys(ENDS, "") | {"destroyed": 'print("ended"), sys.stdin.readline(), os._exit(0)'}
 
-# What waits, how, where its nodes are, and how many of them come.
+# The waiting object, its call, the directory of its nodes, and their number.
 WAITS = {
     "Mutex": ("zklock.Mutex(client, path)", "acquire()", "", 1),
     "with": ("zklock.Mutex(client, path)", "__enter__()", "", 1),
@@ -40,7 +41,7 @@ WAITS = {
 
 @contextlib.contextmanager
 def held(client: zklock.Client, path: str, kind: str) -> Iterator[None]:
-    """Holds what others wait for, a permit of a semaphore."""
+    """Run the block while the lock that the waiters need, or a permit, is held."""
     if kind == "acquire_many":
         with zklock.Semaphore(client, path, 2):
             yield
@@ -93,7 +94,7 @@ def test_a_greenlet_that_waits_leaves_the_queue(
 def test_what_was_granted_and_not_taken_is_released(
     client: zklock.Client, hosts: str, path: str, observer: Observer, end: str
 ) -> None:
-    """The hub has been woken, and ends before it gives the greenlet its turn."""
+    """The hub has been woken, and is destroyed before it runs the greenlet."""
     code = f"""
     client, kept = zklock.Client(hosts), []
     def work():
@@ -126,7 +127,7 @@ def test_what_was_granted_and_not_taken_is_released(
 
 
 def test_what_a_greenlet_has_taken_stays(hosts: str, path: str) -> None:
-    """As with an event loop that is closed: only the program knows what it is for."""
+    """The level stays, as with an event loop that is closed: only the program knows its purpose."""
     code = """
     client, kept = zklock.Client(hosts), []
     lock = zklock.Mutex(client, path, reentrant=False)
@@ -145,7 +146,7 @@ def test_what_a_greenlet_has_taken_stays(hosts: str, path: str) -> None:
 def test_the_next_hub_of_a_thread_is_left_alone(
     client: zklock.Client, hosts: str, path: str, observer: Observer
 ) -> None:
-    """Both have the loop of the main thread: a waiting greenlet of the first would be woken in the second."""
+    """Both hubs use the main thread's loop: a greenlet of the first could be woken in the second."""
     code = """
     client = zklock.Client(hosts)
     kept = gevent.spawn(zklock.Mutex(client, path).acquire)
@@ -202,7 +203,7 @@ def test_the_hubs_of_other_threads_are_left_alone(
 
 
 def test_who_runs_again_nevertheless_is_told(hosts: str, path: str) -> None:
-    """As a greenlet does if somebody switches to it."""
+    """A greenlet runs again if another greenlet switches to it."""
     code = """
     import greenlet
     client = zklock.Client(hosts)
@@ -235,7 +236,7 @@ def test_who_runs_again_nevertheless_is_told(hosts: str, path: str) -> None:
 
 
 def test_in_a_forked_child_a_hub_ends_by_itself(hosts: str, path: str, observer: Observer) -> None:
-    """What waits in it is the parent's."""
+    """The waits in it belong to the parent."""
     code = """
     lock = zklock.Mutex(hosts, path)
     lock.acquire()
@@ -257,10 +258,10 @@ def test_in_a_forked_child_a_hub_ends_by_itself(hosts: str, path: str, observer:
 
 
 def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, observer: Observer) -> None:
-    """What waits elsewhere comes and goes meanwhile, which must not change what an end looks through.
+    """Waits of other threads start and end meanwhile. They must not change the set that is being iterated.
 
-    With one set for all threads it did: `destroy` failed with a RuntimeError, and what waited in its hub
-    stayed in the queue. Threads take turns as often as they can, and there is much to look through.
+    With a single set for all threads they did: `destroy` failed with a `RuntimeError`, and the waiters of its
+    hub stayed in the queue. The threads switch as often as possible, and the set is large.
     """
     code = """
     sys.setswitchinterval(1e-6)
@@ -299,9 +300,9 @@ def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, obser
 def test_after_a_fork_who_waits_in_another_hub_is_told(
     hosts: str, path: str, observer: Observer, where: str, end: str
 ) -> None:
-    """Those who waited in the one that has ended cannot be: its loop is gone, and refuses to be woken.
+    """Waiters in the destroyed hub cannot be woken: its loop is gone, and refuses.
 
-    Then nobody after them was told. They are many, so that one of them comes first.
+    Formerly no waiter after them was woken. There are many, so that one of them is first.
     """
     code = f"""
     lock, kept = zklock.Mutex(hosts, path), []

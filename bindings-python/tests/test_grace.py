@@ -1,4 +1,4 @@
-"""Leases that are lost before the end of their term."""
+"""Leases that are reported lost before the end of their term."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zklock import aio
 from zklock.testing import Server
 
 SESSION = 6.0
-"""A term takes half of it, and the longest grace is a sixth."""
+"""A term is half of the session timeout, and the longest grace is a sixth of it."""
 
 KINDS: list[Callable[..., Any]] = [
     lambda client, path, **grace: zklock.Mutex(client, path, **grace),
@@ -47,7 +47,7 @@ def test_a_body_has_time_to_stop_while_its_node_is_there(path: str) -> None:
             server.pause()
             assert lease.wait_lost(SESSION)
             assert lease.loss_reason == "term ended"
-            # Another lease of this session is held by the same term.
+            # The same term holds another lease of this session.
             assert held.state != "lost"
             assert lease.node in server.tree()
             server.resume()

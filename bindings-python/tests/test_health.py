@@ -1,4 +1,4 @@
-"""How a client is, and dumps of a program that hangs."""
+"""The state of a client, and dumps of a program that hangs."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def test_holds_and_waits(client: zklock.Client, other: zklock.Client, hosts: str
 
 
 def line_of(text: str, start: str) -> str:
-    """The line of a dump that begins like this."""
+    """Return the line of a dump that begins with `start`."""
     (line,) = [line for line in text.splitlines() if line.strip().startswith(start)]
     return line
 
 
 def permit_is_awaited(client: zklock.Client) -> bool:
-    """Whether somebody who has the turn of a semaphore waits for its permits."""
+    """Return whether a contender that has the turn of a semaphore waits for its permits."""
     return any("/leases/" in (wait.node or "") for wait in client.health().waits)
 
 
@@ -115,13 +115,13 @@ def test_a_dump_names_threads_and_their_lines(client: zklock.Client, other: zklo
         for thread in threads:
             thread.start()
         ends = [f" (thread worker-{name} at {__file__}:{line} in take)\n" for name in locks]
-        # Between its turn and its permits a semaphore waits for nothing.
+        # Between its turn and its permits, a semaphore has no wait to report.
         until(lambda: all(end in zklock.dump() for end in ends) and permit_is_awaited(other), "all wait")
         text = zklock.dump()
         assert [text.count(end) for end in ends] == [1] * len(ends), text
         here = f" in {sys._getframe().f_code.co_name})\n"
         assert text.count(f" (thread MainThread at {__file__}:") == text.count(here) == 3
-        # The lines of one owner have one number.
+        # All lines of one owner have the same number.
         numbers = re.findall(r", by owner (\d+) \(thread MainThread at ", text)
         assert len(numbers) == 3
         assert len(set(numbers)) == 1
@@ -254,7 +254,7 @@ def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
 
 
 def test_a_dump_without_python_s_help_has_the_name_of_the_owner(client: zklock.Client, path: str) -> None:
-    """A thread that has ended is named as it was, without a line, and no other one in its place."""
+    """A dump names an ended thread by its old name, without a line, and not another thread instead."""
     lock = zklock.Mutex(client, path, reentrant=False)
     thread = threading.Thread(target=lock.acquire, name="gone")
     thread.start()
@@ -288,7 +288,7 @@ def test_a_forked_child_is_told_so_at_once(client: zklock.Client, path: str) -> 
         assert len(client.health().holds) == 1
 
 
-# Its main thread waits for ever, and the other one never lets go of the interpreter for long.
+# The main thread waits forever, and the other thread never releases the interpreter for long.
 HANGS = """
 import signal, sys, threading, zklock
 hosts, path, target = sys.argv[1:]
@@ -332,7 +332,7 @@ def test_a_signal_shows_what_a_blocked_program_waits_for(
                 process.kill()
 
 
-# Registers anew, as a program does that opens a new log file each day. Signal 32 is the C library's own.
+# Registers repeatedly, like a program that opens a new log file each day. The C library reserves signal 32.
 ANEW = """
 import os, signal, time, zklock
 def used(): return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
@@ -369,7 +369,7 @@ print([name for name in sorted(os.listdir()) if os.stat(name).st_size > 0])
 
 
 def test_registering_again_changes_the_file_and_costs_nothing(tmp_path: Path) -> None:
-    """Beside a forked child, which keeps the pipes of the parent open."""
+    """Repeated registration works while a forked child keeps the parent's pipes open."""
     command = [sys.executable, "-c", ANEW]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
     assert (done.returncode, done.stdout) == (0, "['log49']\n"), done.stderr

@@ -1,4 +1,4 @@
-"""A lock for threads that is acquired where an event loop runs: it is warned of, once for each place."""
+"""Blocking locks that are acquired where an event loop runs: one warning for each call site."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_first_acquire_of_each_place_is_warned_of(client: zklock.Client, pat
         asyncio.run(main())
     assert [warning.category for warning in found] == [RuntimeWarning, RuntimeWarning]
     assert all(TEXT in str(warning.message) for warning in found)
-    # Where the program acquires.
+    # The place where the program acquires.
     assert [warning.filename for warning in found] == [__file__, __file__]
     first = main.__code__.co_firstlineno
     assert [warning.lineno - first for warning in found] == [2, 4]

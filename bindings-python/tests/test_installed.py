@@ -1,4 +1,4 @@
-"""The wheel as users have it: its plugin for pytest, and what `docs/testing.md` shows."""
+"""The installed wheel: its pytest plugin, and the examples in `docs/testing.md`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LOST_LOCK_LINES = 10
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter that has nothing but the wheel and pytest."""
+    """Return an interpreter that has only the wheel and pytest."""
     return wheel.install(tmp_path_factory.mktemp("installed") / "venv")
 
 
 def snippets() -> dict[str, str]:
-    """The page's files by their names, which their first lines are."""
+    """Return the page's files by name. The first line of each snippet is its name."""
     found = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(dict(found)) == len(found)
     return dict(found)
@@ -52,7 +52,7 @@ def test_what_the_page_shows(python: Path, tmp_path: Path) -> None:
 
 
 def test_a_test_of_a_lost_lock_is_short(python: Path, tmp_path: Path) -> None:
-    """It fails, too, where the job does not notice the loss."""
+    """The documented test fails if the job does not notice the loss."""
     code = snippets()["test_lost_lock.py"]
     assert len([line for line in code.splitlines() if line.strip()]) <= LOST_LOCK_LINES, code
     write(tmp_path, {**snippets(), "test_lost_lock.py": code.replace("zklock_server.expire(", "bool(")})

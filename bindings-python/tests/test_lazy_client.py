@@ -1,4 +1,4 @@
-"""A client that connects when it is first used, in every process for itself."""
+"""A client that connects on first use, separately in each process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORK = """
 
 
 def test_nothing_is_sent_before_the_first_use() -> None:
-    # Nothing listens there.
+    # No server listens there.
     client = zklock.Client("127.0.0.1:1", connect=False, connect_timeout=0.2)
     lock = zklock.Mutex(client, "/a")
     assert (client.state, client.session_id) == ("idle", 0)
@@ -67,7 +67,7 @@ def test_a_client_that_nobody_uses_any_more_closes(hosts: str, path: str) -> Non
     lock = zklock.Mutex(client, path)
     with lock:
         pass
-    # A lock keeps it.
+    # A lock keeps the client alive.
     del client
     gc.collect()
     assert not closed.wait(0.1)
@@ -199,7 +199,7 @@ def test_asyncio(hosts: str, path: str) -> None:
 
 
 def test_a_module_s_lock_of_a_secured_ensemble_works_in_workers(path: str) -> None:
-    """Encrypted, with credentials, and with an access control list that shuts out everybody else."""
+    """The client uses TLS, credentials, and an access control list that excludes all other clients."""
     with secured_server() as server:
         options = f"""
     PLAIN = {server.server.hosts!r}
@@ -256,7 +256,7 @@ def test_locks_of_one_client_are_one_lock(hosts: str, path: str) -> None:
     client = zklock.Client(hosts, connect=False)
     with zklock.Mutex(client, path), zklock.Mutex(client, path) as again:
         assert again.state == "held"
-    # Two clients are two, whatever their options.
+    # Two clients stay separate, even with equal options.
     with zklock.Mutex(client, path):
         assert not zklock.Mutex(zklock.Client(hosts, connect=False), path).acquire(blocking=False)
     with pytest.raises(zklock.BadArgument, match="two clients"):

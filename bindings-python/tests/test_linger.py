@@ -1,4 +1,4 @@
-"""Locks whose node a client keeps for a while: `linger`."""
+"""Locks whose node the client keeps for a while: `linger`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def keep(client: zklock.Client, lock: zklock.Mutex) -> int:
-    """Take a lock until that sends no request. Return its token."""
+    """Acquire a lock repeatedly until that sends no request. Return its token."""
 
     def quiet() -> bool:
         before = sent(client)
@@ -53,7 +53,7 @@ def test_a_lock_is_taken_again_without_a_request(client: zklock.Client, path: st
     assert sent(client) == before
     assert client.stats().retakes - stats.retakes == 100
     assert client.stats().as_dict()["retakes"] == client.stats().retakes
-    # A new object is the same lock.
+    # A new object for the path is the same lock.
     with zklock.Mutex(client, path, linger=LONG) as lease:
         assert lease.fencing_token == token
     assert client.health().holds == []
@@ -98,7 +98,7 @@ def test_tasks_take_a_lock_again(hosts: str, path: str) -> None:
                         assert lease.state == "held"
             assert sum(client.stats().requests.values()) == before
             assert client.stats().acquisitions == client.stats().retakes + 1
-            # A task that is cancelled leaves a lock that is free.
+            # A cancelled task leaves the lock free.
             task = asyncio.create_task(lock.acquire())
             await asyncio.sleep(0)
             task.cancel()

@@ -1,4 +1,4 @@
-"""The core's events reach `logging`, and whatever handlers do there does not affect locks."""
+"""The core's events reach `logging`, and handlers do not affect locks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import zklock
 from zklock import aio
 
 LOGGER = logging.getLogger("zklock")
-# How many events wait for a slow handler, as the documentation says.
+# Maximum number of events that wait for a slow handler, as documented.
 CAPACITY = 1000
 
 
@@ -36,30 +36,30 @@ class Collector(logging.Handler):
             self._news.notify_all()
 
     def wait_for(self, wanted: Callable[[logging.LogRecord], bool]) -> logging.LogRecord:
-        """The first such record, which may still be on its way."""
+        """Return the first such record, and wait for it if necessary."""
         with self._news:
             assert self._news.wait_for(lambda: any(map(wanted, self.records)), 10), self.texts()
             return next(filter(wanted, self.records))
 
     def texts(self) -> list[str]:
-        """All messages so far."""
+        """Return all messages so far."""
         return [record.getMessage() for record in self.records]
 
 
 def about(path: str, text: str) -> Callable[[logging.LogRecord], bool]:
-    """Whether a record says this about a lock."""
+    """Return a check for records with this text about this lock."""
     return lambda record: record.getMessage().startswith(text) and fields(record).get("path") == path
 
 
 def fields(record: logging.LogRecord) -> dict[str, str]:
-    """What an event is about."""
+    """Return the fields of an event."""
     found: dict[str, str] = getattr(record, "fields", {})
     return found
 
 
 @pytest.fixture
 def logged() -> Iterator[Collector]:
-    """Everything logged except single steps. To be used before the client is created."""
+    """Collect everything that is logged, except single steps. Use this before the client is created."""
     collector = Collector()
     LOGGER.addHandler(collector)
     LOGGER.setLevel(logging.DEBUG)
@@ -91,7 +91,7 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
         observer.delete(lock.lease.node)
         lost = logged.wait_for(about(path, "lock lost"))
     assert (lost.levelno, fields(lost)["reason"]) == (logging.WARNING, "node deleted")
-    # Closing is not an accident.
+    # A loss through closing is expected, so it is logged at debug level.
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 
@@ -100,7 +100,7 @@ def test_a_child_that_does_not_count_is_reported_once(
 ) -> None:
     observer.create(f"{path}/config")
     with zklock.Client(hosts) as client:
-        # Each hold is the only one on the path, so the engine keeps nothing in between.
+        # Each hold is the only one on the path, so the engine keeps no state in between.
         for _ in range(3):
             with zklock.Mutex(client, path):
                 pass
@@ -118,12 +118,12 @@ def test_a_contender_on_kazoo_that_may_not_see_us_is_reported_once(
     with zklock.Client(hosts) as client:
         lock = zklock.Mutex(client, path, naming=naming)
         if naming == "curator":
-            # What the warning says does happen.
+            # The behavior in the warning does occur.
             with lock:
                 assert theirs.acquire(timeout=5)
         else:
             theirs.acquire()
-        # The first has time to see the other in any case.
+        # The first acquire has enough time to see the other contender in any case.
         for timeout in (1, 0.1, 0.1):
             assert not lock.acquire(timeout=timeout)
         theirs.release()
@@ -139,7 +139,7 @@ def test_a_contender_on_kazoo_that_may_not_see_us_is_reported_once(
 def test_levels_filter(logged: Collector, hosts: str, path: str) -> None:
     LOGGER.setLevel(logging.INFO)
     with zklock.Client(hosts) as client:
-        # Clients of earlier tests may have a last word.
+        # Clients of earlier tests might still log events.
         own = {path, f"{client.session_id:#x}"}
 
         def levels() -> set[int]:
@@ -149,7 +149,7 @@ def test_levels_filter(logged: Collector, hosts: str, path: str) -> None:
         with lock:
             logged.wait_for(lambda _record: bool(levels()))
         assert levels() == {logging.INFO}
-        # A program may change its mind.
+        # A program can change the level later.
         LOGGER.setLevel(logging.DEBUG)
         deadline = time.monotonic() + 10
         while not any(map(about(path, "acquired"), logged.records)):
@@ -182,7 +182,7 @@ def test_a_handler_that_raises(
 
 @pytest.fixture
 def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """A handler that blocks until it is released: that it has begun to, and its release."""
+    """Install a handler that blocks. Return an event that it has begun, and an event that releases it."""
     begun, release = threading.Event(), threading.Event()
 
     class Blocking(logging.Handler):
@@ -190,7 +190,7 @@ def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Even
             begun.set()
             release.wait()
 
-    # Without a lock of its own, for which other loggers would wait.
+    # The handler has no lock of its own, for which other loggers would wait.
     handler = Blocking()
     LOGGER.addHandler(handler)
     yield begun, release
@@ -206,11 +206,11 @@ def test_a_handler_that_blocks_holds_nothing_up(
             lease.check()
 
     with zklock.Client(hosts, session_timeout=2) as client, zklock.Mutex(client, path) as lease:
-        # A last word of an earlier test's client may have come before.
+        # An event of an earlier test's client might have arrived before.
         assert blocked[0].wait(10)
         before = len(logged.records)
         asyncio.run(asyncio.wait_for(awaiting(), 5))
-        # Beyond its term, if no heartbeat had extended it.
+        # Longer than the term would last without heartbeats.
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
             lease.check()
@@ -233,10 +233,10 @@ def test_a_handler_that_blocks_costs_no_memory(
         release.set()
         logged.wait_for(lambda record: "came too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
-        # The records taken before, and those that were kept.
+        # The records that were taken before, and those that were kept.
         assert len(about_locks) <= CAPACITY + 3
         (dropped,) = (record.args for record in logged.records if "came too fast" in record.msg)
-        # Nothing is lost without being counted.
+        # Every dropped record is counted.
         assert isinstance(dropped, tuple)
         assert isinstance(dropped[0], int)
         assert len(about_locks) + dropped[0] >= 2 * turns
@@ -257,7 +257,7 @@ def test_the_last_word_is_heard(hosts: str, path: str) -> None:
 
 
 def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: str) -> None:
-    """It is being closed in the background."""
+    """The client is being closed in the background."""
     with Proxy(hosts, delay=0.1) as distant:
         done = scripts.run(
             f"""{LOUD}
@@ -281,7 +281,7 @@ def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: s
 
 
 def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> None:
-    """The thread that logs may still be about to start when the process ends, above all on a busy machine."""
+    """The log thread might still be starting when the process ends, especially on a busy machine."""
     done = scripts.run(
         """
         import logging
@@ -351,7 +351,7 @@ def test_nothing_is_begun_for_who_does_not_listen(hosts: str, path: str) -> None
 
 
 def test_without_logging_there_is_no_word(path: str) -> None:
-    # The client crate warns of a server that it cannot reach.
+    # The client crate warns about a server that it cannot reach.
     done = scripts.run(
         """
         try: zklock.Client("127.0.0.1:1", connect_timeout=0.3)
@@ -363,7 +363,7 @@ def test_without_logging_there_is_no_word(path: str) -> None:
 
 
 def test_the_first_event_finds_the_level(hosts: str, path: str) -> None:
-    """The server may answer before the thread that asked it runs again."""
+    """The server can reply before the requesting thread runs again."""
     done = scripts.run(
         f"""{LOUD}
     from zklock import _log
@@ -399,12 +399,12 @@ def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:
     )
     assert done.returncode == 0, done
     acquired = [line for line in done.stdout.splitlines() if " acquired " in line]
-    # Each once; the parent's thread may get to it later than the child's.
+    # Each event appears once. The parent's thread might log its event after the child's.
     assert sorted(f"path={path}-child" in line for line in acquired) == [False, True], done
 
 
 def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) -> None:
-    """The child could never acquire what a handler holds when the process forks, such as a file's buffer."""
+    """A child could never acquire a lock that a handler holds during the fork, such as a file's."""
     done = scripts.run(
         """
         import io, logging
@@ -436,7 +436,7 @@ def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) 
 
 
 def test_a_fork_does_not_wait_for_ever(hosts: str, path: str) -> None:
-    """The handler may wait for the thread that forks."""
+    """A handler can wait for the forking thread."""
     done = scripts.run(
         """
         import logging

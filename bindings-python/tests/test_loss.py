@@ -1,4 +1,4 @@
-"""How a scope ends when the lock was lost inside it."""
+"""The end of a scope whose lock was lost inside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import zklock
 def fail_after_loss(
     observer: Observer, scope: AbstractContextManager[zklock.Lease], error: BaseException | None = None
 ) -> None:
-    """Lose the lock inside the scope, notice it, and raise the error; without one, what `check()` says."""
+    """Lose the lock inside the scope, notice it, and raise `error`, or else the error of `check()`."""
     with scope as lease:
         assert lease.remaining > 0
         observer.delete(lease.node)
@@ -111,7 +111,7 @@ def test_a_released_lease_ends_its_scope_in_silence(
 
 
 def held(lock: zklock.Mutex) -> zklock.Lease:
-    """The lease of a lock that was just acquired."""
+    """Acquire a lock, and return its lease."""
     assert lock.acquire()
     lease = lock.lease
     assert lease is not None
@@ -134,7 +134,7 @@ def test_loss_is_told_on_the_thread_for_callbacks(
     assert lease.wait_lost(timeout=10)
     assert told.get(timeout=10) == (lease, "zklock-callback")
     assert lease.loss_reason == "node deleted"
-    # Too late to be called as it happens.
+    # Registered after the loss.
     lease.on_lost(tell)
     assert told.get(timeout=10) == (lease, "zklock-callback")
     assert told.empty()
@@ -171,7 +171,7 @@ def test_waiting_for_a_loss_can_be_interrupted(client: zklock.Client, path: str)
     lease = held(zklock.Mutex(client, path))
 
     def wait() -> None:
-        # Begun where an interrupt is expected, however early it comes.
+        # Start the timer where an interrupt is expected, even an early one.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         lease.wait_lost()
 

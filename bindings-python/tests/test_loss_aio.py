@@ -64,7 +64,7 @@ def test_an_outer_cancellation_wins_over_a_loss_that_cancels_too(
                     await asyncio.sleep(FOREVER)
                 finally:
                     observer.delete(lease.node)
-                    # Until the loss ends this as well.
+                    # Wait until the loss also cancels this.
                     await asyncio.sleep(FOREVER)
 
         task = asyncio.create_task(work())
@@ -100,7 +100,8 @@ def test_a_time_out_before_the_scope_stays_one(
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), aio.Mutex(own, path):
                 await asyncio.sleep(FOREVER)
-        # It has left the queue, or is about to: the server may not have been told where to find the node.
+        # It has left the queue, or is about to: the create might still be without a reply, so the node is
+        # unknown.
         await queued(observer, path, 1)
 
     with zklock.Mutex(client, path):
@@ -129,7 +130,7 @@ def test_what_the_body_makes_of_the_cancellation_wins(run: Run, observer: Observ
             await clean_up(aio.Mutex(client, path))
         [note] = caught.value.__notes__
         assert note.startswith("zklock.LockLost: ")
-        # The cancellation was the scope's own, and is taken back.
+        # The scope itself caused the cancellation, and takes it back.
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
@@ -166,7 +167,7 @@ def test_loss_is_told_in_the_event_loop(run: Run, observer: Observer, path: str)
         told: asyncio.Queue[tuple[aio.Lease, bool]] = asyncio.Queue()
 
         def tell(lost: aio.Lease) -> None:
-            # Raises unless it is called in an event loop.
+            # This raises unless it is called in an event loop.
             told.put_nowait((lost, asyncio.get_running_loop().is_running()))
 
         lease.on_lost(tell)
@@ -175,7 +176,7 @@ def test_loss_is_told_in_the_event_loop(run: Run, observer: Observer, path: str)
         assert await lease.wait_lost(timeout=10)
         assert await told.get() == (lease, True)
         assert lease.loss_reason == "node deleted"
-        # Too late to be called as it happens.
+        # Registered after the loss.
         lease.on_lost(tell)
         assert await told.get() == (lease, True)
         assert told.empty()

@@ -1,4 +1,4 @@
-"""Acquires that would be one waiter too many."""
+"""Acquires that exceed `max_waiters`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zklock import aio
 
 
 def waiting(client: zklock.Client, path: str) -> threading.Thread:
-    """A thread that waits for the lock, and releases it at once."""
+    """Start a thread that waits for the lock, and releases it immediately."""
     lock = zklock.Mutex(client, path)
 
     def wait() -> None:

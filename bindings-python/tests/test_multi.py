@@ -1,4 +1,4 @@
-"""`MultiLock` in Python's terms."""
+"""The Python interface of `MultiLock`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_time_out(client: zklock.Client, other: zklock.Client, observer: Observe
             started = time.monotonic()
             assert not both.acquire(timeout=0.3)
             assert time.monotonic() - started >= 0.3
-        # Long enough to get there.
+        # Long enough to reach the wait.
         with pytest.raises(zklock.LockTimeout, match=taken.path), both.hold(timeout=1):
             raise AssertionError("entered")
         observer.wait_queue(f"{path}/a", 0)

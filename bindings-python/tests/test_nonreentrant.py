@@ -1,4 +1,4 @@
-"""`Mutex(..., reentrant=False)` is to `threading.Lock` and `asyncio.Lock` what the default is to `RLock`."""
+"""`Mutex(..., reentrant=False)`, which works like `threading.Lock` and `asyncio.Lock`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Run something as another owner."""
+    """Run a callable in a new task, and so as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
@@ -36,7 +36,7 @@ def test_the_holder_waits_for_itself(client: zklock.Client, observer: Observer, 
             assert time.monotonic() - started >= 0.3
         with pytest.raises(zklock.LockTimeout), lock.hold(timeout=0.1):
             raise AssertionError("entered")
-        # Nor does it re-enter through another object, of either kind.
+        # It does not re-enter through another object either, of either kind.
         assert not zklock.Mutex(client, path, reentrant=False).acquire(blocking=False)
         assert not zklock.Mutex(client, path).acquire(blocking=False)
         assert lock.lease is lease
@@ -86,7 +86,7 @@ def test_a_lost_lock_is_not_owned(hosts: str, path: str) -> None:
     assert lock.lease is not None
     assert lock.lease.state == "lost"
     assert not lock.owned()
-    # There is nothing left to undo.
+    # There is nothing left to release.
     lock.release()
     assert lock.lease is None
 
@@ -94,7 +94,7 @@ def test_a_lost_lock_is_not_owned(hosts: str, path: str) -> None:
 def test_a_scope_ends_its_own_hold_only(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str
 ) -> None:
-    """One thread's scope was ended by another, and a third is inside when the first leaves."""
+    """A second thread ended the first one's scope, and a third is inside when the first leaves."""
     lock = zklock.Mutex(client, path, reentrant=False)
     inside, leave = threading.Event(), threading.Event()
 
@@ -170,7 +170,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
                 assert not aio.Mutex(client, path, reentrant=False).owned()
                 assert lock.lease is lease
 
-            # Another task, a thread, a callback: any caller releases.
+            # Any caller can release: another task, a thread, or a callback.
             async def other_task() -> None:
                 assert lock.owned()
                 await lock.release()
@@ -199,7 +199,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
             with pytest.raises(zklock.NotHeld, match="is not held"):
                 await lock.release()
 
-            # A task that waits for its own hold is served when another releases it.
+            # A task that waits for its own hold gets the lock when another task releases it.
             assert await lock.acquire()
             waiting = asyncio.create_task(lock.acquire())
             await asyncio.to_thread(observer.wait_queue, path, 2)
@@ -207,7 +207,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
             assert await waiting
             await lock.release()
 
-            # Branches of one task are served one after another.
+            # Branches of one task get the lock one after another.
             order: list[int] = []
 
             async def branch(number: int) -> None:

@@ -1,4 +1,4 @@
-"""`Mutex.once()` and `Mutex.once_per()`: a body that runs once per slot, among all processes."""
+"""`Mutex.once()` and `Mutex.once_per()`: a body that runs once per slot, across all processes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ HOUR = 3600
 
 
 class StopError(Exception):
-    """A body's own error."""
+    """An exception of a body."""
 
 
 def recorded(observer: Observer, path: str) -> dict[str, Any] | None:
-    """The record of a lock."""
+    """Return the record of a lock."""
     if not observer.exists(f"{path}.once"):
         return None
     record: dict[str, Any] = json.loads(observer.client.get(f"{path}.once")[0])
@@ -143,7 +143,7 @@ def test_it_enters_a_lock_again_that_its_caller_holds(
         assert lock.lease is outer
         assert lock.once("slot", lambda lease: lease.node) is None
         outer.check()
-        # A body enters it again, too.
+        # A body can also re-enter the lock.
         assert lock.once("next", lambda _: lock.once("inner", lambda _: "inner")) == "inner"
     observer.assert_free(path)
 
@@ -184,7 +184,7 @@ def test_once_a_period(client: zklock.Client, other: zklock.Client, observer: Ob
     record = recorded(observer, path)
     assert record is not None
     assert record["per"] == HOUR * 24 * 365 * 1000
-    # A period of another length is another slot.
+    # A period of a different length is a different slot.
     assert far.once_per(HOUR * 24 * 366)(lambda: "far")() == "far"
 
 
@@ -192,7 +192,7 @@ def test_a_record_that_may_not_be_read_is_an_error_before_the_body(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     ours = make_digest_acl("app", "secret", all=True)
-    # Its parents have the list that others have.
+    # The parents have the same access control list as those of other locks.
     observer.create(path)
     observer.client.create(f"{path}.once", b"{}", acl=[ours])
     with pytest.raises(zklock.AuthFailed):
@@ -415,7 +415,7 @@ def test_in_asyncio_a_body_runs_once(run: Run, observer: Observer, path: str) ->
         async with lock as outer:
             assert await lock.once("next", body) == "rows"
             assert lock.lease is outer
-        # A function that returns an awaitable will do.
+        # A function that returns an awaitable is also accepted.
         assert await lock.once("third", lambda lease: body(lease)) == "rows"
 
         @lock.once_per(HOUR * 24 * 365)
@@ -482,7 +482,7 @@ def test_in_asyncio_a_loss_cancels_the_body(run: Run, observer: Observer, path: 
 def test_a_cancellation_ends_it_and_records_nothing(
     run: Run, other: zklock.Client, observer: Observer, path: str, when: str
 ) -> None:
-    # Any thread may release it.
+    # Any thread can release it.
     nobody = zklock.Mutex(other, path, reentrant=False)
 
     async def once(client: aio.Client) -> None:

@@ -208,7 +208,7 @@ class Counted:
 
 
 def test_an_export_reads_each_client_once(client: zklock.Client, path: str) -> None:
-    """All its numbers are of the same moment, and an engine that is stuck is waited for once."""
+    """All numbers are from the same moment, and a stuck engine delays the export only once."""
     readers = [InMemoryMetricReader(), InMemoryMetricReader()]
     clients: dict[str, Any] = {name: Counted(client) for name in "ab"}
     observe(clients, meter_provider=MeterProvider(readers))

@@ -1,4 +1,4 @@
-"""Secured ensembles without code: options of locks on hosts strings, and those of the environment."""
+"""Secured ensembles without code: options of locks with hosts strings, and options from the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSWORD = "a secret that nobody reads"
 
 @pytest.fixture
 def auth_file(tmp_path: Path) -> Path:
-    """Credentials in a file that only its owner can read."""
+    """Write credentials to a file that only its owner can read."""
     file = tmp_path / "login"
     file.touch(mode=0o600)
     file.write_text(f"digest:app:{PASSWORD}\n")
@@ -26,7 +26,7 @@ def auth_file(tmp_path: Path) -> Path:
 
 
 def refuses_strangers(hosts: str, path: str) -> bool:
-    """Whether a client without credentials may not use the lock."""
+    """Return whether a client without credentials is refused."""
     with zklock.Client(hosts) as stranger:
         try:
             return not zklock.Mutex(stranger, path).acquire(blocking=False)
@@ -112,7 +112,7 @@ def test_passwords_are_not_pickled(secret: dict[str, Any]) -> None:
 
 
 class TestEnvironment:
-    """Variables set what the program does not."""
+    """Environment variables set the options that the program does not set."""
 
     def test_it_secures_what_is_made_from_the_defaults(
         self, monkeypatch: pytest.MonkeyPatch, hosts: str, path: str, auth_file: Path

@@ -1,4 +1,4 @@
-"""Connecting a client whose server is away for a while."""
+"""Connecting a client while its server is away."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def test_a_cancelled_connect_does_not_fail_the_next_one(hosts: str) -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.connect(), 3.5)
             connecting = asyncio.create_task(client.connect())
-            # Longer than the first call's time; within the second's, so that the client can look once more.
+            # Longer than the timeout of the first call, but shorter than that of the second, so that the
+            # client can retry.
             await asyncio.wait({connecting}, timeout=1.0)
             proxy.accept()
             await connecting

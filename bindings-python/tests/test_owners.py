@@ -1,4 +1,4 @@
-"""Owners have numbers and names: those of threads, tasks and greenlets."""
+"""Numbers and names of owners: threads, tasks and greenlets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def in_thread(function: Callable[[], T], **options: Any) -> T:
-    """The result or the error of a function in a thread of its own."""
+    """Return the result of a function in a new thread."""
     thread = options.pop("kind", threading.Thread)(target=lambda: outcome.append(function()), **options)
     outcome: list[T] = []
     thread.start()
@@ -32,14 +32,14 @@ def in_thread(function: Callable[[], T], **options: Any) -> T:
 
 
 def told(lock: zklock.Lock) -> zklock.OwnerInfo:
-    """The owner of the first contender."""
+    """Return the owner of the first contender."""
     owner = lock.contenders()[0].owner
     assert owner is not None
     return owner
 
 
 def told_of_a_hold(lock: zklock.Lock) -> zklock.OwnerInfo:
-    """The owner that others are told of while the calling thread holds a lock."""
+    """Return the owner that other clients see while the calling thread holds a lock."""
     with lock:
         return told(lock)
 
@@ -174,7 +174,7 @@ def test_a_client_that_does_not_identify_itself_tells_others_nothing(
         with pytest.raises(zklock.LockTimeout) as caught, lock.hold(timeout=0.1):
             pass
         assert "owner" not in str(caught.value)
-        # Its own program may know.
+        # Its own program can see the name.
         assert client.health().holds[0].owner.name == "MainThread"
 
 
@@ -191,7 +191,7 @@ def test_a_long_name_is_cut_and_its_control_characters_are_escaped(
             return told(lock), client.health().holds[0].owner, str(caught.value)
 
     told_to_others, reported, error = in_thread(hold, name=name)
-    # Two bytes each, of 64.
+    # Two bytes per character, within the limit of 64.
     beginning = "a\x1b[2J" + 29 * "é"
     assert (told_to_others.name, reported.name) == (beginning, name)
     escaped = beginning.replace("\x1b", "\\u{1b}")
@@ -200,7 +200,7 @@ def test_a_long_name_is_cut_and_its_control_characters_are_escaped(
 
 
 class Odd(threading.Thread):
-    """A thread whose name is what the test wants it to be."""
+    """A thread whose name the test controls."""
 
     answer: Callable[[], Any] | None = None
 
@@ -214,7 +214,7 @@ class Odd(threading.Thread):
 
 
 def raising(error: BaseException) -> Callable[[], Any]:
-    """A function that raises."""
+    """Return a function that raises."""
 
     def answer() -> Any:
         raise error
@@ -292,7 +292,7 @@ def test_a_thread_of_another_library_has_a_number_and_no_name(client: zklock.Cli
 
 
 def run_in_loop(hosts: str, body: Callable[[aio.Client], Coroutine[Any, Any, T]]) -> T:
-    """The result of a task named `first`, with a client of its own."""
+    """Run a task named `first` with a client, and return its result."""
 
     async def main() -> T:
         async with aio.Client(hosts) as client:
@@ -326,7 +326,7 @@ def test_a_task_is_named_and_its_thread_is_not(hosts: str, path: str) -> None:
         (wait,) = health.waits
         assert (wait.owner.number, wait.owner.name) == (waiter.number, "second")
         assert await waiting == waiter
-        # Another name, and the same owner.
+        # A different name, but the same owner.
         task = asyncio.current_task()
         assert task is not None
         task.set_name("renamed")
@@ -338,7 +338,7 @@ def test_a_task_is_named_and_its_thread_is_not(hosts: str, path: str) -> None:
 
 
 async def first_of(lock: aio.Lock) -> zklock.OwnerInfo | None:
-    """The owner of the first contender."""
+    """Return the owner of the first contender."""
     return (await lock.contenders())[0].owner
 
 

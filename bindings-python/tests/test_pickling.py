@@ -13,7 +13,7 @@ import pytest
 import zklock
 from zklock import aio
 
-# All arguments, none with its default.
+# All arguments, each with a value other than its default.
 EVERYTHING: dict[str, Any] = {
     "reentrant": False,
     "label": "nightly",
@@ -31,11 +31,11 @@ EVERYTHING: dict[str, Any] = {
 
 
 def arguments(kind: type) -> dict[str, Any]:
-    """What a lock of this class can be given, in a combination that it takes."""
+    """Return a valid combination of arguments for a lock of this class."""
     names = set(inspect.signature(kind).parameters) - {"client", "path"}
     unknown = names - set(EVERYTHING)
     assert not unknown, f"a value for {unknown}, please"
-    # A limit of waiters goes with no cohort.
+    # `max_waiters` cannot be combined with `cohort`.
     return {name: EVERYTHING[name] for name in names - {"permits", "cohort"}}
 
 
@@ -92,7 +92,7 @@ def test_default_hosts_are_those_of_the_environment_that_unpickles(monkeypatch: 
 
 
 def work(lock: zklock.Mutex, held: Any) -> None:
-    """What a child does."""
+    """The work of a child."""
     held.put(lock.acquire(blocking=False))
     with lock as lease:
         held.put(lease.session_id)

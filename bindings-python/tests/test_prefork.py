@@ -1,4 +1,4 @@
-"""Servers that create everything first and then fork their workers, and pools whose workers come and go."""
+"""Servers that create all objects before they fork their workers, and pools whose workers are replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import zklock
 
 
 class Gunicorn:
-    """A master that loaded `prefork_app`, and two workers."""
+    """A master that loaded `prefork_app`, with two workers."""
 
     def __init__(self, hosts: str, path: str, log: Path) -> None:
         self.log = log
@@ -43,14 +43,14 @@ class Gunicorn:
         self.expect_workers(15)
 
     def ask(self, page: str = "") -> dict[str, Any]:
-        """The report of whichever worker answers."""
+        """Return the report of any one worker."""
         with urllib.request.urlopen(f"http://{self.address}/{page}", timeout=10) as answer:
             told: dict[str, Any] = json.load(answer)
         self.workers[told["pid"]] = told
         return told
 
     def expect_workers(self, timeout: float = 10) -> None:
-        """Wait until two workers have answered that have not ended since."""
+        """Wait until two workers have answered, and are still running."""
 
         def both() -> bool:
             try:
@@ -62,7 +62,7 @@ class Gunicorn:
         eventually(both, "two workers answer", timeout)
 
     def expect_end(self, worker: int) -> None:
-        """Wait until a worker has ended, and another one answers in its place."""
+        """Wait until a worker has exited, and its replacement answers."""
         eventually(lambda: not Path(f"/proc/{worker}").exists(), "a worker ends", 10)
         del self.workers[worker]
         self.expect_workers()
@@ -70,7 +70,7 @@ class Gunicorn:
 
 @pytest.fixture
 def gunicorn(hosts: str, path: str, tmp_path: Path) -> Iterator[Gunicorn]:
-    """A server that forks its workers when everything has been created."""
+    """Provide a server that forks its workers after all objects have been created."""
     log = tmp_path / "log"
     server = Gunicorn(hosts, path, log)
     try:
@@ -90,14 +90,14 @@ def test_a_prefork_server_with_preload(gunicorn: Gunicorn, observer: Observer, p
     lazy = {answer[who] for answer in gunicorn.workers.values() for who in ("lazy", "lazy_master")}
     assert len(lazy - sessions) == 3
 
-    # A worker that is told to end frees what it held, at once.
+    # A worker that receives SIGTERM frees its locks immediately.
     keeper = gunicorn.ask("keep")["pid"]
     observer.wait_queue(f"{path}/worker", 1)
     os.kill(keeper, signal.SIGTERM)
     observer.wait_queue(f"{path}/worker", 0, timeout=5)
     gunicorn.expect_end(keeper)
 
-    # A worker that is killed, with its session.
+    # The locks of a killed worker are freed with its session.
     both = set(gunicorn.workers)
     with pytest.raises(RemoteDisconnected):
         gunicorn.ask("die")
@@ -107,7 +107,7 @@ def test_a_prefork_server_with_preload(gunicorn: Gunicorn, observer: Observer, p
     gunicorn.expect_end(dead)
     assert {answer["inherited"] for answer in gunicorn.workers.values()} == {"FORKED"}
 
-    # All that time the master has held its lock. It frees it when it ends.
+    # The master has held its lock all the time. It frees the lock when it exits.
     assert observer.queue(f"{path}/master") == [kept]
     gunicorn.master.terminate()
     observer.wait_queue(f"{path}/master", 0, timeout=5)
@@ -121,7 +121,7 @@ inherited: zklock.Mutex | None = None
 
 
 def _work(hosts: str, path: str) -> tuple[int, str]:
-    """A task of a pool: its session, and the state of the parent's lock."""
+    """A task of a pool: return its session, and the state of the parent's lock."""
     assert inherited is not None
     try:
         inherited.acquire()
@@ -136,7 +136,7 @@ def _work(hosts: str, path: str) -> tuple[int, str]:
 def parent(
     client: zklock.Client, hosts: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[zklock.Lease]:
-    """What the workers inherit: a lock that is held, and the shared client, in use."""
+    """Provide the state that the workers inherit: a lock that is held, and the shared client, in use."""
     lock = zklock.Mutex(client, f"{path}-parent")
     monkeypatch.setattr(f"{__name__}.inherited", lock)
     with zklock.Mutex(hosts, path), lock as lease:
@@ -150,14 +150,14 @@ def test_a_pool_that_renews_its_workers(parent: zklock.Lease, hosts: str, path: 
     with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=2) as pool:
         told = pool.starmap(_work, [(hosts, path)] * 12, chunksize=1)
     sessions = {session for session, _outcome in told}
-    # A worker has a session of its own, for its two tasks.
+    # Each worker has its own session, for its two tasks.
     assert len(sessions) >= 6
     assert parent.session_id not in sessions
     assert {outcome for _session, outcome in told} == {"FORKED"}
 
 
 def _die(hosts: str, path: str) -> None:
-    """A task that kills its worker, and so takes the lock for as long as the session lasts."""
+    """A task that kills its worker while it holds the lock, which stays taken until the session expires."""
     zklock.Mutex(zklock.Client(hosts, session_timeout=1), path).acquire()
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -183,7 +183,7 @@ kept: list[zklock.Mutex] = []
 
 
 def _keep(hosts: str, path: str, session_timeout: float, held: SimpleQueue[bool], end: str) -> None:
-    """A child that ends while it holds."""
+    """A child that exits while it holds the lock."""
     kept.append(zklock.Mutex(zklock.Client(hosts, session_timeout=session_timeout), path))
     held.put(kept[0].acquire())
     exec(end)
@@ -197,7 +197,7 @@ def _keep(hosts: str, path: str, session_timeout: float, held: SimpleQueue[bool]
 def test_a_child_that_ends_while_it_holds(
     observer: Observer, hosts: str, path: str, method: str, end: str, status: int, at_once: bool
 ) -> None:
-    """`multiprocessing` ends its children without the handlers of `atexit`."""
+    """`multiprocessing` ends its children without running `atexit` handlers."""
     context: Any = multiprocessing.get_context(method)
     held = context.SimpleQueue()
     child = context.Process(target=_keep, args=(hosts, path, 30 if at_once else 1, held, end))

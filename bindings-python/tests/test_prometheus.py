@@ -1,4 +1,4 @@
-"""What Prometheus is told of clients, and that the dashboard asks for exactly that."""
+"""The metrics for Prometheus. The dashboard must use exactly these."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_closed_client_can_still_be_scraped(client: zklock.Client) -> None:
 
 
 def queries(value: Any) -> list[str]:
-    """All queries in a part of a dashboard."""
+    """Return all queries in a part of a dashboard."""
     if isinstance(value, dict):
         own = [value["expr"]] if "expr" in value else []
         return own + [query for one in value.values() for query in queries(one)]
@@ -102,7 +102,7 @@ def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.C
         assert names, query
         seen |= set(names)
         assert set(names) <= set(series), query
-        # Beside those of the series, a scrape adds these two.
+        # A scrape adds these two labels to those of the series.
         known = {"job", "instance"}.union(*(series[name] for name in names))
         used = re.findall(r"\b(\w+)(?:=~|!=|=)", query)
         used += [one.strip() for by in re.findall(r"by ?\(([^)]*)\)", query) for one in by.split(",")]

@@ -1,4 +1,4 @@
-"""What the README shows works as it is printed."""
+"""The snippets of the README work as printed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ IDIOMS = README.parent.parent / "docs" / "python.md"
 
 
 def printed(page: Path, server: Standalone, times: int) -> list[str]:
-    """What the snippets of a page print, which names the server so many times; numbers are N.
+    """Return the output of a page's snippets, with numbers replaced by N.
 
-    Those that begin with the name of a file are a framework's, and tested with it in tests/consumers.
+    The page must name the server at least `times` times. Snippets that begin with a file name belong to a
+    framework. They are tested with it in tests/consumers.
     """
     snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     code = "\n".join(snippet for snippet in snippets if not re.match(r"# \w+\.py:", snippet))

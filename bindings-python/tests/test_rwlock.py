@@ -1,4 +1,4 @@
-"""What is particular to the read/write lock in Python: halves of one class, owners, downgrades."""
+"""The Python interface of the read/write lock: halves of one class, owners, downgrades."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Run something as another owner."""
+    """Run a callable in a new task, and so as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
 
 def kinds(observer: Observer, path: str) -> list[str]:
-    """Waiters and holders, in queue order."""
+    """Return the kinds of the waiters and holders, in queue order."""
     return [node.partition("__")[2].partition("__")[0] for node in observer.queue(path)]
 
 
@@ -118,7 +118,7 @@ def test_an_upgrade_is_refused_at_once(
                 raise AssertionError("entered")
         assert refused.value.code == "UPGRADE_REFUSED"
         assert kinds(observer, path) == ["READ"]
-        # Another thread does not read.
+        # Another thread does not hold the read lock.
         assert not in_a_thread(lambda: lock.write_lock.acquire(timeout=0.1))
     with lock.write_lock:
         pass
@@ -157,7 +157,8 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
 
             async with lock.read_lock as lease:
                 assert lock.read_lock.lease is lease
-                # This task reads, whichever task runs its acquire; another does not.
+                # This task holds the read lock, even if another task runs its acquire. The other task does
+                # not hold it.
                 with pytest.raises(zklock.UpgradeRefused):
                     await asyncio.wait_for(lock.write_lock.acquire(), 5)
                 assert not await in_a_task(lambda: lock.write_lock.acquire(timeout=0.1))
@@ -177,7 +178,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
 
 
 def test_downgrades_of_one_task_at_once(hosts: str, observer: Observer, path: str) -> None:
-    """They belong to one owner, and share one hold."""
+    """Concurrent downgrades belong to one owner, and share one hold."""
 
     async def main() -> None:
         async with aio.Client(hosts) as client, asyncio.timeout(10):
@@ -188,7 +189,7 @@ def test_downgrades_of_one_task_at_once(hosts: str, observer: Observer, path: st
                 assert lock.read_lock.owned()
                 await lock.read_lock.release()
             assert await asyncio.to_thread(observer.queue, path) == []
-            # The write lock goes while the downgrade is in flight.
+            # The write lock is released while the downgrade is in progress.
             for wait in (True, False):
                 await lock.write_lock.acquire()
                 downgrade = asyncio.create_task(lock.read_lock.acquire())

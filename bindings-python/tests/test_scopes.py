@@ -1,4 +1,4 @@
-"""A scope is ended by the code that began it, and by nobody else's exit from the same object."""
+"""Only the code that began a scope ends it. Another exit from the same object does not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zklock import aio
 Scope = AbstractContextManager[zklock.Lease]
 AsyncScope = AbstractAsyncContextManager[aio.Lease]
 
-# Objects that several owners are inside at once, each with a scope of its own.
+# Objects that several owners can enter at the same time, each with its own scope.
 SHARED: dict[str, Callable[[zklock.Client, str], Scope]] = {
     "semaphore": lambda client, path: zklock.Semaphore(client, path, 5),
     "hold": lambda client, path: zklock.Semaphore(client, path, 5).hold(timeout=20),
@@ -44,13 +44,13 @@ def rows(scope: Scope) -> Iterator[zklock.Lease]:
 
 
 async def async_rows(scope: AsyncScope) -> AsyncIterator[aio.Lease]:
-    """The same for asyncio."""
+    """An async generator with a scope in it."""
     async with scope as lease:
         yield lease
 
 
 def in_a_thread(work: Callable[[], Any]) -> Any:
-    """Run something as another owner, which has ended when this returns."""
+    """Run a function as another owner, which has ended when this returns."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(work()))
     thread.start()
@@ -99,7 +99,7 @@ def test_an_async_generator_that_another_task_closes_ends_its_own_scope(
                 lease.check()
 
         generator = async_rows(shared)
-        # The task that begins the scope goes on.
+        # The task that began the scope keeps running.
         lease = await anext(generator)
         working = asyncio.create_task(work())
         await inside.wait()
@@ -121,7 +121,7 @@ def test_an_async_generator_that_another_task_closes_ends_its_own_scope(
 
 
 def test_a_loss_ends_the_body_whose_neighbour_was_finalized(run: Run, observer: Observer, path: str) -> None:
-    """A body is cancelled on a loss, although a foreign exit was refused before."""
+    """A loss cancels the body, even if a foreign exit was refused before."""
 
     async def body(client: aio.Client) -> None:
         shared = aio.ReadWriteLock(client, path).read_lock
@@ -135,7 +135,7 @@ def test_a_loss_ends_the_body_whose_neighbour_was_finalized(run: Run, observer: 
         async def begin() -> None:
             generator = async_rows(shared)
             await anext(generator)
-            # The generator is finalized by a task that the event loop makes.
+            # A task that the event loop creates finalizes the generator.
             del generator
 
         working = asyncio.create_task(work())
@@ -226,7 +226,7 @@ def test_an_exit_of_another_thread_is_refused(client: zklock.Client, path: str, 
     def leave() -> None:
         with pytest.raises(zklock.NotHeld, match="this thread began no scope"):
             shared.__exit__(None, None, None)
-        # The error of the body matters more.
+        # The error of the body takes precedence.
         error = ValueError()
         shared.__exit__(ValueError, error, None)
 
@@ -252,7 +252,7 @@ def test_an_exit_of_another_task_is_refused(run: Run, path: str, kind: str) -> N
 
 
 def test_a_hold_that_was_entered_once_may_be_left_by_any_owner(client: zklock.Client, path: str) -> None:
-    """As a stack does that is moved between threads, none of which ends."""
+    """An exit stack can be moved between threads that are still running."""
     lock = zklock.Semaphore(client, path, 5)
     with ThreadPoolExecutor(1) as pool, lock as own:
         stack = ExitStack()

@@ -1,4 +1,4 @@
-"""A program that hangs explains itself: what the tests' own programs report when a test fails."""
+"""The report of a hanging program: the output of the tests' own programs when a test fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scripts
 
 
 def wait_in_vain(hanging: scripts.Program) -> None:
-    """Wait until it hangs thrice, and then for its end."""
+    """Wait until it has reported three hangs, and then for its end."""
     assert hanging.stdout is not None
     assert [hanging.stdout.readline() for _ in range(3)] == ["there\n"] * 3
     hanging.wait(0)

@@ -19,13 +19,13 @@ from zklock import aio
 from zklock.testing import Server
 
 BRIEF = 0.4
-"""Seconds that somebody waits who is not answered."""
+"""Timeout in seconds where no server answers."""
 
 PATIENT = 20.0
-"""Seconds that somebody waits who is answered, on a busy machine."""
+"""Timeout in seconds where a server answers, on a busy machine."""
 
 BEYOND = 8.0
-"""Seconds that an operation may take beyond its own time: the rest of a term, or the answer to a close."""
+"""Seconds that an operation can take beyond its timeout: the rest of a term, or the reply to a close."""
 
 LONG = 600.0
 
@@ -37,7 +37,7 @@ ANSWERED = ("new", "connected", "back", "broken", "anew", "draining")
 
 
 class World:
-    """A client in a situation, and what it held when it came to that."""
+    """A client in a situation, with the lock that it held when it got there."""
 
     def __init__(self, module: ModuleType, server: Server, situation: str, pool: ThreadPoolExecutor) -> None:
         self.module, self.server, self.situation, self.pool = module, server, situation, pool
@@ -55,7 +55,7 @@ class World:
         self.ends: list[asyncio.Future[Any]] = []
 
     async def do(self, call: Callable[[], Any], limit: float | None = None) -> Any:
-        """Call something, always as the same owner; `TimeoutError` if it does not end."""
+        """Call a function, always as the same owner. Raise `TimeoutError` if it does not return in time."""
         async with asyncio.timeout(limit or self.patience + BEYOND):
             if self.module is aio:
                 done = call()
@@ -63,14 +63,14 @@ class World:
             return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.pool, call))
 
     def begin(self, call: Callable[[], Any]) -> None:
-        """Begin something that goes on while others are asked."""
+        """Start a call that continues during other calls."""
         if self.module is aio:
             self.ends.append(asyncio.ensure_future(call()))
         else:
             self.ends.append(asyncio.get_running_loop().run_in_executor(None, call))
 
     async def reach(self) -> None:
-        """Come to the situation."""
+        """Bring the client into the situation."""
         if self.situation in ("new", "unreachable"):
             return
         assert await self.do(lambda: self.held.acquire(), PATIENT)
@@ -95,7 +95,7 @@ class World:
                 assert server.disconnect(client)
                 await until(lambda: client.state == "suspended")
             case "between":
-                # It hears of the end with the first answer, and waits for the next one.
+                # It learns of the end with the first reply, and waits for the next one.
                 server.latency(BRIEF / 2)
                 assert server.expire(client)
                 await until(lambda: client.state == "connecting")
@@ -115,7 +115,7 @@ class World:
                 await self.do(client.close)
 
     async def leave(self) -> None:
-        """End it, without waiting for what does not come."""
+        """Leave the situation, without waiting for replies that never arrive."""
         self.server.resume()
         self.server.latency(0)
         await self.do(self.client.close, PATIENT)
@@ -123,7 +123,7 @@ class World:
 
 
 def probe(client: zklock.Client) -> str:
-    """The outcome of an acquire."""
+    """Return the outcome of an acquire."""
     try:
         lock = zklock.Mutex(client, "/probe")
         lock.acquire(timeout=0)
@@ -134,7 +134,7 @@ def probe(client: zklock.Client) -> str:
 
 
 def free_port() -> int:
-    """A port on which nobody listens."""
+    """Return a port on which no server listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -142,7 +142,7 @@ def free_port() -> int:
 
 
 async def until(done: Callable[[], bool]) -> None:
-    """Wait for what happens soon."""
+    """Wait until `done` returns a true value."""
     deadline = time.monotonic() + PATIENT
     while not done():
         assert time.monotonic() < deadline
@@ -163,7 +163,7 @@ async def scope(world: World, lock: Any) -> bool:
 
 
 async def taken(world: World, lock: Any, **options: Any) -> bool:
-    """Acquire, and release if it came to that."""
+    """Acquire, and release if the acquire succeeded."""
     acquired = await world.do(lambda: lock.acquire(**options))
     if acquired:
         await world.do(lock.release)
@@ -213,11 +213,11 @@ OPERATIONS: dict[str, Callable[[World], Awaitable[Any]]] = {
 }
 
 TABLE = Path(__file__).with_name("second.txt")
-"""The first and the second outcome of each: one word if both are the same, a dash where there is no lease."""
+"""First and second outcome of each: a single entry if both are the same, a dash if there is no lease."""
 
 
 def expected(operation: str) -> dict[str, str]:
-    """A row of the table, without the situations in which there is no such thing."""
+    """Return a row of the table, without the situations that do not apply."""
     heads, *rows = ([cell.strip() for cell in line.split("|")] for line in TABLE.read_text().splitlines())
     assert tuple(heads[1:]) == SITUATIONS
     assert [row[0] for row in rows] == list(OPERATIONS)
@@ -226,7 +226,7 @@ def expected(operation: str) -> dict[str, str]:
 
 
 async def twice(module: ModuleType, situation: str, operation: str) -> list[str]:
-    """Its first and its second outcome."""
+    """Return its first and second outcome."""
     found = []
     with Server() as server, ThreadPoolExecutor(1) as pool:
         world = World(module, server, situation, pool)

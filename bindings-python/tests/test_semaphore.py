@@ -1,4 +1,4 @@
-"""`Semaphore` in Python's terms: who may release, what a scope is, and what is refused."""
+"""The Python interface of `Semaphore`: releases, scopes, and refused arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zklock import aio
 
 
 def held(observer: Observer, path: str) -> int:
-    """How many permits are taken."""
+    """Return the number of permits that are taken."""
     return len(observer.queue(f"{path}/leases"))
 
 
@@ -36,7 +36,7 @@ def test_permits_have_no_owner(client: zklock.Client, observer: Observer, path: 
     with ThreadPoolExecutor(1) as pool:
         assert not pool.submit(slots.acquire, False).result(20)
         assert pool.submit(slots.owned).result(20)
-        # The newest, whoever calls.
+        # This releases the newest permit, for any caller.
         pool.submit(slots.release).result(20)
     assert slots.lease is first
     slots.release(wait=False)
@@ -70,7 +70,7 @@ def test_many(client: zklock.Client, observer: Observer, path: str) -> None:
         with pytest.raises(zklock.LockTimeout):
             slots.acquire_many(1, blocking=False)
         leases.check()
-        # They are the caller's: the semaphore does not know of them.
+        # They belong to the caller: the semaphore does not track them.
         assert slots.lease is None
         leases[1].release()
         assert held(observer, path) == 2
@@ -226,7 +226,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
                 await asyncio.to_thread(observer.wait_queue, f"{path}/leases", 2)
             with pytest.raises(zklock.NotHeld):
                 leases.release()
-            # Any caller.
+            # Any caller can release.
             assert await asyncio.create_task(slots.acquire())
             await asyncio.create_task(slots.release())
             with pytest.raises(zklock.NotHeld):

@@ -24,7 +24,7 @@ def test_the_end_is_told_on_the_thread_for_callbacks(client: zklock.Client) -> N
 
 
 class Listener:
-    """One whose calls are coroutines."""
+    """A listener whose calls return coroutines."""
 
     async def __call__(self, state: str) -> None: ...
 
@@ -68,7 +68,7 @@ def test_a_listener_does_not_keep_the_client(hosts: str) -> None:
     del client
     gc.collect()
     assert gone() is None
-    # Without handles it closes, and says so.
+    # Without handles the client closes, and reports that.
     assert told.wait(10)
 
 

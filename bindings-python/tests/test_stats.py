@@ -1,4 +1,4 @@
-"""The statistics as Python objects; the scenarios test what they count."""
+"""The statistics as Python objects. The scenarios test the counts."""
 
 from __future__ import annotations
 

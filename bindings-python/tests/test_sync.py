@@ -1,4 +1,4 @@
-"""What is particular to the blocking classes: threads, signals, scopes and finalizers."""
+"""Behavior that is specific to the blocking classes: threads, signals, scopes and finalizers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Run something as another owner."""
+    """Run a callable in a new task, and so as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
@@ -71,7 +71,7 @@ def test_an_interrupt_is_answered_at_once_and_leaves_no_node(
             waiter.send_signal(signal.SIGINT)
             assert waiter.stdout is not None
             answered = float(waiter.stdout.readline())
-            # The process and its session continue: the node went because it was deleted.
+            # The process and its session continue: the node is gone because the client deleted it.
             observer.wait_queue(path, 1, timeout=2)
             assert waiter.poll() is None
             _, errors = waiter.communicate(timeout=10)
@@ -198,7 +198,7 @@ def test_the_owner_is_the_thread(client: zklock.Client, path: str) -> None:
 def test_a_thread_that_ends_does_not_pass_its_lock_on(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path)
     assert in_a_thread(lock.acquire)
-    # The system reuses the identifiers of threads. Each of these may have the first one's.
+    # The system reuses thread identifiers. Each of these threads might have the first one's.
     for _ in range(20):
         assert not in_a_thread(lock.owned)
     assert not in_a_thread(lambda: lock.acquire(blocking=False))
@@ -281,7 +281,7 @@ def test_the_end_of_a_scope_is_silent(client: zklock.Client, path: str) -> None:
     with lock.hold() as lease:
         lease.release()
     with lock:
-        # Taken in the body and not released there: the scope undoes its own level, not this one.
+        # The body acquires this level and does not release it. The scope releases only its own level.
         assert lock.acquire()
     assert lock.owned()
     lock.release()
@@ -359,7 +359,7 @@ def test_a_closed_client(hosts: str, path: str) -> None:
         lease.check()
     with pytest.raises(zklock.ClientClosed):
         lock.acquire()
-    # There is nothing left to undo.
+    # There is nothing left to release.
     lock.release()
 
 
@@ -427,7 +427,7 @@ async def enter(seconds):
 
 
 def test_tasks_that_share_a_lock_for_threads_are_warned_of_once(hosts: str, path: str) -> None:
-    """Their owner is their thread, so all of them are let in."""
+    """The owner of the tasks is their thread, so all of them enter."""
     code = SHARED + textwrap.dedent(
         """
         async def main():
@@ -444,7 +444,7 @@ def test_tasks_that_share_a_lock_for_threads_are_warned_of_once(hosts: str, path
 
 
 def test_what_is_no_mistake_is_not_warned_of(hosts: str, path: str) -> None:
-    """One task after another, re-entry by one task, permits for several, threads, one loop after another."""
+    """Cases without a warning: successive tasks, re-entry in a task, permits, threads, successive loops."""
     code = SHARED + textwrap.dedent(
         """
         pool, both = zklock.Semaphore(client, path + "-pool", 3), zklock.MultiLock([lock])

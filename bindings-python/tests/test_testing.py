@@ -1,4 +1,4 @@
-"""`zklock.testing`: what a test can do to its clients, in every style of program."""
+"""`zklock.testing`: the controls of its server, in every style of program."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from zklock.testing import Server
 
 @pytest.fixture
 def embedded() -> Iterator[Server]:
-    """The server under test."""
+    """Provide the server under test."""
     with Server() as made:
         yield made
 
 
 @pytest.fixture
 def client(embedded: Server) -> Iterator[zklock.Client]:
-    """A client of it."""
+    """Provide a client of the server."""
     with zklock.Client(embedded.hosts) as made:
         yield made
 
 
 def until(done: Callable[[], bool]) -> None:
-    """Wait for what happens soon."""
+    """Wait until `done` returns a true value."""
     deadline = time.monotonic() + 20
     while not done():
         assert time.monotonic() < deadline
@@ -46,10 +46,10 @@ def until(done: Callable[[], bool]) -> None:
 
 
 def threads() -> list[str]:
-    """The names of this process's threads."""
+    """Return the names of this process's threads."""
     names = []
     for task in Path("/proc/self/task").iterdir():
-        # One may end meanwhile.
+        # A thread can end meanwhile.
         with contextlib.suppress(OSError):
             names.append((task / "comm").read_text().strip())
     return names
@@ -59,7 +59,7 @@ def test_it_runs_on_a_thread_of_its_own() -> None:
     with Server() as one:
         assert re.fullmatch(r"127\.0\.0\.1:\d+", one.hosts)
         until(lambda: threads().count("zklock-server") == 1)
-    # The kernel lists a thread for a moment longer than who joins it waits.
+    # The kernel still lists a thread for a moment after it was joined.
     until(lambda: "zklock-server" not in threads())
 
 
@@ -177,7 +177,7 @@ def test_wrong_arguments(embedded: Server) -> None:
 
 
 def test_a_call_lets_other_threads_run(embedded: Server) -> None:
-    """The server is stopped while a Python thread is busy: neither waits for the other."""
+    """The server stops while a Python thread is busy: neither waits for the other."""
     busy = threading.Event()
     done = threading.Thread(target=lambda: [None for _ in iter(busy.is_set, True)])
     done.start()
@@ -301,7 +301,7 @@ def test_the_help_has_examples() -> None:
 
 
 def test_it_is_quick() -> None:
-    """A start takes far less than 50 ms; the quickest of several, for the machine may be busy."""
+    """A start takes far less than 50 ms. The fastest of several counts, because the machine can be busy."""
     took = []
     for _ in range(10):
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Controls of `zklock.testing.Server`, repeated and nested, seen by clients of zklock and kazoo."""
+"""Controls of `zklock.testing.Server`, repeated and nested, with clients of zklock and kazoo."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from zklock import aio
 from zklock.testing import Server
 
 SILENCE = 0.3
-"""Seconds in which to see that nothing happens."""
+"""Seconds in which nothing must happen."""
 
 LIMIT = 30.0
 
 
 @pytest.fixture
 def embedded() -> Iterator[Server]:
-    """The server under test."""
+    """Provide the server under test."""
     with Server() as made:
         yield made
-        # A client that is closed behind this one does not wait for an answer.
+        # A client that is closed after this fixture must not wait for a reply.
         made.resume()
         made.latency(0)
 
 
 @pytest.fixture
 def client(embedded: Server) -> Iterator[zklock.Client]:
-    """A client of it."""
+    """Provide a client of the server."""
     with zklock.Client(embedded.hosts) as made:
         yield made
 
 
 @pytest.fixture
 def kazoo(embedded: Server) -> Iterator[KazooClient]:
-    """Somebody else's client of it."""
+    """Provide a kazoo client of the server."""
     made = KazooClient(embedded.hosts, timeout=LIMIT)
     made.start(timeout=LIMIT)
     yield made
@@ -52,7 +52,7 @@ def kazoo(embedded: Server) -> Iterator[KazooClient]:
 
 
 def until(done: Callable[[], object]) -> None:
-    """Wait for what happens soon."""
+    """Wait until `done` returns a true value."""
     deadline = time.monotonic() + LIMIT
     while not done():
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""In a task of trio each use that would wait, or that needs asyncio, says so, and what to do."""
+"""In a trio task, a call that would wait, or that needs asyncio, raises an error with the alternative."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_locks_for_threads_are_refused(client: zklock.Client, path: str) -> None
             with pytest.raises(RuntimeError, match="does not support trio") as caught:
                 wait()
             assert "await trio.to_thread.run_sync(function)" in str(caught.value)
-        # A lock that is held can still be released, and nothing that sends nothing is refused.
+        # A held lock can still be released, and calls that send nothing are not refused.
         assert client.state == "connected"
         client.close()
 
@@ -53,7 +53,7 @@ def test_a_thread_of_trio_may_use_them(client: zklock.Client, path: str) -> None
         return await trio.to_thread.run_sync(work)
 
     assert trio.run(main) > 0
-    # Nor is anything refused once trio has ended.
+    # Nothing is refused once trio has ended.
     assert work() > 0
 
 

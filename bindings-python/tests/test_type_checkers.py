@@ -1,4 +1,4 @@
-"""mypy and pyright, both strict, accept the documented use, and refuse documented misuses."""
+"""mypy and pyright, both strict, accept the documented uses, and refuse documented misuses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Check = Callable[[Path, Path], dict[int, str]]
 
 
 def output(*command: str, cwd: Path) -> str:
-    """What a checker prints; it may find something."""
+    """Return the output of a checker. It can report errors."""
     # pyright asks the first `python` where packages are.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
@@ -47,8 +47,8 @@ def output(*command: str, cwd: Path) -> str:
 
 
 def mypy(file: Path, directory: Path) -> dict[int, str]:
-    """What mypy finds, by line."""
-    # What it knows of the standard library serves all tests.
+    """Return the errors of mypy, by line."""
+    # All tests share the cache for the standard library.
     cache = directory.parent / "mypy-cache"
     found = output("mypy", "--strict", "--cache-dir", str(cache), str(file), cwd=directory)
     assert "Success" in found or "errors in 1 file" in found or "error in 1 file" in found, found
@@ -57,7 +57,7 @@ def mypy(file: Path, directory: Path) -> dict[int, str]:
 
 
 def pyright(file: Path, directory: Path) -> dict[int, str]:
-    """What pyright finds, by line."""
+    """Return the errors of pyright, by line."""
     settings = {
         "typeCheckingMode": "strict",
         "extraPaths": [str(PACKAGE)],
@@ -66,7 +66,7 @@ def pyright(file: Path, directory: Path) -> dict[int, str]:
     }
     (directory / "pyrightconfig.json").write_text(json.dumps(settings))
     if file.parent != directory:
-        # It reads what is below its configuration only.
+        # pyright reads only files below its configuration.
         shutil.copy(file, directory)
     report = json.loads(output("pyright", "--outputjson", "-p", str(directory), cwd=directory))
     assert report["summary"]["filesAnalyzed"] == 1
@@ -88,7 +88,7 @@ def test_the_snippets_are_accepted(check: Check, page: str, tmp_path: Path) -> N
     snippets = re.findall(r"```python\n(.*?)```", (PROJECT.parent / page).read_text(), re.DOTALL)
     assert snippets
     lines = "\n".join(snippets).splitlines()
-    # Those of one page follow each other; each may import what it needs.
+    # The snippets of a page are joined, and each can repeat imports. Keep the first of each.
     once = [
         line
         for number, line in enumerate(lines)

@@ -1,4 +1,4 @@
-"""The types are complete, and the stubs are true."""
+"""The types are complete, and the stubs are correct."""
 
 from __future__ import annotations
 

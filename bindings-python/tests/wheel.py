@@ -1,4 +1,4 @@
-"""The wheel in an environment with the pytest of this one, and nothing else."""
+"""The wheel in an environment that also has the pytest of this one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from harness import installed
 from harness.installed import run as run
 
-# What pytest is made of.
+# The packages that pytest needs.
 PYTEST = ("pytest", "iniconfig", "packaging", "pluggy", "pygments")
 
 
 def install(directory: Path) -> Path:
-    """The interpreter of a new environment."""
+    """Return the interpreter of a new environment."""
     python = installed.environment(directory)
     (packages,) = directory.glob("lib/python3*/site-packages")
     for name in PYTEST:
@@ -24,5 +24,5 @@ def install(directory: Path) -> Path:
 
 
 def pytest_home() -> Path:
-    """Where this interpreter has its packages."""
+    """Return the directory of this interpreter's packages."""
     return Path(str(importlib.metadata.distribution("pytest").locate_file("")))

@@ -4,9 +4,9 @@
 >>> with zklock.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
 ...     write_report(lease.fencing_token)
 
-`Client` keeps a session with an ensemble; `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path;
-`MultiLock` takes several of them as one; an acquire gives a `Lease`. `Election` elects a leader. `zklock.aio`
-has the same classes for asyncio. `zklock.testing` has a server for tests.
+`Client` keeps a session with an ensemble. `Mutex`, `ReadWriteLock` and `Semaphore` are locks at a path.
+`MultiLock` acquires several of them together. An acquire returns a `Lease`. `Election` elects a leader.
+`zklock.aio` has the same classes for asyncio. `zklock.testing` has a server for tests.
 """
 
 import atexit as _atexit
@@ -119,19 +119,20 @@ __all__ = [
 ]
 
 if "gevent._hub_local" in _sys.modules:
-    # What the first waits need. Several native threads would import it at once: where the process is patched,
-    # the locks of imports are gevent's, and such a thread can wait for one for ever.
+    # The first waits need this module. Import it here, because several native threads would otherwise import
+    # it at the same time. In a patched process the import locks are gevent's, and a native thread could wait
+    # for one forever.
     from zklock import _gevent as _gevent
     from zklock import _multiprocessing as _multiprocessing
 
-# Locks that a process leaves behind are then free at once, not only after the session time-out.
+# Frees the locks of an ending process immediately. Otherwise they would stay taken for the session timeout.
 _atexit.register(_zklock.shutdown)
 
 
 def __getattr__(name: str) -> object:
-    """`zklock.aio` and `zklock.testing`, imported when they are first used.
+    """Import `zklock.aio` and `zklock.testing` when they are first used.
 
-    asyncio takes longer to import than everything here, and no service needs a server of its own.
+    asyncio takes longer to import than the whole of zklock, and a service does not need a test server.
     """
     if name in {"aio", "testing"}:
         import importlib

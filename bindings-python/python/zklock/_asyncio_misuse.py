@@ -1,4 +1,4 @@
-"""Warns of locks for threads in an event loop: a wait stops it, and its tasks share what one acquires."""
+"""Warnings about blocking locks in an event loop: a wait blocks the loop, and its tasks share one owner."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import warnings
 import weakref
 from typing import Any
 
-# Which task acquired a lease; only those that were acquired while an event loop ran.
+# The task that acquired a lease. Only for leases that were acquired while an event loop ran.
 _takers: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 _warned = False
 
-# The modules in which a program's acquire may be called on its behalf.
+# Packages that might call an acquire on behalf of the program.
 _INNER = {"contextlib", "zklock"}
 
-# The files and lines that were warned of.
+# The files and lines for which a warning was issued.
 _places: set[tuple[str, int]] = set()
 
 
 def warn_of_blocking() -> None:
-    """Warn, once for each place, that a wait for a lock stops the event loop of this thread."""
+    """Warn, once for each call site, that a wait for a lock blocks the event loop of this thread."""
     if "ipykernel" in sys.modules:
-        # A notebook runs its cells in an event loop, and nothing else in it meanwhile.
+        # A notebook runs its cells in an event loop that has nothing else to do meanwhile.
         return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
@@ -37,22 +37,22 @@ def warn_of_blocking() -> None:
         RuntimeWarning,
         stacklevel=level,
     )
-    # Not before: where warnings are errors, this one is raised each time.
+    # Only after the warning: where warnings are errors, this one is raised each time.
     _places.add(place)
 
 
 def remember(lease: object) -> None:
-    """Note which task has acquired it."""
+    """Remember the current task as the one that acquired the lease."""
     task = asyncio.current_task()
     if task is not None:
         _takers[lease] = weakref.ref(task)
 
 
 def warn_of_another_task(lease: object) -> None:
-    """Warn, once, if a task that still runs has acquired it, and the current one is another.
+    """Warn, once, if another task that still runs has acquired the lease.
 
-    Nothing else is warned of, so that there is no false alarm: a task may use a lock of its own, and programs
-    that run in an event loop without knowing it, as in a notebook, have but one task.
+    All other cases are silent, to avoid false alarms. A task can use its own lock. A program that runs in an
+    event loop without knowing it, as in a notebook, has only one task.
     """
     global _warned
     task, taker = asyncio.current_task(), _takers.get(lease)

@@ -1,4 +1,4 @@
-"""A thread of the library's own that runs Python code: handlers of the log, or callbacks."""
+"""Library threads that run Python code: log handlers, or callbacks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from zklock import _unpatched_threading
 
-# A greenlet that runs in it must not be taken for it.
+# A greenlet that runs in this thread must not be mistaken for it.
 _get_ident = _unpatched_threading.original("get_ident")
 
 
 class Background:
-    """A thread that does its work until there will be no more. A forked child begins its own."""
+    """A thread that works until there is no more work. A forked child starts its own."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
-        # Also where it is none of `threading`'s. Linux shows at most 15 characters.
+        # The name also works for a thread that `threading` did not start. Linux shows at most 15 characters.
         self._name = name
         self._work = work
         self._reset()
@@ -24,15 +24,15 @@ class Background:
 
     def _reset(self) -> None:
         self._ident: int | None = None
-        # Locked until the thread has ended, or cannot start; not a greenlet's lock.
+        # Locked until the thread has ended, or has failed to start. This is a native lock, even with gevent.
         self._running = _unpatched_threading.original("allocate_lock")()
         self._running.acquire()
 
     def begin(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         try:
             if _unpatched_threading.is_patched():
-                # `threading` would start a greenlet of the calling thread, which would never go on.
+                # `threading` would start a greenlet of the calling thread, which would never continue.
                 _unpatched_threading.original("start_new_thread")(self._run, ())
             else:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
@@ -43,7 +43,7 @@ class Background:
     def join(self, limit: float) -> None:
         """Wait up to `limit` seconds for the end of the work.
 
-        Called once it has begun, but perhaps before the thread has started.
+        Call this only after `begin`. The thread might not have started yet.
         """
         if _get_ident() != self._ident and self._running.acquire(timeout=limit):
             self._running.release()

@@ -1,4 +1,4 @@
-"""Runs the program's callbacks on a thread of their own: they may be slow, outcomes and losses must not."""
+"""The thread that runs the program's callbacks: they can be slow, but outcomes and losses must not wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from zklock._background import Background
 
 
 def _call_all() -> None:
-    # Nothing of a call is kept while the next one is waited for: a lease without references is released.
+    # Keep no reference of one call while waiting for the next: a lease without references is released.
     while _call_next():
         pass
 
@@ -21,7 +21,7 @@ def _call_next() -> bool:
     try:
         callback(argument)
     except BaseException as error:
-        # Its author is to see it, and the others are to be called.
+        # Report the error, so that its author sees it, and continue with the other callbacks.
         _zklock.report_unraisable(error, callback)
     return True
 

@@ -1,4 +1,4 @@
-"""Names who waits and holds, for `dump()`. Imported when one is asked for."""
+"""Names of the waiters and holders, for `dump()`. Imported for the first dump."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from zklock import _zklock
 
-# Their functions run on behalf of others: a program waits in its own line, not in `asyncio.sleep`.
+# Packages that call on behalf of the program. A dump names the program's own line instead of, for example,
+# `asyncio.sleep`.
 _INNER = {
     "asyncio",
     "concurrent",
@@ -55,7 +56,7 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
 
 
 def _given(give: Callable[[], object]) -> str | None:
-    """A name from code of the program, if it gives one: its failure must not hide the other callers."""
+    """Return the name that the program's code returns, or None. Its failure must not hide other callers."""
     try:
         name = give()
     except Exception:
@@ -73,7 +74,7 @@ def _described(kind: str, name: str, frame: FrameType | None) -> str:
 
 
 def _frame_of(coroutine: Any) -> FrameType | None:
-    """The innermost frame of the program's own among those that a coroutine waits in."""
+    """Return the program's innermost frame in the chain of frames in which a coroutine waits."""
     found = None
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:

@@ -1,4 +1,4 @@
-"""What the program's functions have to be: those that locks decorate, and callbacks."""
+"""Checks of the program's functions: decorated functions, bodies and callbacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def guarded(scope: Any, function: Any) -> Any:
-    """The function, with each call in a scope of its own."""
+    """Return the function with each call in its own scope."""
     check_decorated(function, "a lock of zklock")
 
     @functools.wraps(function)
@@ -21,7 +21,7 @@ def guarded(scope: Any, function: Any) -> Any:
 
 
 def guarded_async(scope: Any, function: Any) -> Any:
-    """The async function, with each call in a scope of its own."""
+    """Return the async function with each call in its own scope."""
     check_decorated_async(function, "a lock of zklock.aio")
 
     @functools.wraps(function)
@@ -33,7 +33,7 @@ def guarded_async(scope: Any, function: Any) -> Any:
 
 
 def check_decorated(function: Any, decorator: str) -> None:
-    """Refuse what does not run while a thread holds the lock."""
+    """Reject anything that does not run while a thread holds the lock."""
     check_function(function, decorator)
     if _is_async(function):
         raise TypeError(
@@ -43,7 +43,7 @@ def check_decorated(function: Any, decorator: str) -> None:
 
 
 def check_decorated_async(function: Any, decorator: str) -> None:
-    """Refuse what is no async function."""
+    """Reject anything that is not an async function."""
     check_function(function, decorator)
     if not _is_async(function):
         raise TypeError(
@@ -53,7 +53,7 @@ def check_decorated_async(function: Any, decorator: str) -> None:
 
 
 def check_function(function: Any, decorator: str) -> None:
-    """Refuse what is no function, and a generator, whose body runs after the call."""
+    """Reject anything that is not a function. Reject generators, whose body runs after the call."""
     if not callable(function) or inspect.isclass(function):
         raise TypeError(f"{decorator} decorates functions, not {_name(function)}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -64,7 +64,7 @@ def check_function(function: Any, decorator: str) -> None:
 
 
 def check_body(body: Any, end: str, runner: str) -> None:
-    """Refuse what does not run while a thread waits for it, but after the `end`; `runner` could run it."""
+    """Reject a body that would run only after the `end`. The error suggests `runner` for it."""
     check_any_body(body)
     if _is_async(body):
         raise TypeError(
@@ -74,7 +74,7 @@ def check_body(body: Any, end: str, runner: str) -> None:
 
 
 def check_any_body(body: Any) -> None:
-    """Refuse what is no function, and a generator, whose body would not run."""
+    """Reject anything that is not a function. Reject generators, whose body would not run."""
     if not callable(body):
         raise TypeError(f"body must be a function, and {_name(body)} is none")
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
@@ -82,14 +82,14 @@ def check_any_body(body: Any) -> None:
 
 
 def awaitable(returned: Any) -> Any:
-    """Check that the body has returned something to await, and return it."""
+    """Check that the body has returned an awaitable, and return it."""
     if not inspect.isawaitable(returned):
         raise TypeError(f"body must return an awaitable, as an async function does, not {returned!r}")
     return returned
 
 
 def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called on the thread for callbacks."""
+    """Reject anything that the callback thread cannot call."""
     if not callable(callback):
         raise TypeError(f"a callback must be callable, and {_name(callback)} is not")
     if _is_async(callback):
@@ -100,10 +100,10 @@ def check_callback(callback: Any) -> None:
 
 
 def _is_async(function: Callable[..., object]) -> bool:
-    """Whether a call gives a coroutine, as far as one can tell without it."""
+    """Return whether a call returns a coroutine, as far as this is known before the call."""
     if isinstance(function, staticmethod):
         function = function.__func__
-    # A callable object is what its class makes of it.
+    # For a callable object, the `__call__` of its class decides.
     called = getattr(type(function), "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 

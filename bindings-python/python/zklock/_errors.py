@@ -1,4 +1,4 @@
-"""The exceptions: each has a code, the same in every language; most have a builtin base beside `Error`."""
+"""The exceptions. Each has a code that is the same in every language. Most also have a builtin base class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUILTIN: dict[str, type[OSError]] = {
 
 
 def cause(servers: tuple[ServerReport, ...]) -> Exception | None:
-    """What an error that is because of the servers has as its cause."""
+    """Return the cause of an error that the servers' problems explain."""
     causes = [_BUILTIN.get(report.problem, OSError)(str(report)) for report in servers]
     if len(causes) > 1:
         return ExceptionGroup("what happened at the servers", causes)
@@ -24,7 +24,7 @@ def cause(servers: tuple[ServerReport, ...]) -> Exception | None:
 
 
 class Error(Exception):
-    """The base of everything that zklock raises, except `TypeError`.
+    """Base class of all exceptions that zklock raises, except `TypeError`.
 
     >>> try:
     ...     zklock.Mutex(client, "no/slash/in/front")
@@ -47,7 +47,7 @@ class LockTimeout(Error, TimeoutError):
     ...     print("taken")
     taken
 
-    The message says who is in the way, and so does `blockers`, for programs:
+    The message names the contenders that block the lock. `blockers` has them for programs:
 
     >>> try:
     ...     with taken.hold(timeout=0.5):
@@ -56,8 +56,8 @@ class LockTimeout(Error, TimeoutError):
     ...     print([contender.language for contender in error.blockers])
     ['python']
 
-    If the client was not connected, `servers` says why, as with `ConnectionFailed`. A service answers by
-    `reason`: 409 if the lock is taken, and 503 otherwise.
+    If the client was not connected, `servers` gives the reasons, as with `ConnectionFailed`. A service can
+    choose its response by `reason`: 409 if the lock is taken, and 503 otherwise.
     """
 
     code = "LOCK_TIMEOUT"
@@ -66,13 +66,16 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def reason(self) -> _TimeoutReason:
-        """Why the time was not enough, to act upon.
+        """The reason of the timeout, for use in a program.
 
-        `taken`: an answer of a server during this attempt showed another contender in the way, or this
-        client itself holds the lock. `unreachable`: no server answered anything since the attempt began.
-        `full`: as many contenders waited as `max_waiters` permits, so that it was refused at once.
-        `unknown`: anything else, such as a connection that was lost in between. An acquire that does not
-        wait fails with `ConnectionFailed` if it is not answered.
+        - `taken`: a server's answer during this acquire showed another contender that blocks it, or this
+          client itself holds the lock.
+        - `unreachable`: no server answered anything since the acquire began.
+        - `full`: the queue had as many waiters as `max_waiters` permits, so the acquire was refused
+          immediately.
+        - `unknown`: any other case, such as a connection that was lost in between.
+
+        An acquire that does not wait raises `ConnectionFailed` if no server answers.
         """
         return self._reason
 
@@ -80,10 +83,10 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def blockers(self) -> tuple[Contender, ...]:
-        """The contenders in the way that were known when the time was up, in the order of the queue.
+        """The contenders known to block the lock at the timeout, in queue order.
 
-        Nobody was asked, so they are few: the nearest two, and whoever of this client holds or waits in
-        front.
+        This is local knowledge, without a request: at most the nearest two contenders, and those of this
+        client that hold the lock or wait ahead.
         """
         return self._blockers
 
@@ -91,10 +94,10 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def deadlock(self) -> Deadlock | None:
-        """The deadlock of two owners that was found shortly before the time was up; the message ends with it.
+        """A deadlock of two owners that was found shortly before the timeout, or None.
 
-        It is searched for only if the caller holds other locks through the same client. None proves nothing:
-        `zklock doctor --deadlocks` finds all of them.
+        The error message ends with it. The search runs only if the caller holds other locks through the same
+        client. None does not prove that there is no deadlock: `zklock doctor --deadlocks` finds all of them.
         """
         return self._deadlock
 
@@ -102,15 +105,15 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def servers(self) -> tuple[ServerReport, ...]:
-        """What happened at each server, if the client was not connected; else empty."""
+        """The problem of each server, if the client was not connected; else empty."""
         return self._servers
 
 
 class LockLost(Error):
-    """The lease is no longer valid; `reason` says why.
+    """The lease is no longer valid; `reason` tells why.
 
-    Its term or its session ended, its node was deleted, it was held for longer than `max_hold`, or its
-    client was closed.
+    Its term or its session ended, its node was deleted, it was held for longer than `max_hold`, or its client
+    was closed.
 
     >>> lock.acquire()
     True
@@ -128,7 +131,7 @@ class LockLost(Error):
 
     @property
     def reason(self) -> _LossReason | None:
-        """Why, as `Lease.loss_reason` says it."""
+        """The reason of the loss, one of the values of `Lease.loss_reason`."""
         return self._reason
 
 
@@ -146,7 +149,7 @@ class NotHeld(Error, RuntimeError):
 
 
 class UpgradeRefused(Error, RuntimeError):
-    """A reader asked for the write lock while it reads: it would wait for itself for ever.
+    """A reader requested the write lock while it held the read lock: it would wait for itself forever.
 
     >>> with catalogue.read_lock:
     ...     try:
@@ -168,8 +171,8 @@ class ConnectionFailed(Error, ConnectionError):
     ...     print([report.problem for report in error.servers])
     ['refused']
 
-    Its `servers` say what happened at each server, and so does its `__cause__`: an `OSError`, or an
-    `ExceptionGroup` of them if there are several servers.
+    `servers` has the problem of each server, and so has `__cause__`: an `OSError`, or an `ExceptionGroup` of
+    them if there are several servers.
     """
 
     code = "CONNECTION_FAILED"
@@ -178,7 +181,7 @@ class ConnectionFailed(Error, ConnectionError):
 
     @property
     def servers(self) -> tuple[ServerReport, ...]:
-        """What happened at each server when it was last tried, in the order of `hosts`."""
+        """The result of the last attempt at each server, in the order of `hosts`."""
         return self._servers
 
 
@@ -199,7 +202,7 @@ class AuthFailed(Error, PermissionError):
 
 
 class BadArgument(Error, ValueError):
-    """An argument is out of range, or names something that does not exist. The message names it.
+    """An argument is out of range, or refers to an item that does not exist. The message names it.
 
     >>> try:
     ...     zklock.Mutex(client, "no/slash/in/front")
@@ -207,7 +210,7 @@ class BadArgument(Error, ValueError):
     ...     print(error)
     path: ...
 
-    No request was sent, except those that looked up what the argument names.
+    No request was sent, except those that looked up the item.
     """
 
     code = "BAD_ARGUMENT"
@@ -228,7 +231,7 @@ class ClientClosed(Error, RuntimeError):
 
 
 class Forked(Error, RuntimeError):
-    """The handle was inherited through fork and belongs to the parent. Make a new client in this process.
+    """The handle was inherited through fork and belongs to the parent. Create a new client in this process.
 
     >>> if os.fork() == 0:
     ...     try:
@@ -271,7 +274,7 @@ class PermitsMismatch(Error):
 
 
 class TransactionFailed(Error, RuntimeError):
-    """One of a transaction's operations cannot be carried out. None was.
+    """One of a transaction's operations cannot be executed. None was executed.
 
     >>> with lock as lease:
     ...     try:
@@ -288,21 +291,21 @@ class TransactionFailed(Error, RuntimeError):
 
     @property
     def index(self) -> int | None:
-        """The place of this operation in the transaction, from 0; None if it is none of them.
+        """The position of the failed operation in the transaction, from 0, or None.
 
-        It is none of them if the server refuses the check of the lock's node itself.
+        None if the server refuses the check of the lock's node, which is not one of the operations.
         """
         return self._index
 
     @property
     def path(self) -> str | None:
-        """The path of this operation, as given."""
+        """The path of the failed operation, as given."""
         return self._path
 
 
 #: Where the extension module finds its exceptions.
 BY_CODE: dict[str, type[Error]] = {error.code: error for error in Error.__subclasses__()}
 
-# Tracebacks and pickles refer to them by the module from which they are imported.
+# Tracebacks and pickles show the module from which programs import the exceptions.
 for _error in (Error, *BY_CODE.values()):
     _error.__module__ = "zklock"

@@ -1,4 +1,4 @@
-"""eventlet is refused. Imported only once the program has imported eventlet."""
+"""Rejection of eventlet. Imported only once the program has imported eventlet."""
 
 from eventlet import hubs, patcher  # type: ignore[import-untyped]
 

@@ -1,4 +1,4 @@
-"""What exporters tell of clients, whatever they export to."""
+"""The metrics of clients, common to all exporters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zklock import aio as _aio
 AnyClient: TypeAlias = Client | _aio.Client
 Reports: TypeAlias = Sequence[WaitReport] | Sequence[HoldReport]
 
-# The counters that are a number each, by their fields in the statistics.
+# Counters with a single value, by their fields in the statistics.
 COUNTS: Final = {
     "acquisitions": "Holds that began.",
     "contended": "Those of them that had to wait for another contender.",
@@ -30,7 +30,7 @@ STATES: Final = ("idle", "connecting", "connected", "suspended", "closed", "fork
 STATE: Final = "1 for the state that the client is in, 0 for the others."
 RESPONSIVE: Final = "1 if the library's thread could be looked at, else 0."
 
-# The gauges that are in seconds, and those that count what there is now.
+# Gauges in seconds, and gauges that count current waiters and holds.
 SECONDS: Final[Mapping[str, tuple[Callable[[Health], float], str]]] = {
     "term_remaining": (
         lambda health: health.remaining,
@@ -52,12 +52,12 @@ REPORTS: Final[Mapping[str, tuple[Callable[[Health], Reports], str]]] = {
 
 
 def by_name(clients: AnyClient | Mapping[str, AnyClient]) -> dict[str, AnyClient]:
-    """Return clients by their names; one alone has none."""
+    """Return clients by their names. A single client has an empty name."""
     return dict(clients) if isinstance(clients, Mapping) else {"": clients}
 
 
 def by_mode(reports: Reports, path: Callable[[str], str] | None) -> Counter[tuple[str, str | None]]:
-    """Count by mode, and by what `path` makes of the lock's path."""
+    """Count by mode, and by the label that `path` returns for the lock's path."""
     return Counter((one.mode, path(one.path) if path else None) for one in reports)
 
 

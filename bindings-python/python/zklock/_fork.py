@@ -1,7 +1,7 @@
-"""Keeps the program's log handlers from running while it forks.
+"""Prevents a fork while a log handler runs.
 
-A handler runs on a thread of this package. Anything it has locked when the process forks, such as the buffer
-of a file, would stay locked for ever in the child, which may log to the same file.
+Log handlers run on a thread of this package. If the process forks while a handler has something locked, such
+as the buffer of a file, it would stay locked forever in the child, which might log to the same file.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterator
 
 from zklock import _unpatched_threading
 
-# How long a fork waits, in seconds. A handler may itself wait for something the forking thread has locked.
+# Longest time that a fork waits, in seconds. A handler might itself wait for a lock of the forking thread.
 _LIMIT = 1.0
 
-# Only the holder of the first lock waits for the second, so a fork comes next, however many events there are.
-# The system's locks: where gevent runs, it is a thread that logs and a greenlet that forks.
+# Only the holder of the first lock waits for the second one. So a fork is next in line, regardless of the
+# number of events. These are native locks: with gevent, a thread logs and a greenlet forks.
 _next = _unpatched_threading.original("allocate_lock")()
-# Reentrant, because a handler may itself fork.
+# Reentrant, because a handler might itself fork.
 _at_work = _unpatched_threading.original("RLock")()
 
 
 @contextlib.contextmanager
 def not_now() -> Iterator[None]:
-    """Prevent a fork within, unless the fork has waited for too long."""
+    """Run the block while no fork can happen, unless the fork has reached its time limit."""
     _begin()
     try:
         yield
@@ -38,7 +38,7 @@ def _begin(limit: float = -1) -> None:
 
 
 def _end() -> None:
-    # A fork that waited for too long does not hold it. Nor does the child of a handler.
+    # A fork that reached its limit does not hold the lock. The child of a handler does not hold it either.
     with contextlib.suppress(RuntimeError):
         _at_work.release()
 

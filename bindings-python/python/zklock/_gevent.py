@@ -1,4 +1,4 @@
-"""Owners, waits and callbacks where gevent runs. Imported only once the program has imported gevent."""
+"""Owners, waits and callbacks with gevent. Imported only once the program has imported gevent."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ greenlets: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def owner() -> _zklock.Owner | None:
-    """Return the owner that the calling greenlet is; None for the first of a thread, which is the thread.
+    """Return the owner of the calling greenlet, or None for the main greenlet of a thread.
 
-    It is kept with the greenlet, so it is never reused, and goes with it.
+    In the main greenlet, the owner is the thread. The owner is stored in the greenlet: it is never reused,
+    and is dropped with the greenlet.
     """
     current = getcurrent()
     if current.parent is None:
@@ -41,7 +42,7 @@ def owner() -> _zklock.Owner | None:
 def name() -> object:
     """Return the name of the calling greenlet, or of its thread where `threading` starts greenlets.
 
-    `threading` also makes up names, for greenlets that it did not start; these count as none.
+    `threading` also invents names for greenlets that it did not start. These are ignored.
     """
     if monkey.is_module_patched("threading"):
         thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
@@ -51,15 +52,15 @@ def name() -> object:
 
 
 def reference() -> weakref.ref[object] | None:
-    """Return a weak reference to the calling greenlet; None for the first of a thread."""
+    """Return a weak reference to the calling greenlet, or None for the main greenlet of a thread."""
     current = getcurrent()
     return None if current.parent is None else weakref.ref(current)
 
 
 class Parker:
-    """Suspends the greenlet that made it, until another thread wakes it.
+    """Suspends the greenlet that created it, until another thread wakes it.
 
-    `give_up` is called if the hub ends meanwhile: then nothing does.
+    `give_up` is called if the hub is destroyed meanwhile, because then the greenlet is never woken.
     """
 
     __slots__ = ("_all", "_give_up", "_waiter", "_watcher", "hub", "unpark")
@@ -69,16 +70,16 @@ class Parker:
         self.hub = hub
         self._give_up = give_up
         self._waiter = Waiter(hub)
-        # Started before the wait, so that it misses nothing; it also
-        # tells the hub that there is something to wait for.
+        # Started before the wait, so that no wake-up is missed. It also shows the hub that there is something
+        # to wait for.
         self._watcher = hub.loop.async_()
         self._watcher.start(self._waiter.switch, None)
-        # The one thing that other threads may call.
+        # Other threads can call only this.
         self.unpark = self._watcher.send
         self._all.add(self)
 
     def park(self, seconds: float | None) -> None:
-        """Let the other greenlets run until `unpark`, or for so long."""
+        """Let the other greenlets run until `unpark`, or for at most `seconds`."""
         if getcurrent() is self.hub:
             raise RuntimeError(
                 "this would wait in gevent's hub, where callbacks of its loop run, and stop all greenlets; "
@@ -100,8 +101,8 @@ class Parker:
         self._all.discard(self)
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
-            # Refused once the loop is destroyed, where nothing is left to stop: each of gevent's loops has an
-            # error of its own.
+            # Fails if the loop is destroyed: then there is nothing to stop. Each of gevent's loops raises a
+            # different exception.
             with contextlib.suppress(Exception):
                 watcher.stop()
                 watcher.close()
@@ -109,7 +110,7 @@ class Parker:
     def strand(self) -> None:
         """End the wait of a greenlet that will not run again."""
         try:
-            # First, so that nothing wakes it any more.
+            # Close first, so that nothing can wake the greenlet.
             self.close()
         finally:
             if self._give_up is not None:
@@ -117,8 +118,8 @@ class Parker:
 
 
 def _strand(parkers: set[Parker], hub: Hub | None = None) -> None:
-    """End the waits in a hub, or in all of a thread's."""
-    # An exception, such as Ctrl-C, does not spare the others.
+    """End the waits in a hub, or all waits of a thread."""
+    # An exception of one, such as Ctrl-C, does not skip the others.
     with contextlib.ExitStack() as stack:
         for parker in list(parkers):
             if hub is None or parker.hub is hub:
@@ -126,15 +127,15 @@ def _strand(parkers: set[Parker], hub: Hub | None = None) -> None:
 
 
 class _Thread:
-    """Goes with the thread that has it."""
+    """A marker object that is dropped with its thread."""
 
 
 class _Local(monkey.get_original("threading", "local")):  # type: ignore[misc]
-    """The thread's own, also where gevent has given each greenlet its own."""
+    """Thread-local data, even where gevent has made `threading.local` greenlet-local."""
 
     def __init__(self) -> None:
-        # Of the greenlets of this thread: the waits of others never change it while it is looked through, and
-        # after a fork there are no others.
+        # Only greenlets of this thread use the set. So other threads never change it while it is iterated,
+        # and after a fork there are no others.
         self.parkers: set[Parker] = set()
         self.thread = _Thread()
         weakref.finalize(self.thread, _strand, self.parkers).atexit = False
@@ -144,10 +145,10 @@ _local = _Local()
 
 
 def _attend(hub: Hub) -> set[Parker]:
-    """See to it that what is waited for in this hub, which is this thread's, is given up with it.
+    """Make sure that the waits in this hub, which belongs to this thread, are given up with it.
 
-    A hub ends when it is destroyed, which gevent tells nobody, or with its thread. Returns where the waits of
-    this thread are kept.
+    A hub ends when it is destroyed, which gevent does not report, or with its thread. Return the set of waits
+    of this thread.
     """
     parkers = _local.parkers
     if "destroy" not in vars(hub):
@@ -166,9 +167,12 @@ def _attend(hub: Hub) -> set[Parker]:
 
 
 def _unpark_all() -> None:
-    """Greenlets survive a fork. What they wait for is the parent's, as they learn when they run again."""
+    """Wake all greenlets after a fork.
+
+    They survive the fork, but their operations belong to the parent. They detect that when they run again.
+    """
     for parker in list(_local.parkers):
-        # Refused where the loop is destroyed, and with it the greenlet.
+        # Fails if the loop, and with it the greenlet, is destroyed.
         with contextlib.suppress(Exception):
             parker.unpark()
 
@@ -177,13 +181,13 @@ os.register_at_fork(after_in_child=_unpark_all)
 
 
 def in_greenlet(callback: Callable[[object], object], is_main_thread: bool) -> Callable[[object], object]:
-    """Return what the delivery thread is to call: has `callback` called in a new greenlet of this thread.
+    """Return a function for the delivery thread that runs `callback` in a new greenlet of this thread.
 
-    A thread without greenlets has no hub; then it is `callback` itself, which the thread for callbacks calls.
+    A thread without greenlets has no hub. Then return `callback` itself, for the callback thread.
     """
     hub = get_hub_if_exists()
     if hub is None and is_main_thread and monkey.is_module_patched("threading"):
-        # Nothing has waited yet, but greenlets are what the program uses.
+        # Nothing has waited yet, but the program uses greenlets.
         hub = gevent.get_hub()
     if hub is None:
         return callback

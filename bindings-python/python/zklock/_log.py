@@ -1,4 +1,4 @@
-"""Hands the core's events to `logging`, on a thread of its own: handlers may be slow, locks must not."""
+"""Passes the core's events to `logging` on a separate thread, because handlers can be slow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from zklock import _fork, _zklock
 from zklock._background import Background
 
 _logger = logging.getLogger("zklock")
-# As in every library: without it, warnings would go to standard error in a program that does not log.
+# Every library needs this: without it, a program that does not log would print warnings to standard error.
 _logger.addHandler(logging.NullHandler())
-# For the events of the client crate below us.
+# For the events of the ZooKeeper client crate.
 _client_logger = _logger.getChild("zookeeper_client")
 
 _LEVELS = {
@@ -20,7 +20,7 @@ _LEVELS = {
     "warn": logging.WARNING,
     "info": logging.INFO,
     "debug": logging.DEBUG,
-    # `logging` has no name for it.
+    # `logging` has no name for this level.
     "trace": 5,
 }
 
@@ -29,7 +29,7 @@ _Event = tuple[str, str, str, int, float, str, list[tuple[str, str]]]
 
 
 def verbosity() -> int:
-    """How many levels, counted from the gravest, the logger lets through."""
+    """Return the number of levels that the logger lets through, counted from the most severe."""
     return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
 
 
@@ -48,7 +48,7 @@ def _try_to_tell(event: _Event) -> None:
     try:
         _tell(event)
     except Exception:
-        # A handler's mistake is for its author to see, and no reason to stop logging.
+        # Report a handler's error, so that its author sees it, and continue to log.
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
@@ -61,7 +61,7 @@ def _tell(event: _Event) -> None:
     record = logger.makeRecord(
         logger.name, number, file, line, text, (), None, extra={"target": target, "fields": dict(fields)}
     )
-    # It happened before it arrived here.
+    # The event happened before it arrived here.
     record.relativeCreated += (time - record.created) * 1000
     record.created, record.msecs = time, time % 1 * 1000
     logger.handle(record)

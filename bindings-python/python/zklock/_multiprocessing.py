@@ -1,6 +1,6 @@
-"""Children of `multiprocessing` and of billiard, Celery's fork of it.
+"""Support for child processes of `multiprocessing` and of billiard, Celery's fork of it.
 
-They end by `os._exit`, and so never reach the handlers of `atexit`.
+They exit through `os._exit`, so `atexit` handlers do not run.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 
 from zklock import _zklock
 
-# After those of the program, which may still use locks.
+# After the finalizers of the program, which might still use locks.
 _LAST = -1000
 
 
 def close_at_end() -> None:
-    """Close the clients of such a child when it ends. Called before a process uses its first client."""
+    """Close the clients of such a child when it exits. Called before a process uses its first client."""
     process = sys.modules.get("multiprocessing.process")
     child = _child_of_billiard()
     if child is not None or (process is not None and process.parent_process() is not None):
-        # billiard's children run these as well.
+        # billiard's children also run these finalizers.
         from multiprocessing.util import Finalize
 
         Finalize(None, _zklock.shutdown, exitpriority=_LAST)
@@ -28,17 +28,17 @@ def close_at_end() -> None:
 
 
 def _child_of_billiard() -> Any:
-    """Return what represents this process in billiard, if billiard started it."""
+    """Return the object that represents this process in billiard, if billiard started it."""
     process = sys.modules.get("billiard.process")
     if process is None:
         return None
     current = process.current_process()
-    # The main process has no parent there.
+    # In billiard the main process has no parent.
     return current if getattr(current, "_parent_pid", None) is not None else None
 
 
 def _close_after(worker: Any) -> None:
-    """Close the clients when a worker of a pool ends: it runs nothing then but `on_exit`."""
+    """Close the clients when a worker of a pool exits: at that point it runs only `on_exit`."""
     pool = sys.modules.get("billiard.pool")
     if pool is None or not isinstance(worker, pool.Worker):
         return

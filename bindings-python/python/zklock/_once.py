@@ -43,7 +43,7 @@ def once_per(
 
 
 def once_per_async(run: Callable[[Callable[[Any], Any]], Any]) -> Callable[[Any], Any]:
-    """Decorate an async function; `run` runs a body once per slot."""
+    """Decorate an async function. `run` runs a body once per slot."""
 
     def decorate(function: Any) -> Any:
         check_decorated_async(function, _DECORATOR)

@@ -1,4 +1,4 @@
-"""`Election.run()`: leading again and again. Imported when a program first does."""
+"""`Election.run()`, which leads repeatedly. Imported for the first such call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(election: _zklock.Election, body: Callable[[_zklock.Leadership], object]
 
 
 def _round(rounds: _zklock.Rounds, election: _zklock.Election, body: Callable[..., object]) -> float | None:
-    """One campaign, and the leadership; returns the pause that follows, None after the last one."""
+    """Run one campaign and its leadership. Return the pause that follows, or None after the last one."""
     if rounds.are_over():
         return None
     leadership: _zklock.Leadership | None = None
@@ -33,10 +33,10 @@ def _round(rounds: _zklock.Rounds, election: _zklock.Election, body: Callable[..
 
 
 def failed(rounds: _zklock.Rounds, leadership: Any, error: Error) -> float | None:
-    """The pause after the error of a round; raises it if it is to end the run."""
+    """Return the pause after the error of a round. Raise the error if it ends the run."""
     if leadership is None:
         return rounds.fail(error)
-    # Another lock's loss is as any other error of the body.
+    # The loss of another lock is treated like any other error of the body.
     if isinstance(error, LockLost) and leadership.loss_reason is not None:
         return rounds.end()
     raise error

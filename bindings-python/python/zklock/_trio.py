@@ -1,4 +1,4 @@
-"""trio is refused. Imported once the program has imported trio, or where asyncio runs no event loop."""
+"""Rejection of trio. Imported once the program has imported trio, or where asyncio runs no event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ADVICE = "run the function that holds the lock in a thread: await trio.to_threa
 
 
 def refuse() -> None:
-    """Raise in a task of trio."""
+    """Raise in a trio task."""
     if _runs_here():
         raise RuntimeError(
             "zklock does not support trio, which runs on this thread: all of its tasks would own a lock "
@@ -17,7 +17,7 @@ def refuse() -> None:
 
 
 def no_event_loop() -> str:
-    """Why `zklock.aio` cannot be used here."""
+    """Return the reason why `zklock.aio` cannot be used here."""
     if _runs_here():
         return f"zklock.aio needs asyncio, and trio runs on this thread; {_ADVICE}, with a lock of zklock"
     return (
@@ -27,6 +27,6 @@ def no_event_loop() -> str:
 
 
 def _runs_here() -> bool:
-    # trio tells it to sniffio, on which it depends.
+    # trio sets this in sniffio, which is one of its dependencies.
     sniffio = sys.modules.get("sniffio")
     return getattr(getattr(sniffio, "thread_local", None), "name", None) == "trio"

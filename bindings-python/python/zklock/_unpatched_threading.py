@@ -1,4 +1,4 @@
-"""The system's threads and locks, also where gevent or eventlet has replaced them by greenlets'."""
+"""Native threads and locks, even where gevent or eventlet has replaced them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def original(name: str) -> Any:
-    """Return what `_thread` had by this name before it was patched, if it was."""
+    """Return the unpatched member of `_thread` with this name."""
     if (monkey := sys.modules.get("gevent.monkey")) is not None:
         return monkey.get_original("_thread", name)
     if (patcher := sys.modules.get("eventlet.patcher")) is not None:
@@ -17,5 +17,5 @@ def original(name: str) -> Any:
 
 
 def is_patched() -> bool:
-    """Whether `threading` starts greenlets."""
+    """Return whether `threading` starts greenlets."""
     return original("start_new_thread") is not _thread.start_new_thread

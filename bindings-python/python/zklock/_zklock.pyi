@@ -1,4 +1,4 @@
-"""The extension module. `zklock` exports what is public of it; the rest serves `zklock.aio`."""
+"""The extension module. `zklock` exports its public items; the other items are for `zklock.aio`."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
@@ -112,7 +112,7 @@ __all__ = [
 
 __version__: str
 
-# The words that are values of several properties. At run time they are texts.
+# Values of several properties. At run time they are strings.
 _ClientState: TypeAlias = Literal["idle", "connecting", "connected", "suspended", "closed", "forked"]
 _LeaseState: TypeAlias = Literal["held", "suspended", "lost", "released"]
 _LockMode: TypeAlias = Literal["mutex", "read", "write", "permit", "leadership"]
@@ -145,54 +145,57 @@ _ServerProblem: TypeAlias = Literal[
 
 @final
 class Client:
-    """A connection to a ZooKeeper ensemble, shared by the locks created on it.
+    """A connection to a ZooKeeper ensemble. All locks created on the client share it.
 
     >>> with zklock.Client("zk1:2181,zk2:2181/chroot") as client:
     ...     lock = zklock.Mutex(client, "/locks/report")
 
-    `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end.
-    The default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in
-    seconds. Servers that have not heard from this process for `session_timeout` free its locks. `label`
-    is shown to operators in the data of the nodes, beside host, process and language; `identify=False`
-    leaves all of that out.
+    `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end. The
+    default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in seconds. If the
+    servers receive nothing from this process for `session_timeout`, they free its locks. Operators can see
+    `label` in the data of the lock nodes, next to host, process and language. `identify=False` leaves all of
+    that out.
 
-    `auth` is a list of credentials to show to the servers: pairs of scheme and credential, such as
-    `("digest", "user:password")`. `acl` says who may do what with the nodes and lock directories that the
-    client creates: `"open"`, the default, permits everything to everyone; `"creator"` permits everything
-    to those who show the same credentials; or give rules in the syntax of ZooKeeper's own command line,
-    such as `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` says it for the parents of lock
-    directories; by default others may also read them, and create nodes there. What is not permitted
-    raises `AuthFailed`. A server accepts any password of the scheme `digest`; a wrong one shows only when
-    a node refuses access. `auth_file` is a file of credentials, one a line: `digest:USER:PASSWORD` or
-    `sasl:USER:PASSWORD`. A file that others than its owner can use is refused.
+    `auth` is a list of credentials that the client sends to the servers. Each is a pair of scheme and
+    credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`; a
+    wrong password shows only when a node refuses access. `auth_file` is a file with one credential per line:
+    `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than its owner
+    can access.
 
-    `sasl` is a user and a password for DIGEST-MD5; if a server refuses them, `AuthFailed` is raised at
-    once. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls` encrypts
-    the connections. Credentials that go to another machine without it are worth a warning in the log.
+    `acl` sets the permissions of the nodes and lock directories that the client creates. `"open"`, the
+    default, permits everything to everyone. `"creator"` permits everything to clients with the same
+    credentials. Or give rules in the syntax of ZooKeeper's command line, such as
+    `"digest:user:hash:cdrwa,world:anyone:r"`. `parent_acl` sets the permissions of the parents of lock
+    directories. By default other clients can also read the parents and create nodes in them. A refused
+    request raises `AuthFailed`.
 
-    Settings left out come from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
-    `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
-    `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; without it 10 s). Credentials of any kind
-    replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
+    `sasl` is a user and a password for DIGEST-MD5. If a server refuses them, the client raises `AuthFailed`
+    immediately. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls`
+    encrypts the connections. The client logs a warning if it sends credentials to another machine without
+    encryption.
 
-    `max_frame` is the largest reply to read, in bytes; lists may have a name for every 256 of them. A larger
-    reply fails the request that it answers, and no other: a lock directory with more children cannot be
-    locked or looked at.
+    Operators can set missing arguments through environment variables: `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL`,
+    `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
+    `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). Credentials given as any
+    argument replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
 
-    Connects, or raises `ConnectionFailed` if no server answers within `connect_timeout`. Raises
-    `BadArgument` for a malformed argument, before anything is sent.
+    `max_frame` is the size of the largest reply that the client reads, in bytes. A listing needs up to 256
+    bytes per name. A larger reply fails only the request that it answers: a lock directory with more children
+    cannot be locked or inspected.
+
+    The constructor connects. It raises `ConnectionFailed` if no server answers within `connect_timeout`. It
+    raises `BadArgument` for a malformed argument, before it sends anything.
 
     The client closes when nothing uses it any more, and at the end of the process. A child process that
-    inherits it through fork must make its own: the inherited one raises `Forked`.
+    inherits the client through fork must create its own: the inherited one raises `Forked`.
+
+    With `connect=False` the constructor sends nothing. The client connects on first use, separately in each
+    process. So a module can create such a client and its locks before a server forks its workers, and they
+    work in each worker. A lease still belongs to the process that acquired it.
 
     With `connect=False` it sends nothing yet. It connects when it is first used, and so does every child
-    process, for itself: what a module creates before a server forks its workers, on such a client, works
-    in the workers. Leases still belong to the process that acquired them.
-
-    >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False)
-    >>> lock = zklock.Mutex(client, "/locks/report")
-    >>> client.state
-    'idle'
+    process, for itself: what a module creates before a server forks its workers, on such a client, works in
+    the workers. Leases still belong to the process that acquired them.
     """
 
     def __new__(
@@ -213,19 +216,19 @@ class Client:
         connect: bool = True,
     ) -> Self: ...
     def connect(self) -> Self:
-        """Wait until there is a session, and return the client. For one with `connect=False`.
+        """Wait until there is a session, and return the client. For a client with `connect=False`.
 
         >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
 
-        Raises `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
+        Raise `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
         """
 
     @property
     def state(self) -> _ClientState:
         """`connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
 
-        Before the first use, with `connect=False`, `idle`. In a forked child of the process to which the
-        client belongs, `forked`.
+        With `connect=False` the state is `idle` before the first use. In a forked child of the process that
+        owns the client, it is `forked`.
         """
 
     @property
@@ -234,39 +237,41 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session time-out that the server granted, in seconds; before that the one that is asked for.
+        """The session timeout that the server granted, in seconds. Before that, the requested one.
 
-        A server that has not heard from this process for so long frees its locks.
+        If the server receives nothing from this process for that time, it frees the process's locks.
         """
 
     @property
     def hosts(self) -> str:
-        """The servers and the chroot, as a connect string: every server with its port."""
+        """The servers and the chroot, as a connect string in which every server has its port."""
 
     def on_state(self, callback: Callable[[_ClientState], object]) -> Notice:
-        """Have `callback` called with the new state whenever it changes, until the client is `closed`.
+        """Call `callback` with the new state at each change, until the client is `closed`.
 
         >>> notice = client.on_state(lambda state: print("now", state))
 
-        It reports on the connection, not on locks: for those see `Lease.on_lost`, also for how it is
-        called.
+        The callback reports on the connection, not on locks: see `Lease.on_lost` for locks, and for how
+        callbacks are called.
         """
 
     def stats(self) -> Stats:
-        """What the client has done since it was created. Sends nothing, and works for a closed client too.
+        """Return the statistics of the client since it was created.
 
         >>> client.stats().acquisitions
         0
+
+        Send no request. This also works for a closed client.
         """
 
     def health(self) -> Health:
-        """How the client is at this moment, and what in it waits and holds.
+        """Return the current state of the client, with its waiters and holds.
 
         >>> client.health().state
         'connected'
 
-        For health checks, and for finding out what a program that hangs waits for. Sends nothing, waits for
-        no server, and works for a client that is closed, disconnected, not yet connected or inherited
+        This is for health checks, and to find out why a program hangs. It sends no request and waits for no
+        server. It also works for a client that is closed, disconnected, not yet connected or inherited
         through fork.
         """
 
@@ -277,31 +282,31 @@ class Client:
         ...     client.revoke(lease.node)
 
         `node` is the full path of its node below the client's chroot: `Contender.node` or `Lease.node`. A
-        holder is notified if it listens, as with `Lease.on_revoke`, and may ignore it.
+        holder that listens, for example with `Lease.on_revoke`, receives the request, and can ignore it.
 
-        Raises `NotHeld` if there is no such node, `BadArgument` if it is not a contender's, `AuthFailed`,
+        Raise `NotHeld` if there is no such node, `BadArgument` if it is not a contender's node, `AuthFailed`,
         and `ConnectionFailed`.
         """
 
     def break_lock(self, node: str) -> None:
-        """Take away a contender's lock, or its place in the queue, by deleting its node. For operators.
+        """Take away a contender's lock or its place in the queue, by deleting its node. For operators.
 
         >>> for contender in lock.contenders():
         ...     if contender.host == "retired.example.org":
         ...         client.break_lock(contender.node)
 
-        A holder that is connected to the server learns of its loss within moments, but perhaps after the
-        next one was granted the lock. Raises what `revoke` raises.
+        A connected holder learns of its loss within moments, but the next waiter might receive the lock
+        before that. Raise the same exceptions as `revoke`.
         """
 
     def get(self, path: str) -> NodeData | None:
-        """The data of the node at `path` and its version, or None if there is no node.
+        """Return the data and the version of the node at `path`, or None if there is no node.
 
         >>> client.get("/report/state") is None
         True
 
-        `path` is absolute, below the client's chroot. One read; the server may lag behind others, so let a
-        transaction check the version before it writes what depends on it:
+        `path` is absolute, below the client's chroot. This is a single read, and the server might lag behind
+        other servers. Before you write data that depends on it, let a transaction check the version:
 
         >>> with lock as lease:
         ...     lease.transaction().create("/report", b"1").commit()
@@ -309,37 +314,39 @@ class Client:
         ...     grown = found.data + b"2"
         ...     lease.transaction().set_data("/report", grown, found.version).commit()
 
-        Raises `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
+        Raise `BadArgument` for a malformed path, `AuthFailed`, and `ConnectionFailed`.
         """
     def set_shared_count(self, path: str, count: int) -> None:
-        """Set the number in the node at `path` that semaphores with this `shared_count` have as permits.
+        """Set the number of permits of all semaphores whose `shared_count` is the node at `path`.
 
         >>> client.set_shared_count("/settings/upstream", 5)
         >>> shared = "/settings/upstream"
         >>> slots = zklock.Semaphore(client, "/locks/upstream", shared_count=shared)
 
-        Creates the node if there is none, in the form of Curator's `SharedCount`. Semaphores that wait learn
-        of it; a smaller number takes no permit away from those that hold one. Raises `BadArgument` for a
-        malformed path or a number out of range, `AuthFailed`, and `ConnectionFailed`: the number may or may
-        not have been set then.
+        Create the node if it does not exist, in the format of Curator's `SharedCount`. Waiting semaphores see
+        the change. A smaller number takes no permit away from a holder. Raise `BadArgument` for a malformed
+        path or a number out of range, `AuthFailed`, and `ConnectionFailed`. After `ConnectionFailed`, the
+        number may or may not have been set.
         """
     def close(self, drain: float | None = None) -> None:
-        """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+        """Close the client: it loses its leases, its waiters fail, and its session removes its nodes.
 
         >>> client.close()
 
-        Waits until the server has acknowledged it, for two seconds at most. Closing again waits
-        for the same end.
+        Wait until the server has acknowledged the close, for two seconds at most. A second call waits for the
+        same close.
 
-        With `drain`, in seconds, it closes as soon as it holds nothing any more, or after that time:
+        With `drain`, in seconds, the client closes as soon as it holds nothing, or after that time:
 
         >>> client.close(drain=10)
 
-        Until then leases stay valid, and their owners may enter again. Every other acquire raises
-        `ClientClosed` at once, also one that waits already, and one inside of a running scope. Interrupted
-        by Ctrl-C, it goes on draining. Called again, the earlier end counts: `close()` ends the draining.
+        Until then leases stay valid, and their owners can re-enter. Every other acquire raises `ClientClosed`
+        immediately. That includes acquires that already wait, and acquires inside a running scope. If Ctrl-C
+        interrupts the call, the client continues to drain. A second call can only shorten the drain:
+        `close()` ends it.
 
-        A scope that calls it, also in a signal handler, waits for itself: call it on another thread.
+        A scope must not call this, not even in a signal handler: it would wait for itself. Call it on another
+        thread.
         """
 
     def __enter__(self) -> Self: ...
@@ -349,34 +356,34 @@ class Client:
 
 @disjoint_base
 class Level:
-    """What leases have in common, one or several."""
+    """Base class of a lease and of several leases."""
 
     def check(self) -> None:
-        """Return if the lock is held, or all locks of several leases. Sends nothing.
+        """Check that the lock is held, or all locks of several leases. Send no request.
 
         >>> with lock as lease:
         ...     lease.check()
 
-        Raises `LockLost`, or `NotHeld` after a release.
+        Raise `LockLost` if it is lost, and `NotHeld` after a release.
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Release this level, from any thread, once. The last level of a hold frees the lock.
+        """Release this level, from any thread, once. The last release of a hold frees the lock.
 
         >>> with lock as lease:
         ...     lease.release(wait=False)
 
-        For several leases: release those that have not been released yet, the last one first.
+        For several leases, release those that have not been released yet, the last one first.
 
-        Waits until the server has acknowledged it, but for no more than `timeout` seconds, and no longer than
-        `remaining` was when it was called: half the session time-out at most. It then returns as usual, and
-        the release goes on in the background. With `wait=False` it returns when the release is on its way.
-        It never fails because of the network.
+        Wait until the server has acknowledged the release, but no longer than `timeout` seconds, and no
+        longer than the value of `remaining` at the call: at most half the session timeout. After that time
+        the call returns normally, and the release continues in the background. With `wait=False` the call
+        returns once the release has been sent. It never fails because of the network.
 
-        If somebody had deleted the lock's node or ended the session, `state` is `lost` afterwards.
+        If another client had deleted the lock's node or closed the session, `state` is `lost` afterwards.
 
-        Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
-        together with `wait=False`.
+        Raise `NotHeld` on the second call. Raise `BadArgument` for a timeout below zero (except -1, which
+        means no timeout), and for a timeout together with `wait=False`.
         """
 
 @disjoint_base
@@ -386,8 +393,8 @@ class Lease(Level):
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
-    last one released frees the lock. Keep it, or its lock object, until it is released: a lease without
+    Every acquire returns a new lease. The leases of one owner on one path share node, token and state. The
+    last release frees the lock. Keep the lease, or its lock object, until you release it: a lease without
     references is released, with a `ResourceWarning` and a warning in the log.
     """
 
@@ -401,21 +408,21 @@ class Lease(Level):
 
     @property
     def mode(self) -> _LockMode:
-        """What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`."""
+        """The mode of the hold: `mutex`, `read`, `write`, `permit` or `leadership`."""
 
     @property
     def fencing_token(self) -> int:
-        """A number that grows from holder to holder over the life of the ensemble.
+        """A number that grows from holder to holder over the lifetime of the ensemble.
 
-        Pass it to the resource that the lock guards, and let the resource refuse smaller ones: a process
-        that was paused cannot know that it lost the lock.
+        Pass it to the resource that the lock protects, and let the resource refuse smaller tokens: a process
+        that was paused cannot know that it has lost the lock.
         """
 
     @property
     def handoffs(self) -> int:
-        """How many holds there were on this lease's node before its own.
+        """The number of earlier holds on this lease's node.
 
-        Holds that follow each other on one node, because of the options `cohort` and `linger`, have the same
+        With the options `cohort` and `linger`, consecutive holds can share a node, and so have the same
         fencing token. The pair of token and hand-offs grows from holder to holder. 0 without these options.
         """
 
@@ -425,98 +432,98 @@ class Lease(Level):
 
     @property
     def session_timeout(self) -> float:
-        """The session time-out that the server granted, in seconds.
+        """The session timeout that the server granted, in seconds.
 
-        For so long it may not hear from the client before it frees the lock.
+        If the server receives nothing from the client for that time, it frees the lock.
         """
 
     @property
     def state(self) -> _LeaseState:
-        """`held`; `suspended` while the server is unreachable; `lost` for good; or `released`.
+        """`held`; `suspended` while the server is unreachable; `lost` permanently; or `released`.
 
-        A suspended lease is still valid, for `remaining` seconds: it is held again if the server answers in
-        time, and lost if it does not. Sends nothing.
+        A suspended lease is still valid, for `remaining` seconds. If the server answers in time, it is held
+        again, otherwise it is lost. Sends no request.
         """
 
     @property
     def remaining(self) -> float:
-        """For how many seconds no one else can get the lock, unless it is broken; 0 if lost or released.
+        """The time in seconds during which no other client can get the lock, unless it is broken.
 
-        It runs out half the session time-out after the last write that the server acknowledged, and is
-        extended while the server answers. Sends nothing.
+        It ends half the session timeout after the last write that the server acknowledged, and is extended
+        while the server answers. 0 if the lease is lost or released. Sends no request.
         """
 
     @property
     def loss_reason(self) -> _LossReason | None:
-        """Why the lease is lost, or None. Sends nothing.
+        """The reason of the loss, or None. Sends no request.
 
-        `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or
-        `client closed`; in a forked child, `inherited through fork`.
+        `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or `client
+        closed`. In a forked child: `inherited through fork`.
         """
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
-        """Have `callback` called with the lease, once, when it is lost; soon, if it already is.
+        """Call `callback` once with the lease when it is lost, or soon if it is already lost.
 
         >>> lost = threading.Event()
         >>> with lock as lease:
         ...     notice = lease.on_lost(lambda lease: lost.set())
 
-        It is called on the thread `zklock-callback`, where all callbacks wait for one another, and nothing
-        else waits for them. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is called in a
-        greenlet of its own. Nothing is called once the lease is released. A callback that refers to the lease
-        itself, and not to its argument, keeps the lease held.
+        The callback runs on the thread `zklock-callback`. All callbacks share this thread, and nothing else
+        waits for it. An exception of a callback is passed to `sys.unraisablehook`. With gevent, each callback
+        runs in a new greenlet. After the release of the lease, the callback is not called. A callback that
+        refers to the lease itself, instead of its argument, keeps the lease held.
         """
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
-        """Have `callback` called with the lease, once, when another contender asks for the lock.
+        """Call `callback` once with the lease when another contender asks for the lock.
 
         >>> asked = threading.Event()
         >>> with lock as lease:
         ...     notice = lease.on_revoke(lambda lease: asked.set())
 
-        It asks with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call
-        counts. The lease stays held: the holder decides whether to release it. How it is called: see
-        `on_lost`.
+        The request is sent by `Client.revoke` or Curator's `Revoker`. A request from before this call counts
+        too. The lease stays held: the holder decides whether to release it. See `on_lost` for how callbacks
+        are called.
         """
 
     def transaction(self) -> Transaction:
-        """Begin a transaction that is carried out only while the lock is held. Sends nothing.
+        """Create a transaction that is executed only while the lock is held. Send no request.
 
         >>> with lock as lease:
         ...     lease.transaction().set_data("/state", b"done").commit()
         """
 
     def wait_lost(self, timeout: float | None = -1) -> bool:
-        """Wait until the lease is lost; False if it was released first, or after `timeout` seconds.
+        """Wait until the lease is lost. Return False if it is released first, or after `timeout` seconds.
 
         >>> with lock as lease:
         ...     lease.wait_lost(timeout=0.1)
         False
 
-        -1 and None wait for ever. Raises `BadArgument` for any other time-out below zero.
+        -1 and None wait without a limit. Raise `BadArgument` for any other timeout below zero.
         """
 
 @final
 class Election:
-    """A candidate for the leadership at a path, or one who only wants to know who leads.
+    """A candidate in the election at a path, or an observer that only asks for the leader.
 
     >>> election = zklock.Election(client, "/elections/scheduler", id="scheduler-1")
     >>> with election.lead() as leadership:
     ...     run_scheduler(leadership.fencing_token)
 
-    Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that
-    this library promises of one; services on Curator's `LeaderLatch` take part in the same election.
-    `client`, `path` and `options` are those of `Mutex`.
+    Candidates lead in the order in which the server queued them. An election is an exclusive lock, with all
+    guarantees of this library's locks. Services that use Curator's `LeaderLatch` take part in the same
+    election. `client`, `path` and `options` are the same as for `Mutex`.
 
-    `id` is what others see of the candidate, at most 1024 bytes; it may be empty, and ids need not differ.
-    The default is `host:pid`.
+    `id` identifies the candidate to other clients. It is at most 1024 bytes long, can be empty, and need not
+    be unique. The default is `host:pid`.
 
-    An election object is one candidate, whichever thread campaigns: campaigns that overlap share a node
-    and a leadership, which ends when the last of them is resigned. Of those that the program drops without
-    resigning them it keeps one, so that it leads on. An election that goes while it leads resigns, with a
-    `ResourceWarning`. Creating one sends nothing.
+    An election object is one candidate, even if several threads campaign. Overlapping campaigns share a node
+    and a leadership. The leadership ends when the last of them resigns. If the program drops its leaderships
+    without resigning, the election keeps one of them, and so continues to lead. If the election object itself
+    is dropped while it leads, it resigns, with a `ResourceWarning`. The constructor sends nothing.
 
-    Raises `BadArgument` for a malformed argument.
+    Raise `BadArgument` for a malformed argument.
     """
 
     def __new__(
@@ -538,10 +545,9 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads. Sends nothing.
+        """Whether this candidate leads. Sends no request.
 
-        False from the moment at which it resigns, or at which the term of its leadership is over: that is
-        before another candidate can lead.
+        False from the moment at which it resigns or its term ends, and so before another candidate can lead.
         """
 
     def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
@@ -550,23 +556,24 @@ class Election:
         >>> leadership = election.campaign(timeout=5)
         >>> leadership.resign()
 
-        `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
-        long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
-        only if there is no other candidate; `connect_timeout` is that of `Lock.acquire()`.
+        `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
+        call waits without a limit; a loss of the connection or the session only lengthens the wait. With 0 it
+        leads only if there is no other candidate. `connect_timeout` has the same meaning as in
+        `Lock.acquire()`.
 
-        Raises `LockTimeout` if it does not lead in time; `BadArgument` where a contender of kazoo's stands,
-        whose election does not see candidates; otherwise what `Lock.acquire()` raises. Ctrl-C withdraws the
-        candidate.
+        Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
+        queue, because a kazoo election does not see these candidates. Otherwise raise the same exceptions as
+        `Lock.acquire()`. Ctrl-C withdraws the candidate.
         """
 
     def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
-        """A context manager that campaigns, and resigns at the end of its block.
+        """Return a context manager that campaigns, and resigns at the end of the block.
 
         >>> with election.lead(timeout=5):
         ...     election.is_leader
         True
 
-        `timeout` and `connect_timeout` are in seconds, as those of `campaign()`. The end of the block raises
+        `timeout` and `connect_timeout` are in seconds, as in `campaign()`. The end of the block raises
         `LockLost` if the leadership was lost meanwhile.
         """
 
@@ -575,28 +582,28 @@ class Election:
 
         >>> election.run(schedule)
 
-        A leadership that is lost ends with `body`, which notices it by `leadership.check()` or `on_lost`;
-        then it campaigns again. After leaderships that end within five seconds it pauses for longer and
-        longer, up to six seconds, so that others can lead. After `ConnectionFailed` it pauses too, and
-        campaigns again.
+        If the leadership is lost, `body` must return: it notices the loss through `leadership.check()` or
+        `on_lost`. Then the election campaigns again. After leaderships that last less than five seconds it
+        pauses for increasing times, up to six seconds, so that other candidates can lead. After
+        `ConnectionFailed` it also pauses, and campaigns again.
 
-        Returns when the client is closed or drained. Raises what else `body` raises, after it has resigned,
-        and the other errors of `campaign()`. `LockLost` of the leadership is not raised. Ctrl-C ends it.
+        Return when the client is closed or drained. Raise any other exception of `body`, after resigning, and
+        the other errors of `campaign()`. Do not raise the `LockLost` of the leadership. Ctrl-C ends the call.
         """
 
     def leader(self) -> Candidate | None:
-        """Who leads, or is about to; None if there is no candidate.
+        """Return the candidate that leads or is about to lead, or None if there is no candidate.
 
         >>> with election.lead():
         ...     election.leader().id
         'scheduler-1'
 
-        Three round trips. The answer may be out of date when it arrives: what only the leader may do needs
-        the fencing token. Raises what `Lock.locked()` raises.
+        This takes three round trips. The answer can be out of date when it arrives: protect actions that only
+        the leader may do by its fencing token. Raise the same exceptions as `Lock.locked()`.
         """
 
     def candidates(self) -> list[Candidate]:
-        """The candidates, in the order in which they lead. Raises what `leader()` raises.
+        """Return the candidates, in the order in which they lead. Raise the same exceptions as `leader()`.
 
         >>> with election.lead():
         ...     [candidate.position for candidate in election.candidates()]
@@ -604,19 +611,20 @@ class Election:
         """
 
     def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
-        """Have `callback` called with who leads, now and after each change: a `Candidate`, or None.
+        """Call `callback` with the current leader, now and after each change: a `Candidate`, or None.
 
         >>> notice = election.on_leader(lambda leader: print("leads:", leader))
         >>> notice.cancel()
 
-        It needs no candidate, and watches one node, however many candidates there are. Of changes that
-        follow one another fast, only the last may be reported. It goes on, and keeps the client open, until
-        the notice is cancelled or the client closed. How it is called: see `Lease.on_lost`.
+        The call needs no candidate, and watches one node, regardless of the number of candidates. If changes
+        follow each other fast, it might report only the last one. The observation continues, and keeps the
+        client open, until the notice is cancelled or the client is closed. See `Lease.on_lost` for how
+        callbacks are called.
         """
 
 @final
 class Lead:
-    """What `Election.lead()` returns. Can be entered more than once."""
+    """The result of `Election.lead()`. It can be entered more than once."""
 
     def __enter__(self) -> Leadership: ...
     def __exit__(
@@ -630,11 +638,11 @@ class Leadership(Lease):
     >>> with election.lead() as leadership:
     ...     leadership.check()
 
-    Its election keeps it until it is resigned or lost.
+    The election keeps it until it is resigned or lost.
     """
 
     def resign(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Let the next candidate lead: another name for `release()`.
+        """Let the next candidate lead. This is another name for `release()`.
 
         >>> with election.lead() as leadership:
         ...     leadership.resign()
@@ -642,7 +650,7 @@ class Leadership(Lease):
 
 @final
 class Candidate:
-    """One candidate of an election, as `Election.candidates()` found it. Does not change.
+    """One candidate of an election, as found by `Election.candidates()`. Immutable.
 
     >>> with election.lead():
     ...     election.leader().position
@@ -651,15 +659,15 @@ class Candidate:
 
     @property
     def position(self) -> int:
-        """Its place, from 0. The first leads."""
+        """Position in the queue, from 0. The candidate at position 0 leads."""
 
     @property
     def id(self) -> str:
-        """Its id; empty if it has none, or if it is longer than 4 KiB or may not be read."""
+        """The candidate's id. Empty if it has none, if it exceeds 4 KiB, or if it cannot be read."""
 
     @property
     def node(self) -> str:
-        """The full path of its node, below the client's chroot, as `Lease.node` is."""
+        """The full path of the node, below the client's chroot. It has the same form as `Lease.node`."""
 
     @property
     def session_id(self) -> int:
@@ -667,50 +675,50 @@ class Candidate:
 
     @property
     def fencing_token(self) -> int:
-        """The fencing token of its leadership, now or when it leads."""
+        """The fencing token of its leadership, now or once it leads."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class Rounds:
-    """The rounds of `Election.run()`: how long it pauses, and when it ends."""
+    """The rounds of `Election.run()`: the pauses between them, and their end."""
 
     def __new__(cls, election: Election) -> Self: ...
     def are_over(self) -> bool:
-        """Whether there is no next campaign, because the client is closed."""
+        """Return whether there is no next campaign, because the client is closed."""
 
     def begin(self) -> None:
-        """A leadership began."""
+        """Record that a leadership has begun."""
 
     def end(self) -> float:
-        """The leadership is over. Returns the seconds to pause before the next campaign."""
+        """Record that the leadership is over. Return the seconds to pause before the next campaign."""
 
     def fail(self, failure: BaseException) -> float | None:
-        """A campaign failed. Returns the seconds to pause before the next one; None if the client is closed.
+        """Return the seconds to pause after a failed campaign, or None if the client is closed.
 
-        Raises the failure if it would only be repeated.
+        Raise the failure if the next campaign would fail in the same way.
         """
 
     def pause(self, seconds: float) -> None:
-        """Wait before the next campaign, and no longer than until the client is closed."""
+        """Wait before the next campaign, at most until the client is closed."""
 
     def start_pause(self, seconds: float) -> Pending[None]:
-        """Begin to wait before the next campaign."""
+        """Start to wait before the next campaign."""
 
 @final
 class Leaders:
-    """Who leads, now and after each change."""
+    """The current leader, followed by each change."""
 
 @final
 class Leases(Level):
-    """The leases of one acquire of several locks or permits, in the order in which they were taken.
+    """The leases of one acquire of several locks or permits, in the order of their acquisition.
 
     >>> with semaphore.acquire_many(3) as leases:
     ...     len(leases)
     3
 
-    Each may be released separately. The end of a `with` block releases those that were not, and raises
+    Each lease can be released separately. The end of a `with` block releases the others, and raises
     `LockLost` if one was lost. Leases without references are released, with a `ResourceWarning`.
     """
 
@@ -724,7 +732,7 @@ class Leases(Level):
 
 @final
 class NodeData:
-    """The data of a node and its version, as `Client.get()` read them. Does not change.
+    """The data of a node and its version, as read by `Client.get()`. Immutable.
 
     >>> with lock as lease:
     ...     lease.transaction().create("/report", b"draft").commit()
@@ -737,25 +745,25 @@ class NodeData:
         """The data."""
     @property
     def version(self) -> int:
-        """How often the data was set: the `version` that a transaction expects."""
+        """The number of times that the data was set: the `version` that a transaction expects."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class ClientOptions:
-    """How a lock's client connects, for a lock that is created on a hosts string.
+    """The settings of the client that a lock uses if it is created with a hosts string.
 
     >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
     >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
-    The arguments are those of `zklock.Client`, without `hosts` and `connect`. Locks on the same hosts with
-    equal options share the process's one client with them. Files are read, and environment variables
-    looked at, when the options are created. Sends nothing.
+    See `zklock.Client` for the arguments. There are no `hosts` and `connect` here. In each process, all locks
+    with the same hosts and equal options share one client. The constructor reads files and environment
+    variables, and sends nothing.
 
-    Options can be pickled, and a lock with them, unless they contain a password: then use `auth_file`, of
-    which only the name is pickled.
+    Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
+    `auth_file`: only its name is pickled.
 
-    Raises `BadArgument` for a malformed argument.
+    Raise `BadArgument` for a malformed argument.
     """
 
     def __new__(
@@ -779,7 +787,7 @@ class ClientOptions:
 
 @final
 class Contender:
-    """One contender in the queue of a lock, as `Lock.contenders()` found it. Does not change.
+    """One contender in the queue of a lock, as found by `Lock.contenders()`. Immutable.
 
     >>> with lock:
     ...     lock.contenders()[0].language
@@ -788,15 +796,18 @@ class Contender:
 
     @property
     def position(self) -> int:
-        """Its place, from 0. The first holds; so do the readers or permits behind it that fit."""
+        """Position in the queue, from 0. Position 0 holds the lock.
+
+        Readers and permits behind it hold the lock too, as long as the lock permits it.
+        """
 
     @property
     def node(self) -> str:
-        """The full path of its node, below the client's chroot, as `Lease.node` is."""
+        """The full path of the node, below the client's chroot. It has the same form as `Lease.node`."""
 
     @property
     def reader(self) -> bool:
-        """Whether it wants to hold together with other readers."""
+        """Whether the contender requests the read lock, which it can hold together with other readers."""
 
     @property
     def session_id(self) -> int:
@@ -804,72 +815,75 @@ class Contender:
 
     @property
     def fencing_token(self) -> int:
-        """The zxid that created its node.
+        """The zxid that created the node.
 
-        It is the fencing token of its lease, now or when it is granted; except after a downgrade: the
-        reader has a node of its own, but its lease keeps the writer's token.
+        This is the fencing token of the contender's lease, now or once it is granted. The exception is a
+        downgrade: the reader has a new node, but its lease keeps the writer's token.
         """
 
     @property
     def host(self) -> str | None:
-        """The name of its host; None, like everything that follows, if the node is not zklock's."""
+        """The host name of the contender, or None if zklock did not create the node.
+
+        The properties that follow are also None then.
+        """
 
     @property
     def pid(self) -> int | None:
-        """Its process."""
+        """The process id of the contender."""
 
     @property
     def language(self) -> str | None:
-        """The language of its program: `python`, `node` or `rust`."""
+        """The language of the contender's program: `python`, `node` or `rust`."""
 
     @property
     def label(self) -> str | None:
-        """The label of its lock or client, or None if it has none."""
+        """The label of the contender's lock or client, or None."""
 
     @property
     def since(self) -> float | None:
-        """When it began to contend, by its own clock, in seconds since 1970 as `time.time()` counts them."""
+        """The time at which it joined the queue, by its own clock, in seconds since 1970."""
 
     @property
     def revoked(self) -> bool | None:
-        """Whether it was asked to give up the lock while it held it, and has been told."""
+        """Whether it held the lock when it was asked to give it up, and has received that request."""
 
     @property
     def cohort(self) -> int | None:
-        """How many holds of its client may follow each other on the node before the queue gets its turn.
+        """The number of consecutive holds of its client on the node before the next node in the queue.
 
-        None without the option `cohort`. Its waiters without nodes are in no list.
+        None without the option `cohort`. Waiters of the client that have no node appear in no listing.
         """
 
     @property
     def linger(self) -> float | None:
-        """For how many seconds its client may keep the node after a release; None without `linger`.
+        """The time in seconds that its client can keep the node after a release. None without `linger`.
 
-        The node does not tell whether somebody holds through it now.
+        The node does not show whether it is in use at present.
         """
 
     @property
     def owner(self) -> OwnerInfo | None:
-        """The owner inside its program, such as a thread or a task."""
+        """The owner inside the contender's program, such as a thread or a task."""
 
     @property
     def data(self) -> bytes:
-        """The node's data, unchanged, whoever wrote it; empty if it was not read.
+        """The node's data, unchanged, from any program. Empty if it was not read.
 
-        What is longer than 4 KiB is not, nor what may not be read, nor anything once 16 MiB were read for one
-        list.
+        Data longer than 4 KiB and data without read permission are not read. Once 16 MiB have been read for a
+        listing, no more data is read.
         """
 
     @property
     def data_length(self) -> int:
-        """How many bytes of data the node has, read or not."""
+        """The size of the node's data in bytes, whether or not the data was read."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class OwnerInfo:
-    """How a contender describes its owner, such as a thread or a task of its program. Does not change.
+    """The description of a contender's owner, such as a thread or task of its program. Immutable.
 
     >>> with lock:
     ...     lock.contenders()[0].owner.name
@@ -878,15 +892,15 @@ class OwnerInfo:
 
     @property
     def number(self) -> int:
-        """Its number, which no other owner of its process has, or had before it."""
+        """The number of the owner. It is unique in the owner's process, and never reused there."""
 
     @property
     def name(self) -> str | None:
-        """Its name, or None if it has none: the first 64 bytes."""
+        """The first 64 bytes of the owner's name, or None if it has no name."""
 
     @property
     def process(self) -> int:
-        """A number that tells processes apart that have the same host name and id, as in containers."""
+        """A number that distinguishes processes with the same host name and process id, as in containers."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -894,7 +908,7 @@ class OwnerInfo:
 
 @final
 class Deadlock:
-    """Two owners that waited for each other, as `LockTimeout.deadlock` tells it. Does not change.
+    """Two owners that waited for each other, as reported by `LockTimeout.deadlock`. Immutable.
 
     >>> try:
     ...     with taken.hold(timeout=0.5):
@@ -910,77 +924,83 @@ class Deadlock:
 
     @property
     def held(self) -> str:
-        """The path of the lock that the caller held, and for which the other owner waited."""
+        """The path of the lock that the caller held and the other owner waited for."""
 
     @property
     def waited(self) -> str:
-        """The path of the lock for which the caller waited."""
+        """The path of the lock that the caller waited for."""
 
     @property
     def other(self) -> Contender:
-        """The other owner's contender in the queue of `waited`, in front of the caller's."""
+        """The other owner's contender, ahead of the caller in the queue of `waited`."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @disjoint_base
 class Acquirable(Generic[_T]):
-    """What every lock is: a lock of any kind, or several locks taken as one.
+    """Base class of all locks: a single lock of any kind, or several locks acquired together.
 
     >>> isinstance(lock, zklock.Acquirable)
     True
     >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
     True
 
-    The base of `Lock` and `MultiLock`, for annotations: `Acquirable[Lease]` gives leases one at a time.
+    It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
+    one lease.
     """
 
     def acquire(
         self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
     ) -> bool:
-        """Acquire for the calling thread; False if that was not possible in time, and only then.
+        """Acquire for the calling thread. Return False only if the acquire timed out.
 
         >>> if lock.acquire(timeout=5):
         ...     lock.release()
 
-        `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
-        long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: it
-        does not queue for a lock that is taken.
+        `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
+        call waits without a limit; a connection loss only lengthens the wait. 0 is the same as
+        `blocking=False`: the call does not queue for a lock that is taken.
 
-        `connect_timeout` is for an acquire that does not wait: how many seconds a server has to answer, in
-        place of the client's own.
+        `connect_timeout` is for an acquire that does not wait. It is the time in seconds in which a server
+        must answer, instead of the client's own `connect_timeout`.
 
-        Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
+        Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
+        queue.
 
-        Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
-        `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
-        `LockTimeout` where as many wait as the lock's `max_waiters` permits;
-        `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
-        `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
+        Raise:
+
+        - `BadArgument` for any other negative timeout, for NaN, and for a timeout together with
+          `blocking=False`;
+        - `UpgradeRefused` for a write lock if the caller holds its read lock;
+        - `LockTimeout` if the queue already has the number of waiters that `max_waiters` permits;
+        - `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within
+          `connect_timeout`;
+        - `ClientClosed`, `AuthFailed`, `SequenceExhausted` and `Forked`.
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Undo the calling thread's newest acquire of this object, waiting up to `timeout` seconds.
+        """Undo the calling thread's newest acquire of this object. Wait for up to `timeout` seconds.
 
         >>> if lock.acquire(blocking=False):
         ...     lock.release()
 
-        With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
+        With `reentrant=False`, and for a semaphore, undo the newest acquire of the object by any caller.
 
-        See `Lease.release`. Raises `NotHeld` if there is none.
+        See `Lease.release`. Raise `NotHeld` if there is nothing to release.
         """
 
     def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_T]:
-        """A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+        """Return a context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
 
         >>> with lock.hold(timeout=5):
         ...     print("held")
         held
 
-        The error's `reason` says whether the lock was `taken`, the servers were `unreachable`, or neither is
-        certain. With a time-out of 0 it does not wait: `LockTimeout` then always says that the lock is not
-        free, and a server that does not answer is `ConnectionFailed`. `connect_timeout` is that of
-        `acquire`.
+        The error's `reason` tells whether the lock was `taken`, the servers were `unreachable`, or neither is
+        certain. With a timeout of 0 the acquire does not wait: `LockTimeout` then always means that the lock
+        is not free, and a server that does not answer causes `ConnectionFailed`. `connect_timeout` has the
+        same meaning as in `acquire`.
         """
 
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
@@ -992,17 +1012,17 @@ class Acquirable(Generic[_T]):
 
 @disjoint_base
 class Lock(Acquirable[Lease]):
-    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+    """A lock that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    The *owner* of a lock, which may acquire it again, is the thread, or the greenlet where gevent runs. An
-    owner that acquired a lock n times releases it n times. Owners may share the lock object. When the
-    object goes, levels that were never released are released, with a `ResourceWarning`. An owner that ends
-    without releasing what it acquired with `acquire()` leaves the lock held, with the same warning.
+    The *owner* of a lock is the thread, or with gevent the greenlet. Only the owner can re-enter it. An owner
+    that acquired a lock n times must release it n times. Owners can share the lock object. If the object is
+    dropped, its unreleased levels are released, with a `ResourceWarning`. An owner that ends without
+    releasing a level from `acquire()` leaves the lock held, with the same warning.
 
-    A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
+    A lock is also a decorator: each call of the function runs in its own scope. `@lock.hold(timeout=5)`
     limits the wait.
 
     >>> @lock
@@ -1011,9 +1031,9 @@ class Lock(Acquirable[Lease]):
     >>> rebuild_the_index()
     True
 
-    `threading.Condition(lock)` works for the threads of one process: a notification does not leave it.
-    A lock that was created on a hosts string can be pickled, and copied, which makes another lock object
-    on the same path; one on a client cannot.
+    `threading.Condition(lock)` works for the threads of one process: a notification does not reach other
+    processes. A lock that was created with a hosts string can be pickled and copied: the result is another
+    lock object for the same path. A lock on a client cannot.
     """
 
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -1023,126 +1043,126 @@ class Lock(Acquirable[Lease]):
 
     @property
     def client(self) -> Client:
-        """The client on which the lock is.
+        """The client of the lock.
 
         >>> lock.client.state
         'connected'
 
-        For a lock on a hosts string the process's one client with its hosts and options, which is created
-        unless there is one.
+        For a lock with a hosts string, this is the process's shared client for these hosts and options. It is
+        created if it does not exist yet.
         """
 
     @property
     def lease(self) -> Lease | None:
-        """The calling thread's newest lease of this object that has not been released, or None.
+        """The calling thread's newest unreleased lease of this object, or None.
 
-        With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: the newest lease of the object, from any caller.
         """
 
     def owned(self) -> bool:
-        """Whether the calling thread holds the lock, through this object or another one. Sends nothing.
+        """Return whether the calling thread holds the lock, through any lock object. Send no request.
 
         >>> with lock:
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: return whether this object holds it, for any caller.
         """
 
     def locked(self) -> bool:
-        """Whether any contender holds the lock or waits for it; that may have changed when this returns.
+        """Return whether any contender holds the lock or waits for it.
 
         >>> lock.locked()
         False
 
-        For a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
-        no server answers within the client's `connect_timeout`.
+        For a semaphore, return whether no permit is free. This is a single read, and the state can change
+        before the call returns. Raise `ConnectionFailed` if no server answers within the client's
+        `connect_timeout`.
         """
 
     def contenders(self) -> list[Contender]:
-        """The contenders for the lock, in queue order: holders first.
+        """Return the contenders for the lock, in queue order: holders first.
 
         >>> with lock:
         ...     lock.contenders()[0].language
         'python'
 
-        The first hundred thousand are listed. Three round trips for up to a thousand, two for each further
-        thousand. Raises what `locked()` raises.
+        The result has at most 100,000 contenders. It takes three round trips for up to 1,000 contenders, and
+        two for each further 1,000. Raise the same exceptions as `locked()`.
         """
 
 @final
 class Mutex(Lock):
-    """A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
+    """A fair, exclusive lock. Its queue is compatible with Curator's `InterProcessMutex`.
 
     >>> lock = zklock.Mutex(client, "/locks/report")
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    `path` is absolute, below the client's chroot; missing directories are created when needed. Two lock
-    objects on one client and path are one lock. Creating one sends nothing.
+    `path` is absolute, below the client's chroot. Missing directories are created when needed. Two lock
+    objects with the same client and path are the same lock. The constructor sends nothing.
 
-    With a hosts string for `client`, the process's one client for these hosts is used, created at the
-    first acquire and closed at the end of the process; None stands for the hosts that
-    `zklock.Client` uses by default. Such a lock works after a fork too. Its client has the options of
-    `options`, or else those of the environment; locks with the same hosts and equal options share it.
+    `client` can be a hosts string instead. The lock then uses the process's shared client for these hosts.
+    This client is created at the first acquire and closed at the end of the process. None means the default
+    hosts of `zklock.Client`. Such a lock also works after a fork. Its client has the settings in `options`,
+    or else those from the environment. Locks with the same hosts and equal options share it.
 
     >>> options = zklock.ClientOptions(session_timeout=5)
     >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
-    By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
-    does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
+    By default it works like `threading.RLock`. With `reentrant=False` it works like `threading.Lock`: an
+    acquire by the thread that holds it waits or times out, and any thread can release it:
 
     >>> baton = zklock.Mutex(client, "/locks/baton", reentrant=False)
     >>> baton.acquire()
     True
     >>> threading.Thread(target=baton.release).start()
 
-    `label` is shown to operators in the data of the nodes. `naming` decides which other clients
-    understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
-    `extra_lock_patterns`.
+    Operators can see `label` in the data of the lock nodes. `naming` sets the format of the node names:
+    `"curator"`, or `"kazoo"` if the other clients are kazoo services that cannot set `extra_lock_patterns`.
 
-    `max_hold` is for how long the lock may be held, in seconds from the grant on, however often it is
-    entered again. Then the lease is lost (`loss_reason` is `"held too long"`) and the next contender gets
-    the lock. Without it a program that hangs keeps its locks for ever, for the heartbeat goes on. Stop on
-    this loss as on any other: nothing else ends what the program does under the lock.
+    `max_hold` is the maximum time of a hold in seconds, from the grant on. Re-entries do not extend it. After
+    that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock. Without
+    it a program that hangs keeps its locks forever, because its heartbeat continues. The program must stop
+    its work on this loss as on any other: zklock cannot stop it.
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 
-    `grace` is how long before the end of its term the lease is reported lost, in seconds: its body can stop
-    before the next contender gets the lock, because the node is kept until the lease is released or that
-    term ends. At most a sixth of the session time-out that the server granted. A lock that is broken, or
-    held for longer than `max_hold`, has no grace.
+    `grace` is a time in seconds before the end of the lease's term: the lease is reported lost that much
+    earlier. So its body can stop before the next contender gets the lock, because the node is kept until the
+    lease is released or the term ends. It is at most a sixth of the session timeout that the server granted.
+    A lock that is broken, or held for longer than `max_hold`, has no grace.
 
     >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
 
-    `max_waiters` is how many contenders may wait for the lock at most when this one joins them. An acquire
-    that would have to wait behind this many is refused at once, with `LockTimeout` for the reason `"full"`:
-    for a service that answers 503 rather than queue. With 0 it never waits behind anybody. Holders are no
-    waiters, and one that enters the lock again is never refused. An acquire reads the queue first, which
-    costs a round trip more; those that arrive at the same moment read the same queue, so the limit holds
-    but for those. It is a limit of this lock object. A try (`blocking=False`) does not wait in any case:
-    it returns False, or in `hold` raises for the reason `"taken"`.
+    `max_waiters` is the maximum number of waiting contenders when this lock joins the queue. An acquire
+    behind that many waiters fails immediately: it raises `LockTimeout` with the reason `"full"`. Use it in a
+    service that answers 503 instead of queueing. With 0 an acquire never waits behind another contender.
+    Holders do not count as waiters, and a re-entry is never refused. Each acquire reads the queue first,
+    which costs one more round trip. Acquires that arrive at the same moment read the same queue, so together
+    they can exceed the limit. The limit belongs to this lock object. A try (`blocking=False`) never waits: it
+    returns False, or `hold` raises with the reason `"taken"`.
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
 
-    `cohort` is how many holds may follow each other on one node within this process's client, before the
-    queue of all clients gets its turn: for a lock that many threads or tasks of one process contend for. The
-    thread that releases the lock hands it to the next one without a request. Waiters that will be served so
-    create no nodes, so other clients do not see them, and a contender of another client waits for up to this
-    many holds for each node before its own. Holds on one node share their fencing token: compare the pair
-    `(lease.fencing_token, lease.handoffs)`. Not together with `max_waiters`, which counts nodes.
+    `cohort` is the number of consecutive holds on one node within this process's client. Then the next node
+    in the queue gets the lock. Use it if many threads or tasks of one process contend for the lock. The
+    thread that releases the lock hands it to the next one without a request. Waiters that can be served in
+    this way create no nodes, so other clients do not see them. A contender of another client waits for up to
+    this many holds for each node ahead of it. Holds on one node share their fencing token: compare the pair
+    `(lease.fencing_token, lease.handoffs)`. It cannot be combined with `max_waiters`, which counts nodes.
 
     >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
 
-    `linger` is for how long the lock's node is kept after a release, in seconds, while nobody else waits for
-    it: for a lock that one client takes again and again, such as the read lock of a configuration. Taking it
-    again sends no request. The client gives the node up as soon as a contender joins that has to wait for it;
-    until then a try of another client finds the lock taken. The time counts from the first release after a
-    grant. As with `cohort`, holds on one node share their fencing token.
+    `linger` is a time in seconds for which the lock's node is kept after a release, while no other client
+    waits for it. Use it for a lock that one client acquires repeatedly, such as the read lock of a
+    configuration. The next acquire sends no request. The client deletes the node as soon as a contender joins
+    that has to wait for it. Until then a try of another client finds the lock taken. The time counts from the
+    first release after a grant. As with `cohort`, holds on one node share their fencing token.
 
     >>> settings = zklock.ReadWriteLock(client, "/locks/settings", linger=1)
 
-    Raises `BadArgument` for a malformed argument.
+    Raise `BadArgument` for a malformed argument.
     """
 
     def __new__(
@@ -1168,33 +1188,38 @@ class Mutex(Lock):
         timeout: float | None = None,
         record: Literal["body", "start"] = "body",
     ) -> _T | None:
-        """Call `body` with the lease, unless this slot is recorded; then record the slot, and release.
+        """Call `body` with the lease unless this slot is recorded. Then record the slot, and release.
 
         >>> lock.once("2026-11-26", lambda lease: "a report")
         'a report'
         >>> lock.once("2026-11-26", lambda lease: "a report") is None
         True
 
-        Returns what `body` returns, and None if the slot was recorded already. `key` names the slot: 1 to
-        256 bytes without control characters. The lock has one record, of its last slot, which all processes
-        share: a node beside the lock directory, with `.once` appended to its path. Keys are slots, not
-        idempotency keys (A, B, A runs A twice).
+        Return the result of `body`, or None if the slot was already recorded. `key` names the slot: 1 to 256
+        bytes without control characters. The lock has a single record, of its last slot, which all processes
+        share. The record is a node next to the lock directory, with `.once` appended to its path. Keys are
+        slots, not idempotency keys (A, B, A runs A twice).
 
-        A body that raises records nothing, nor does one whose process crashes or whose lock is lost: the slot
-        runs again. With `record="start"` the slot is recorded before the body, which runs at most once then.
-        `timeout` is in seconds, for the lock; None and -1 wait as long as it takes. Inside `with lock:` it
-        enters the lock again. The body must not release the lease.
+        If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and
+        the slot runs again. With `record="start"` the slot is recorded before the body, which then runs at
+        most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a limit.
+        Inside `with lock:` it re-enters the lock. The body must not release the lease.
 
-        Raises what `body` raises; `LockTimeout`; `LockLost` if the lock was lost before the slot was
-        recorded; `AuthFailed` if the record may not be read, before the body, or not be written, after it;
-        `BadArgument` for a malformed argument, or for a record that this library has not written; otherwise
-        what `acquire()` raises.
+        Raise:
+
+        - any exception of `body`;
+        - `LockTimeout`;
+        - `LockLost` if the lock was lost before the slot was recorded;
+        - `AuthFailed` if the client has no permission to read the record (before the body) or to write it
+          (after the body);
+        - `BadArgument` for a malformed argument, or for a record that this library has not written;
+        - the other exceptions of `acquire()`.
         """
 
     def once_per(
         self, period: float, *, timeout: float | None = None, record: Literal["body", "start"] = "body"
     ) -> Callable[[Callable[_P, _T]], Callable[_P, _T | None]]:
-        """A decorator: a call runs the function unless it has run in this period, in whichever process.
+        """Return a decorator: a call runs the function at most once per period, across all processes.
 
         >>> @lock.once_per(3600)
         ... def clean_up():
@@ -1204,43 +1229,41 @@ class Mutex(Lock):
         >>> clean_up() is None
         True
 
-        A call returns what the function returns, or None if the period is recorded already. `period` is in
-        seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so one of a
-        day begins at midnight UTC; the period that counts is the one in which the lock is acquired. Where a
-        clock is behind, it refuses to go back: the function runs only in a later period than the recorded
-        one.
+        A call returns the result of the function, or None if the period is already recorded. `period` is in
+        seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so a period of
+        one day begins at midnight UTC. The period in which the lock is acquired counts. If a local clock is
+        behind the recorded period, the function does not run: it runs only in a later period than the
+        recorded one.
 
-        Otherwise a call is as `once()`. In the function, `lock.lease` is the lease.
+        In all other respects a call works like `once()`. In the function, `lock.lease` is the lease.
         """
 
 @final
 class ReadWriteLock:
-    """A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
+    """A fair, reentrant read/write lock, compatible with Curator's `InterProcessReadWriteLock`.
 
     >>> catalogue = zklock.ReadWriteLock(client, "/locks/catalogue")
     >>> with catalogue.read_lock:
     ...     print("reading, with others")
     reading, with others
 
-    Readers hold it together, a writer holds it alone. A reader that comes after a waiting writer waits
-    behind it.
+    Several readers can hold it together; a writer holds it alone. A reader that arrives after a waiting
+    writer waits behind that writer.
 
-    A writer may also take the read lock, and keeps it when it releases the write lock, with no other
-    writer in between:
+    A writer can also acquire the read lock. It keeps the read lock when it releases the write lock, with no
+    other writer in between:
 
     >>> with catalogue.write_lock:
     ...     catalogue.read_lock.acquire()
     True
     >>> catalogue.read_lock.release()
 
-    The other way round it would wait for itself: a reader that asks for the write lock gets
-    `UpgradeRefused` at once.
+    The reverse would be a deadlock: a reader that requests the write lock gets `UpgradeRefused` immediately.
 
-    The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
-    for `max_waiters` the waiters of both halves count. `cohort` is for the write lock,
-    `linger` for both.
-    Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
-    path are not one lock; give them different paths.
+    The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits the hold of each half
+    separately. For `max_waiters` the waiters of both halves count. `cohort` applies to the write lock,
+    `linger` to both halves. Fencing tokens of readers that hold the lock together are not comparable. A mutex
+    and a read/write lock on the same path do not exclude each other: give them different paths.
     """
 
     def __new__(
@@ -1264,11 +1287,11 @@ class ReadWriteLock:
 
     @property
     def read_lock(self) -> Lock:
-        """The half that is held together with other readers."""
+        """The half that several readers can hold together."""
 
     @property
     def write_lock(self) -> Lock:
-        """The half that is held alone."""
+        """The half that only one writer can hold."""
 
 @type_check_only
 class _HasSession(Protocol):
@@ -1284,23 +1307,23 @@ class Server:
     ...         lease.state
     'held'
 
-    It runs on a thread of its own, `zklock-server`, keeps its nodes in memory, and listens on
-    127.0.0.1, on a free port unless one is given. What it does not have is in `docs/testing.md`, above
-    all an ensemble: a test with it is no evidence of what happens when servers fail.
+    The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
+    127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Above
+    all, it is not an ensemble: a test with it does not show what happens when servers fail.
 
-    Methods may be called from any thread, greenlet or coroutine: none waits for a client. After `stop`
-    they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
-    (`Forked`), nor harm it; its clients can connect to it.
+    The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
+    `stop` they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
+    (`Forked`), and cannot harm it. Clients in the child can connect to it.
 
-    Raises `OSError` if the port is taken, and `BadArgument` for what is no port.
+    Raise `OSError` if the port is taken, and `BadArgument` for an invalid port.
     """
 
     def __new__(cls, port: int = 0) -> Self: ...
     @property
     def hosts(self) -> str:
-        """Where it listens, as a client wants it: `127.0.0.1:` and the port, also after `stop`."""
+        """The connect string for a client: `127.0.0.1:` and the port. It stays the same after `stop`."""
     def expire(self, client: _HasSession | int) -> bool:
-        """End a session now, as if its client had been silent for too long; False if there is none.
+        """Expire a session now, as if its client had been silent for too long. Return False if there is none.
 
         >>> lock.acquire()
         True
@@ -1310,62 +1333,63 @@ class Server:
         >>> lease.wait_lost(timeout=5)
         True
 
-        Its locks are free and its nodes are gone when this returns; its client hears of it a moment later,
-        and goes on in a new session. `client` is a `Client` or a `Lease`, of `zklock` or `zklock.aio`, or
-        the id of a session. Raises `BadArgument` for a client that has not connected yet.
+        When this returns, the session's locks are free and its nodes are deleted. Its client receives the
+        expiry a moment later, and continues in a new session. `client` is a `Client` or a `Lease`, of
+        `zklock` or `zklock.aio`, or the id of a session. Raise `BadArgument` for a client that has not
+        connected yet.
         """
     def disconnect(self, client: _HasSession | int) -> bool:
-        """Cut a client's connection; False if it had none. Its session lives on, with its locks.
+        """Close a client's connection. Return False if it had none. Its session stays alive, with its locks.
 
         >>> server.disconnect(client)
         True
 
-        What was on its way to the client is lost. It may connect again at once, and does. `client` is what
-        `expire` takes.
+        Messages on their way to the client are lost. The client can reconnect immediately, and does. `client`
+        is the same as in `expire`.
         """
     def pause(self) -> None:
-        """Fall silent until `resume`, as a server that hangs or is cut off by the network.
+        """Stop answering until `resume`, like a server that hangs or that the network cuts off.
 
         >>> server.pause()
         >>> lock.acquire(timeout=0.1)
         False
         >>> server.resume()
 
-        Connections stay open, but nothing is read, answered or sent; new ones are accepted, and hear
-        nothing. The sessions' time stands still, so that none expires meanwhile; leases end on their own
-        side, when their `remaining` time is over. `expire`, `tree` and the others work; a client whose
-        session is expired hears of it after the pause.
+        Connections stay open, but the server reads, answers and sends nothing. It accepts new connections,
+        and does not answer them either. The session clocks stop, so no session expires meanwhile. Leases are
+        lost on the client's side, when their `remaining` time has elapsed. `expire`, `tree` and the other
+        methods work. A client whose session is expired receives that after the pause.
         """
     def resume(self) -> None:
-        """End a pause. What was received meanwhile is done, and what was to be sent is sent.
+        """End a pause: process the requests received meanwhile, and send the held-back replies and events.
 
         >>> server.pause()
         >>> server.resume()
 
-        Does nothing without a pause.
+        Do nothing without a pause.
         """
     def latency(self, seconds: float) -> None:
-        """Send every reply and event this many seconds later, and in order; 0 ends it.
+        """Delay every reply and event by this many seconds, in order. 0 removes the delay.
 
         >>> server.latency(0.05)
 
-        A round trip then takes at least that long. What is on its way already keeps its delay. A day is the
-        longest. Raises `BadArgument` below zero.
+        A round trip then takes at least that long. Messages that are already on their way keep their delay.
+        The maximum is one day. Raise `BadArgument` below zero.
         """
     def tree(self) -> dict[str, bytes]:
-        """Return all nodes but ZooKeeper's own: their data, by their paths.
+        """Return all nodes except ZooKeeper's own: a dictionary from path to data.
 
         >>> with lock as lease:
         ...     lease.node in server.tree()
         True
         """
     def stop(self) -> None:
-        """End it: the port and all connections are closed, the nodes are gone. Does nothing the second time.
+        """Stop the server: close the port and all connections, and drop the nodes.
 
         >>> server.stop()
 
-        Clients see a server that went away, and look for it until they are closed. Leaving a `with` block
-        stops it too, and so does the end of the last reference to it.
+        A second call does nothing. Clients see that the server is gone, and try to reconnect until they are
+        closed. Leaving a `with` block also stops the server, and so does dropping the last reference to it.
         """
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -1378,7 +1402,7 @@ class Server:
 
 @final
 class ServerReport:
-    """What happened at one server, when it was last tried: an element of `ConnectionFailed.servers`.
+    """The result of the last attempt to use a server: an element of `ConnectionFailed.servers`.
 
     >>> try:
     ...     zklock.Client("127.0.0.1:1", connect_timeout=0.1)
@@ -1395,16 +1419,16 @@ class ServerReport:
 
     @property
     def problem(self) -> _ServerProblem:
-        """What happened, to act upon.
+        """The kind of the problem, for use in a program.
 
         `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
         `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
-        `tls` (anything else about encryption), `answered` (but not in the end) or `not tried`.
+        `tls` (any other TLS problem), `answered` (it answered at first, but not at the end) or `not tried`.
         """
 
     @property
     def detail(self) -> str:
-        """What happened, for people: what the system, TLS or the server said."""
+        """The problem in words, for people: the message of the system, TLS or the server."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1412,19 +1436,19 @@ class ServerReport:
 
 @final
 class Stats:
-    """What a client has done since it was created: a snapshot of numbers that only grow.
+    """The statistics of a client since it was created: a snapshot of numbers that only grow.
 
     >>> with lock:
     ...     client.stats().acquisitions
     1
 
-    A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry begins
-    none, and is not counted: it costs nothing. Each permit of a semaphore is a hold.
+    A *hold* begins with a grant and ends with its last release, or with its loss. A re-entry is not counted,
+    because it starts no hold and sends no request. Each permit of a semaphore is a hold.
     """
 
     @property
     def transport(self) -> str | None:
-        """What carries the requests: `zklock`, or `stock` on sockets and timers of other crates.
+        """The transport of the requests: `zklock`, or `stock`, which uses sockets and timers of other crates.
 
         None before the first session.
         """
@@ -1435,7 +1459,7 @@ class Stats:
 
     @property
     def contended(self) -> int:
-        """Those of them that had to wait for another contender."""
+        """Acquisitions that had to wait for another contender."""
 
     @property
     def handoffs(self) -> int:
@@ -1443,7 +1467,7 @@ class Stats:
 
     @property
     def retakes(self) -> int:
-        """Acquisitions that took a node again, without a request: see the option `linger`."""
+        """Acquisitions that reused a kept node without a request: see the option `linger`."""
 
     @property
     def busy(self) -> int:
@@ -1451,7 +1475,7 @@ class Stats:
 
     @property
     def timeouts(self) -> int:
-        """Attempts that timed out."""
+        """Acquires that timed out."""
 
     @property
     def losses(self) -> int:
@@ -1459,14 +1483,14 @@ class Stats:
 
     @property
     def losses_by_reason(self) -> dict[str, int]:
-        """The same by reason, in the words of `Lease.loss_reason`.
+        """Losses by reason. The keys are the values of `Lease.loss_reason`.
 
-        Every reason is there, but for closing the client and for fork, which are not counted.
+        Every reason is present, except closing the client and fork, which are not counted.
         """
 
     @property
     def sessions(self) -> int:
-        """Sessions that began: more than one says that one was lost."""
+        """Sessions that began. More than one means that a session was lost."""
 
     @property
     def reconnections(self) -> int:
@@ -1474,22 +1498,22 @@ class Stats:
 
     @property
     def wait(self) -> Histogram:
-        """How long the acquisitions took, from the call to the grant."""
+        """Durations of the acquisitions, from the call to the grant."""
 
     @property
     def hold(self) -> Histogram:
-        """How long the holds that have ended lasted."""
+        """Durations of the holds that have ended."""
 
     @property
     def requests(self) -> dict[str, int]:
         """Requests for locks, by purpose: `create`, `list`, `watch`, `delete` and so on.
 
-        Every kind is there, also those that were not sent. What a session sends for itself is not among
-        them: its pings, its beginning and end, and setting or dropping watches on a server.
+        Every kind is present, even if its count is 0. Requests of the session itself are not included: pings,
+        opening and closing the session, and setting or removing watches on a server.
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """All the numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
+        """Return all numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
 
         >>> with lock:
         ...     client.stats().as_dict().get("acquisitions")
@@ -1498,7 +1522,7 @@ class Stats:
 
 @final
 class Health:
-    """How a client is at this moment, with what in it waits and holds. Does not change.
+    """The state of a client at one moment, with its waiters and holds. Immutable.
 
     >>> with lock:
     ...     client.health().holds[0].path
@@ -1507,42 +1531,42 @@ class Health:
 
     @property
     def state(self) -> _ClientState:
-        """As `Client.state`."""
+        """The same as `Client.state`."""
 
     @property
     def session_id(self) -> int:
-        """The last ZooKeeper session, 0 if there has been none."""
+        """The last ZooKeeper session, or 0 if there has been none."""
 
     @property
     def server(self) -> str | None:
-        """The server of the current connection, as `hosts` names it, with its port; or None."""
+        """The server of the current connection, with its port, in the form used in `hosts`; or None."""
 
     @property
     def session_timeout(self) -> float:
-        """The session time-out that the server granted, in seconds; before that the one that is asked for."""
+        """The session timeout that the server granted, in seconds. Before that, the requested one."""
 
     @property
     def last_proof(self) -> float | None:
-        """How long ago, in seconds, the last proof of the session was sent: a write that was acknowledged.
+        """The time in seconds since the last proof of the session was sent: an acknowledged write.
 
-        None without a session, and before its first proof. A client that holds nothing and waits for
-        nothing proves nothing, and this grows.
+        None without a session, and before its first proof. A client that holds nothing and waits for nothing
+        sends no proofs, so this value grows.
         """
 
     @property
     def remaining(self) -> float:
-        """What is left of the session's term, in seconds, after which its leases are lost; or 0."""
+        """The rest of the session's term in seconds, or 0. At its end, the leases are lost."""
 
     @property
     def responsive(self) -> bool:
-        """Whether the library's thread let go of its queues within a tenth of a second.
+        """Whether the library's thread answered within 0.1 seconds.
 
-        If not, the machine is badly overloaded, or there is a bug; `waits` and `holds` are empty then.
+        If not, the machine is heavily overloaded, or there is a bug. `waits` and `holds` are then empty.
         """
 
     @property
     def waits(self) -> list[WaitReport]:
-        """The attempts that wait for a lock, by path."""
+        """The pending acquires, by path."""
 
     @property
     def holds(self) -> list[HoldReport]:
@@ -1550,7 +1574,7 @@ class Health:
 
 @final
 class WaitReport:
-    """An attempt to acquire a lock that has neither succeeded nor failed yet.
+    """An acquire that has neither succeeded nor failed yet.
 
     >>> for wait in client.health().waits:
     ...     print(wait.path, wait.age, wait.behind)
@@ -1558,7 +1582,7 @@ class WaitReport:
 
     @property
     def path(self) -> str:
-        """The lock's path."""
+        """The path of the lock."""
 
     @property
     def mode(self) -> _LockMode:
@@ -1566,42 +1590,42 @@ class WaitReport:
 
     @property
     def label(self) -> str | None:
-        """The label of the lock or of its client, of an election the candidate's id; or None."""
+        """The label of the lock or its client, or the candidate's id in an election; or None."""
 
     @property
     def age(self) -> float:
-        """How long the caller has waited, in seconds."""
+        """The time that the caller has waited, in seconds."""
 
     @property
     def node(self) -> str | None:
-        """The full path of its node; None as long as it has none, as without a connection."""
+        """The full path of the waiter's node, or None if it has no node, for example without a connection."""
 
     @property
     def in_cohort(self) -> bool:
-        """Whether it waits in its client's line for a lock with `cohort`: without a node.
+        """Whether it waits in the local queue of its client, for a lock with `cohort`. It has no node then.
 
-        Other clients do not see it. One node of the client stands in the queue for the whole line;
-        `position` and `behind` are those of that node.
+        Other clients do not see it. One node of the client represents the whole local queue: `position` and
+        `behind` are about that node.
         """
 
     @property
     def position(self) -> int | None:
-        """How many stand before it in the queue, as far as is known; None as long as it has no node."""
+        """The number of contenders ahead of it in the queue, as far as known. None if it has no node."""
 
     @property
     def behind(self) -> str | None:
-        """The full path of the node that it waits for: the nearest that it cannot hold together with.
+        """The full path of the node that blocks it: the nearest one with which it cannot share the lock.
 
-        None if none is known; and for a permit, which waits for any of those that hold one.
+        None if no such node is known. Also None for a permit, which waits for any of the holders.
         """
 
     @property
     def owner(self) -> OwnerReport:
-        """The owner that asked for it."""
+        """The owner that requested the lock."""
 
 @final
 class HoldReport:
-    """A hold.
+    """A hold of a lock.
 
     >>> with lock:
     ...     for hold in client.health().holds:
@@ -1611,7 +1635,7 @@ class HoldReport:
 
     @property
     def path(self) -> str:
-        """The lock's path."""
+        """The path of the lock."""
 
     @property
     def mode(self) -> _LockMode:
@@ -1619,27 +1643,27 @@ class HoldReport:
 
     @property
     def label(self) -> str | None:
-        """The label of the lock or of its client, of an election the candidate's id; or None."""
+        """The label of the lock or its client, or the candidate's id in an election; or None."""
 
     @property
     def age(self) -> float:
-        """How long it has lasted, in seconds."""
+        """The age of the hold, in seconds."""
 
     @property
     def node(self) -> str:
-        """The full path of its node."""
+        """The full path of the hold's node."""
 
     @property
     def fencing_token(self) -> int:
-        """Its fencing token."""
+        """The fencing token of the hold."""
 
     @property
     def levels(self) -> int:
-        """Its leases that have not been released: one for each acquire by its owner."""
+        """The number of leases that have not been released: one for each acquire by the owner."""
 
     @property
     def pinned(self) -> bool:
-        """Whether something keeps one of them until it ends: an election, or a lock of kazoo's."""
+        """Whether an election or a kazoo lock keeps one of its leases until the lease is released or lost."""
 
     @property
     def state(self) -> _LeaseState:
@@ -1647,15 +1671,15 @@ class HoldReport:
 
     @property
     def remaining(self) -> float:
-        """For how many seconds no one else can get the lock, unless it is broken."""
+        """The time in seconds during which no other client can get the lock, unless the lock is broken."""
 
     @property
     def owner(self) -> OwnerReport:
-        """The owner that asked for it."""
+        """The owner that requested the lock."""
 
 @final
 class OwnerReport:
-    """The owner of a wait or a hold, in `Client.health()`. Does not change.
+    """The owner of a wait or a hold, in `Client.health()`. Immutable.
 
     >>> with lock:
     ...     client.health().holds[0].owner.name
@@ -1664,11 +1688,11 @@ class OwnerReport:
 
     @property
     def number(self) -> int:
-        """Its number, which no other owner of this process has, or had before it."""
+        """The number of the owner. It is unique in this process, and never reused."""
 
     @property
     def name(self) -> str | None:
-        """The name of the thread, task or greenlet when it asked for the lock, or None if it had none."""
+        """The name of the thread, task or greenlet when it requested the lock, or None."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1685,26 +1709,26 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many durations there are."""
+        """The number of durations."""
 
     @property
     def sum(self) -> float:
-        """All durations together."""
+        """The sum of all durations."""
 
     @property
     def max(self) -> float:
-        """The longest of all."""
+        """The longest duration."""
 
     @property
     def buckets(self) -> list[tuple[float, int]]:
-        """Upper bounds, growing, each with the number of durations that are no longer.
+        """Upper bounds in ascending order, each with the number of durations up to that bound.
 
-        The bounds are 1, 2 and 5 of every power of ten from 100 µs to 1,000 s. Longer ones are in `count`
-        only.
+        The bounds are 1, 2 and 5 times every power of ten from 100 µs to 1,000 s. Longer durations appear
+        only in `count`.
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """All the numbers as a dictionary of plain values. Times are in seconds.
+        """Return all numbers as a dictionary of plain values. Times are in seconds.
 
         >>> with lock:
         ...     client.stats().wait.as_dict().get("count")
@@ -1713,41 +1737,39 @@ class Histogram:
 
 @final
 class Semaphore(Lock):
-    """A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
+    """A fair semaphore. Its queue is compatible with Curator's `InterProcessSemaphoreV2`.
 
     >>> semaphore = zklock.Semaphore(client, "/locks/upstream", 5)
     >>> with semaphore as lease:
     ...     lease.state
     'held'
 
-    A fixed number of permits can be held at the same time. Contenders take turns, and the one whose
-    turn it is waits for its permits. So smaller requests cannot overtake a larger one, and no two
-    contenders can each keep a part of what both need.
+    A fixed number of permits can be held at the same time. Contenders take turns, and only the contender
+    whose turn it is waits for its permits. So smaller requests cannot overtake a larger one. Two contenders
+    also cannot block each other by each holding some of the permits that both need.
 
-    Permits have no owner: every acquire takes another one, even if the same thread acquires.
-    `release()` gives back the newest permit that was acquired through this object with `acquire()`,
-    whoever calls; unlike that of `threading.Semaphore` it cannot give back more than were taken.
-    `lease` is the lease of that permit, and `owned()` tells whether there is one. A lease may also be
-    released on its own, from any thread. Fencing tokens of permits that are held at the same time are
-    not comparable.
+    Permits have no owner: every acquire takes another permit, even in the same thread. `release()` returns
+    the newest permit that any caller acquired through this object with `acquire()`. Unlike
+    `threading.Semaphore`, it cannot return more permits than were taken. `lease` is the lease of that permit,
+    and `owned()` returns whether there is one. A lease can also be released directly, from any thread.
+    Fencing tokens of permits that are held at the same time are not comparable.
 
-    All contenders on a path must agree on the number of permits. A contender that finds another number
-    there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
-    `shared_count` the number is read instead from the node at that path, which is one of Curator's
-    `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
-    change.
+    All contenders on a path must agree on the number of permits. A contender that finds another number, when
+    it first uses the path or when it has to wait, gets `PermitsMismatch`. With `shared_count` the number is
+    read from the node at that path, which is a Curator `SharedCount`: four bytes, big-endian. Every acquire
+    reads it, and waiters see a change.
 
-    With `blocking=False` or a time-out of 0, it does not wait for a permit, but up to two seconds for
-    another contender that is in the middle of taking some.
+    With `blocking=False` or a timeout of 0, an acquire does not wait for a permit. It can wait up to two
+    seconds for another contender that is taking permits at that moment.
 
-    `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
-    those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
+    `contenders()` first lists a node for each permit that is held or whose turn it is (`leases/…`). Then it
+    lists the contenders that take turns (`locks/…`): the first one is waiting for its permits.
 
-    `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does. For
-    `max_waiters`, as in `Mutex`, all that take turns count as waiters.
+    `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. For `max_waiters`, as in
+    `Mutex`, all contenders that take turns count as waiters.
 
-    Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
-    `shared_count` is given; at an acquire, if there is no number at `shared_count`.
+    Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
+    given. An acquire raises it if there is no number at `shared_count`.
     """
 
     def __new__(
@@ -1779,55 +1801,55 @@ class Semaphore(Lock):
         *,
         connect_timeout: float | None = None,
     ) -> Leases:
-        """Acquire `count` permits, all or none, and return their leases: also a context manager.
+        """Acquire `count` permits, all or none, and return their leases, which are a context manager.
 
         >>> with semaphore.acquire_many(3, timeout=10) as leases:
         ...     leases[2].state
         'held'
 
-        The arguments are those of `acquire`, but if the permits cannot be had in time, `LockTimeout` is
-        raised. The leases are the caller's: `release()` of the semaphore does not know of them. If a shared
-        number is smaller than `count`, it waits until the number has grown.
+        See `acquire` for the arguments. In contrast to `acquire`, a timeout raises `LockTimeout`. The leases
+        belong to the caller: the semaphore's own `release()` does not release them. If a shared number is
+        smaller than `count`, the call waits until the number has grown.
 
-        Raises `BadArgument` for no permits, or more than there are.
+        Raise `BadArgument` for zero permits, or for more than there are.
         """
 
 @final
 class MultiLock(Acquirable[Leases]):
-    """Several locks taken as one: all, or none.
+    """Several locks that are acquired together: all, or none.
 
     >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
     ...     len(leases)
     2
 
-    Any kinds may be mixed. They are taken in one order that all zklock programs share: by path from
-    the root, and on one path by the names of the servers; so two programs cannot wait for each other,
-    unless both take one path on two ensembles that they call by different names. A lock that is named
-    twice is taken once; the write half of a read/write lock is taken before the read half. One time-out
-    covers all. If one cannot be acquired, those before it are released; if one is lost while another is
-    waited for, all are released and acquired anew.
+    The locks can be of any kinds. All zklock programs acquire them in the same order: by path from the root,
+    and for equal paths by the names of the servers. So two programs cannot deadlock, unless both acquire the
+    same path on two ensembles for which they use different names. A lock that is listed twice is acquired
+    once. The write half of a read/write lock is acquired before the read half. One timeout covers all locks.
+    If one cannot be acquired, the earlier ones are released. If one is lost while the call waits for another,
+    all are released and acquired again.
 
-    The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
-    holds one of the locks but not one that comes before it: taking that now would break the order.
+    The owner is the thread, as for the single locks. If an owner holds one of the locks but not an earlier
+    one, acquiring raises `BadArgument`: to acquire the earlier lock now would break the order.
 
-    Raises `BadArgument` for an empty list; for one path through two clients of one ensemble, or as
-    locks of two kinds; and for a lock without re-entry that is named twice. If the hosts of two clients
-    are different names of one ensemble, that is found, and raised, by the acquire.
+    Raise `BadArgument` for an empty list, for one path through two clients of one ensemble or as locks of two
+    kinds, and for a non-reentrant lock that is listed twice. If two clients have different host names for the
+    same ensemble, the acquire detects that and raises `BadArgument`.
     """
 
     def __new__(cls, locks: Iterable[Lock]) -> Self: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def paths(self) -> list[str]:
-        """The locks' paths, in the order in which they are taken."""
+        """The paths of the locks, in the order of acquisition."""
 
     @property
     def leases(self) -> Leases | None:
-        """The calling thread's newest leases of this object that have not been released, or None."""
+        """The calling thread's newest unreleased leases of this object, or None."""
 
 @final
 class Hold(Generic[_T]):
-    """What the locks' `hold()` returns: a context manager, and a decorator.
+    """The result of a lock's `hold()`: a context manager, and a decorator.
 
     >>> five_seconds = lock.hold(timeout=5)
     >>> with five_seconds as lease:
@@ -1839,7 +1861,7 @@ class Hold(Generic[_T]):
     >>> rebuild_the_index()
     True
 
-    Can be entered, and called, more than once.
+    A hold can be entered and called more than once.
     """
 
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
@@ -1851,31 +1873,31 @@ class Hold(Generic[_T]):
 
 @final
 class Scopes:
-    """The scopes of an object of `zklock.aio` that is no lock."""
+    """The scopes of an object of `zklock.aio` that is not a lock."""
 
     def push(self, owner: Owner, level: Level, scope: object, site: Site) -> None:
-        """Keep a scope that a task has entered."""
+        """Store a scope that a task has entered."""
 
     def leave(self, owner: Owner | None, site: Site, raised: bool) -> Any:
-        """The scope that an exit there ends."""
+        """Return the scope that an exit at this site ends."""
 
 @final
 class Slot:
-    """A slot, and when it is recorded, checked."""
+    """A slot, and the moment at which it is recorded. Both are checked."""
 
     @staticmethod
     def key(key: str, record: str) -> Slot:
-        """The slot with this name."""
+        """Return the slot with this name."""
 
     @staticmethod
     def per(period: float, record: str) -> Slot:
-        """The current period of so many seconds."""
+        """Return the current slot of a period, in seconds."""
 
 @final
 class Turn:
     """One run of a slot's body, under the lock.
 
-    As a context manager: the end of its block records the slot, unless the block raises.
+    It is a context manager: the end of its block records the slot, unless the block raises an exception.
     """
 
     @property
@@ -1883,7 +1905,7 @@ class Turn:
         """The lease under which the body runs."""
 
     def start_record(self) -> Pending[None]:
-        """Begin to record the slot, unless that was done first, and to release the lock."""
+        """Start to record the slot, unless it was recorded before the body, and to release the lock."""
 
     def __enter__(self) -> Lease: ...
     def __exit__(
@@ -1892,35 +1914,38 @@ class Turn:
 
 @final
 class Site:
-    """Where a scope is entered, or left: the frame, and the number of the hold, or 0 for the lock itself."""
+    """The place at which a scope is entered or left.
+
+    It consists of the frame and the number of the hold, which is 0 for the lock itself.
+    """
 
     def __new__(cls, frame: object, through: int = 0) -> Self: ...
 
 @final
 class TellEventLoop:
-    """A callback of `zklock.aio`: it only tells an event loop, and so the delivery thread calls it itself."""
+    """A callback of `zklock.aio`. It only notifies an event loop: the delivery thread calls it itself."""
 
     def __new__(cls, callable: Callable[..., object]) -> Self: ...  # noqa: A002
     def __call__(self, argument: object) -> object: ...
 
 @final
 class SavedLevels:
-    """What a condition variable keeps of a lock while it waits."""
+    """The levels of a lock that a condition variable saves while it waits."""
 
 @final
 class Tls:
-    """Encryption of a client's connections: files in PEM.
+    """The PEM files with which a client encrypts its connections.
 
     >>> tls = zklock.Tls("ca.pem", cert="cert.pem", key="key.pem")
     >>> with zklock.Client("zk1:2281", tls=tls) as client:
     ...     client.state
     'connected'
 
-    `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
-    must be for the name or address by which the server is reached. `cert` and `key` are presented to
-    servers that ask for a certificate; they belong together. The files are read when a client is
-    created, which raises `BadArgument` if it cannot read them, and anew when it connects again: they
-    may be replaced while it runs.
+    `ca` holds the certificates of the authorities that the client trusts. The certificate of a server must be
+    valid for the name or address by which the client reaches the server. The client presents `cert` and `key`
+    to servers that ask for a certificate. Give both or neither. The client reads the files when it is
+    created, and raises `BadArgument` if it cannot read them. It reads them again each time it reconnects, so
+    you can replace them while it runs.
     """
 
     def __new__(
@@ -1933,15 +1958,15 @@ class Tls:
 
 @final
 class Transaction:
-    """Writes to ZooKeeper that are carried out together, and only while the lock's node exists.
+    """Writes to ZooKeeper that are executed together, and only while the lock's node exists.
 
     >>> with lock as lease:
     ...     writes = lease.transaction().set_data("/state", b"done", version=0)
     ...     writes.create("/report").commit()
 
-    So they need no fencing token: a holder that was paused, and whose lock went to another client,
-    changes nothing. Paths are absolute, below the client's chroot. Nodes are created persistent, with
-    the client's access control list. Every method but `commit` returns the transaction.
+    So they need no fencing token: if a holder was paused and another client got its lock, its transaction
+    changes nothing. Paths are absolute, below the client's chroot. New nodes are persistent, with the
+    client's access control list. Every method except `commit` returns the transaction.
     """
 
     def create(self, path: str, data: bytes = b"") -> Self:
@@ -1952,14 +1977,14 @@ class Transaction:
         """
 
     def set_data(self, path: str, data: bytes, version: int | None = None) -> Self:
-        """Write a node's data, if its version matches; None matches any.
+        """Write a node's data if its version matches. None matches any version.
 
         >>> with lock as lease:
         ...     lease.transaction().set_data("/state", b"done", version=0).commit()
         """
 
     def delete(self, path: str, version: int | None = None) -> Self:
-        """Delete a node, if its version matches; None matches any.
+        """Delete a node if its version matches. None matches any version.
 
         >>> with lock as lease:
         ...     lease.transaction().delete("/state").commit()
@@ -1973,15 +1998,16 @@ class Transaction:
         """
 
     def commit(self) -> None:
-        """Carry out all operations, or none. Waits for the answer for up to the client's `connect_timeout`.
+        """Execute all operations, or none. Wait for the answer for up to the client's `connect_timeout`.
 
         >>> with lock as lease:
         ...     lease.transaction().create("/report", b"draft").commit()
 
-        Raises `LockLost` if the lock is not held any more, or `TransactionFailed` if one of the operations
-        cannot be carried out, as the message says: nothing was written then. Raises `ConnectionFailed` if
-        no answer came: the operations may or may not have been applied, as when the wait is interrupted.
-        Raises `NotHeld` after a release, and `BadArgument` for a malformed path or a second commit.
+        Raise `LockLost` if the lock is no longer held, or `TransactionFailed` if one of the operations cannot
+        be executed. In both cases nothing was written, and the message gives the reason. Raise
+        `ConnectionFailed` if no answer arrived: the operations may or may not have been executed, as after an
+        interrupted wait. Raise `NotHeld` after a release, and `BadArgument` for a malformed path or a second
+        commit.
         """
 
 @final
@@ -2003,102 +2029,104 @@ class Notice:
 class Leaving:
     """The end of a scope, from before the release until after it.
 
-    A term that ends while the release waits is no loss. That somebody had deleted the node is one, and
-    only the release finds out.
+    If the term ends while the release waits, that is not a loss. If another client had deleted the node, that
+    is a loss, and only the release detects it.
     """
 
     def __new__(cls, level: Level) -> Self: ...
     def end(self, raised: BaseException | None, cancelled: bool) -> None:
-        """Raise the loss, if there was one and the body raised nothing, or the cancellation that it caused.
+        """Raise the loss, if the body raised no exception or only the cancellation that the loss caused.
 
-        `cancelled` says that it raised that cancellation. Any other exception of the body goes on, with the
-        loss as a note.
+        `cancelled` tells that the body raised that cancellation. Any other exception of the body propagates,
+        with the loss as a note.
         """
 
 @final
 class Owner:
-    """The owner of levels of a lock, who may re-enter it; `zklock.aio` keeps one for each task.
+    """The owner of levels of a lock, which can re-enter it. `zklock.aio` keeps one for each task.
 
-    Or for a greenlet. It ends when nothing can act for it any more: with the task or greenlet itself, and
-    the callbacks that the task scheduled, which may release what it acquired.
+    An owner can also be a greenlet. It ends when no code can act for it any more: when the task or greenlet
+    itself has ended, and also the callbacks that the task scheduled, which might release its locks.
     """
 
     def __new__(cls, task: Callable[[], object] | None = None, *, greenlet: bool = False) -> Self: ...
 
 @final
 class Timeout:
-    """`blocking`, `timeout` and `connect_timeout` of an acquire, checked."""
+    """The checked arguments `blocking`, `timeout` and `connect_timeout` of an acquire."""
 
     def __new__(cls, blocking: bool, timeout: float | None, connect_timeout: float | None = None) -> Self: ...
 
 @final
 class ReleaseTimeout:
-    """`wait` and `timeout` of a release, checked."""
+    """The checked arguments `wait` and `timeout` of a release."""
 
     def __new__(cls, wait: bool, timeout: float | None) -> Self: ...
 
 @final
 class Pending(Awaitable[None], Generic[_T]):
-    """An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
+    """An operation in progress. Await it to wait for the outcome, then call `take()` once.
 
-    The outcome stays on this side until it is asked for. So a lease that arrives in the tick in
-    which its task is cancelled, or after the end of its event loop, is still here to be released.
+    The outcome stays on the Rust side until `take()`. A lease can arrive in the same tick in which its task
+    is cancelled, or after its event loop has ended: it can still be released then.
     """
 
     def __await__(self) -> Generator[Any, Any]: ...
     def wait(self, timeout: float | None) -> bool:
-        """Wait on this thread for up to `timeout` seconds: whether there is an outcome.
+        """Wait on this thread for up to `timeout` seconds. Return whether there is an outcome.
 
-        If not, the operation was abandoned, or the time is up.
+        Return False if the operation was abandoned or the timeout has elapsed.
         """
 
     def take(self) -> _T:
-        """The outcome, or its exception."""
+        """Return the outcome, or raise its exception."""
     def abandon(self) -> None:
-        """Give up the rest of the operation: leave the queue, and release a lease that nobody took."""
+        """Give up the operation: leave the queue, and release a lease that has not been taken."""
 
 def close_on_signals() -> None:
-    """Have SIGTERM close all clients of this process before it ends it, so that its locks are free at once.
+    """Make SIGTERM close all clients of this process before it ends it, to free its locks early.
 
     >>> zklock.close_on_signals()
 
-    Waits for up to a second, and then lets the signal do what it does by default: as without this, neither
-    `finally` blocks nor handlers of `atexit` run. What waits for a lock meanwhile waits on, and no callback
-    is called. Without it, locks of a process that SIGTERM ends stay taken for a session time-out.
+    The signal waits for up to a second for the close, and then has its default effect. As without this call,
+    neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting meanwhile, and no
+    callback runs. Without this call, the locks of a process that SIGTERM ends stay taken for a session
+    timeout.
 
-    A signal for which there is a handler, or that is ignored, is left alone. So Ctrl-C raises
-    `KeyboardInterrupt` as ever, or ends the process in the same way where SIGINT has its default action; and
-    a handler that is set later, as servers and `loop.add_signal_handler` do, replaces this. May be called on
-    any thread; calling it again does nothing. A forked child has to call it for itself.
+    A signal that has a handler, or that is ignored, is not changed. So Ctrl-C still raises
+    `KeyboardInterrupt`; if SIGINT has its default action, it closes the clients and ends the process in the
+    same way. A handler that is set later, as servers and `loop.add_signal_handler` do, replaces this one. You
+    can call this on any thread. A second call does nothing. A forked child must call it too.
 
-    Raises `OSError` if the operating system refuses a thread or a pipe.
+    Raise `OSError` if the operating system refuses a thread or a pipe.
     """
 
 def dump() -> str:
-    """All waits and holds of this process, client by client, as text for people: for a program that hangs.
+    """Return a text, for people, that lists all waiters and holds of this process, by client.
 
     >>> print(zklock.dump())
     zklock ..., process ...
 
-    Each names the thread, task or greenlet that asked for the lock, and the line of the program where that
-    is now: `by owner 1 (thread MainThread at app.py:12 in main)`.
+    Use it to analyze a program that hangs. Each entry names the thread, task or greenlet that requested the
+    lock, and the line that it is executing: `by owner 1 (thread MainThread at app.py:12 in main)`.
 
-    The text may change; programs read `Client.health()`. Sends nothing, and waits for no server.
+    The format of the text can change: in a program, use `Client.health()`. The call sends no request, and
+    waits for no server.
     """
 
 def dump_on(signum: int, file: _HasFileno | int | None = None) -> None:
-    """Have a signal write what `dump()` returns to a file: like `faulthandler.register`, for locks.
+    """Make a signal write the text of `dump()` to a file, like `faulthandler.register`.
 
     >>> import signal
     >>> zklock.dump_on(signal.SIGUSR1)
 
-    `file` is an open file or the number of a file descriptor; by default `sys.stderr`. It may be closed
-    afterwards. A thread of its own writes, without the interpreter, so it works while every thread of the
-    program is blocked. It names owners, but no lines: `faulthandler` does. A handler for the signal that
-    is there already runs as well; one that is set later replaces this. In a forked child the signal does
-    nothing until it is registered there too.
+    `file` is an open file or a file descriptor; the default is `sys.stderr`. You can close it after this
+    call. A separate thread writes the dump without the interpreter, so it works while every thread of the
+    program is blocked. The dump names owners, but no lines: use `faulthandler` for these. An existing handler
+    for the signal still runs. A handler that is set later replaces this one. In a forked child the signal
+    does nothing until you register it there too.
 
-    Raises `BadArgument` for a signal that cannot be used, and `OSError` for a file that cannot.
+    Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file.
     """
 
 def lazy_client(
@@ -2122,9 +2150,9 @@ def start_break_lock(client: Client, node: str) -> Pending[None]: ...
 def start_get(client: Client, path: str) -> Pending[NodeData | None]: ...
 def start_set_shared_count(client: Client, path: str, count: int) -> Pending[None]: ...
 def admit() -> None:
-    """Before a wait of the calling thread for a lock that it does not hold.
+    """Check that the calling thread can wait for a lock that it does not hold.
 
-    Refuse what cannot wait, and warn where an event loop runs.
+    Raise an error where a wait is impossible. Warn where an event loop runs.
     """
 
 def start_acquire(lock: Acquirable[_T], owner: Owner, timeout: Timeout) -> _T | Pending[_T]: ...

@@ -5,7 +5,7 @@
 >>> with traced(lock) as lease:
 ...     write_report(lease.fencing_token)
 
-Nothing of it runs where it is not used: an acquire without `traced` does not know of it.
+This costs nothing where it is not used: an acquire without `traced` runs none of this code.
 """
 
 from __future__ import annotations
@@ -60,19 +60,20 @@ def traced(
 def traced(
     lock: Lock | Election, timeout: float | None = -1, *, tracer_provider: TracerProvider | None = None
 ) -> Iterator[Any]:
-    """Hold a lock for a block, as `lock.hold(timeout)` does, with a span for the wait and one for the hold.
+    """Run the block with the lock, like `lock.hold(timeout)`, with spans for the wait and the hold.
 
     >>> with traced(lock) as lease:
     ...     write_report(lease.fencing_token)
 
-    They are children of the current span, and spans of the block are children of the hold. Both have the
-    attribute `zklock.path`, and once the lock is granted `zklock.mode`, `zklock.node` and
+    The two spans are children of the current span, and spans of the block are children of the hold. Both have
+    the attribute `zklock.path`, and once the lock is granted `zklock.mode`, `zklock.node` and
     `zklock.fencing_token` (in decimal digits). `zklock.outcome` of the wait is `acquired`, `timeout`, `busy`
-    with a time-out of 0, or the name of an error; of the hold `released` or `lost`, then with
-    `zklock.lost_reason`. `timeout` is in seconds. Raises what `lock.hold` raises.
+    with a timeout of 0, or the name of an error. `zklock.outcome` of the hold is `released` or `lost`, in
+    which case there is also `zklock.lost_reason`. `timeout` is in seconds. Raise the same exceptions as
+    `lock.hold`.
 
-    An election is traced in the same way: the wait is its campaign, as `election.lead(timeout)` does it, and
-    the hold its leadership. Both have the attribute `zklock.candidate`, the candidate's id.
+    An election is traced in the same way: the wait is its campaign, like `election.lead(timeout)`, and the
+    hold is its leadership. Both spans have the attribute `zklock.candidate`, the candidate's id.
 
     >>> with traced(election) as leadership:
     ...     run_scheduler(leadership.fencing_token)
@@ -84,7 +85,7 @@ def traced(
             scope = lock.lead(timeout) if isinstance(lock, Election) else lock.hold(timeout)
             lease = stack.enter_context(scope)
             _granted(wait, lease)
-        # Released within the span: who waits for the server's acknowledgement still holds.
+        # Release within the span: while it waits for the server's acknowledgement, the lock is still held.
         with _hold(tracer, attributes, lease), stack.pop_all():
             yield lease
 
@@ -108,7 +109,7 @@ async def traced_aio(
     *,
     tracer_provider: TracerProvider | None = None,
 ) -> AsyncIterator[Any]:
-    """The same as `traced`, for the locks and elections of `zklock.aio`.
+    """Run the block with a lock or an election of `zklock.aio`. See `zklock.opentelemetry.traced`.
 
     >>> async with traced_aio(aio.Mutex(client, "/locks/report")) as lease:
     ...     await write_report(lease.fencing_token)
@@ -134,7 +135,7 @@ def _attributes(lock: Lock | Election | _aio.Lock | _aio.Election) -> dict[str, 
 
 @contextmanager
 def _wait(tracer: Tracer, attributes: dict[str, str], timeout: float | None) -> Iterator[Span]:
-    # That a lock is taken is what a try asks, and no error.
+    # A try that finds the lock taken is not an error.
     tries = timeout == 0
     with tracer.start_as_current_span(
         _WAIT, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -170,7 +171,7 @@ def _granted(span: Span, lease: Lease | _aio.Lease) -> None:
         {
             "zklock.mode": lease.mode,
             "zklock.node": lease.node,
-            # Text, as in Node, whose numbers are not exact there.
+            # Text, as in Node, whose numbers are not exact for such values.
             "zklock.fencing_token": str(lease.fencing_token),
         }
     )
@@ -182,18 +183,21 @@ def observe(
     path: Callable[[str], str] | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
-    """Have a meter read the statistics and the health of a client, or of several under names of your choice.
+    """Make a meter read the statistics and health of a client, or of several clients with names.
 
     >>> observe({"reports": client})
 
-    They are read when the metrics are exported. Counters: `zklock.acquisitions`, `zklock.contended`,
-    `zklock.handoffs`, `zklock.retakes`, `zklock.busy`, `zklock.timeouts`, `zklock.sessions`,
-    `zklock.reconnections`, `zklock.losses` by `reason`, and `zklock.requests` by `kind`; gauges:
-    `zklock.waiters` and `zklock.holders` by `mode`, `zklock.state` by `state` (1 for the one that the client
-    is in), `zklock.responsive`, and in seconds
-    `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`. All have the attribute `client`.
-    `path` is a function from a lock's path to the attribute `path` of waiters and holders, which should have
-    few values; without it there is no such attribute.
+    The values are read when the metrics are exported. All have the attribute `client`.
+
+    - Counters: `zklock.acquisitions`, `zklock.contended`, `zklock.handoffs`, `zklock.retakes`, `zklock.busy`,
+      `zklock.timeouts`, `zklock.sessions`, `zklock.reconnections`, `zklock.losses` by `reason`, and
+      `zklock.requests` by `kind`.
+    - Gauges: `zklock.waiters` and `zklock.holders` by `mode`, `zklock.state` by `state` (1 for the client's
+      current state), and `zklock.responsive`.
+    - Gauges in seconds: `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`.
+
+    `path` is a function from a lock's path to the attribute `path` of waiters and holders. It should return
+    few different values. Without it there is no such attribute.
     """
     meter = get_meter("zklock", __version__, meter_provider)
     export = _Export(_exporters.by_name(clients))
@@ -232,7 +236,7 @@ def observe(
         gauge(field.replace("_", "."), how_long(seconds), text, "s")
 
 
-# What an instrument tells of a client: numbers with their attributes.
+# The values of an instrument for a client: numbers with their attributes.
 _Values: TypeAlias = Callable[[Stats, Health], Iterable[tuple[float, dict[str, str]]]]
 
 
@@ -241,10 +245,10 @@ def _each(numbers: Mapping[str, int], label: str) -> Iterable[tuple[float, dict[
 
 
 class _Export:
-    """Reads each client once for all instruments, which so tell of the same moment.
+    """Reads each client once for all instruments, so that all report the same moment.
 
-    OpenTelemetry asks one instrument after the other, and does not say when an export begins: it has when one
-    of them is asked again.
+    OpenTelemetry queries one instrument after the other, and does not report when an export begins. A new
+    export has begun when an instrument is queried again.
     """
 
     def __init__(self, clients: Mapping[str, _exporters.AnyClient]) -> None:

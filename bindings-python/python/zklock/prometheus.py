@@ -4,7 +4,7 @@
 >>> from zklock.prometheus import Collector
 >>> REGISTRY.register(Collector(client))
 
-Everything is read when Prometheus scrapes, and costs nothing before that.
+All values are read when Prometheus scrapes. There is no cost before that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Collector"]
 
 
 class Collector(_Collector):
-    """Collects the statistics and the health of a client, or of several under names of your choice.
+    """Collects the statistics and health of a client, or of several clients with names.
 
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()
@@ -35,10 +35,10 @@ class Collector(_Collector):
     >>> registry.get_sample_value("zklock_holders", labels)
     0
 
-    Give a mapping of names to clients to tell several apart by the label `client`. Paths are in the label
-    `path` of `zklock_waiters` and `zklock_holders` only if `path` says how: a function from a lock's path
-    to the value of the label, which should have few values. One that returns the path itself makes a
-    series for every lock that is used.
+    To distinguish several clients by the label `client`, pass a mapping from names to clients. `path` is a
+    function from a lock's path to the label `path` of `zklock_waiters` and `zklock_holders`. It should return
+    few different values: a function that returns the path itself creates a series for every lock. Without it
+    the label is empty.
 
     >>> Collector({"reports": client}, path=lambda path: path.rpartition("/")[0])
     <zklock.prometheus.Collector of 1 clients>
@@ -54,7 +54,7 @@ class Collector(_Collector):
         self._path = path
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus is told, in its own classes.
+        """Yield the metrics, in Prometheus's own classes.
 
         >>> sorted(metric.name for metric in Collector(client).collect())[:2]
         ['zklock_acquisitions', 'zklock_busy']
@@ -103,7 +103,7 @@ class Collector(_Collector):
             gauge = GaugeMetricFamily(f"zklock_{field}", text, labels=["client", "mode", "path"])
             for name, now in health.items():
                 counts = _exporters.by_mode(reports(now), self._path)
-                # Without any there is a zero: no series at all would mean that nobody was asked.
+                # Without waiters or holders, report a zero: no series at all would look like a missing query.
                 for (mode, path), count in (counts or {("mutex", None): 0}).items():
                     gauge.add_metric([name, mode, path or ""], count)
             yield gauge
@@ -113,6 +113,6 @@ class Collector(_Collector):
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """As Prometheus wants them: the bounds as text, and the whole at the end."""
+    """Return the buckets in Prometheus's form: bounds as text, and the total at the end."""
     buckets = [(str(bound), float(count)) for bound, count in histogram.buckets]
     return [*buckets, ("+Inf", float(histogram.count))]

@@ -1,4 +1,4 @@
-"""The fixture `zklock_server`. A package of its own, so that pytest loads it without importing zklock."""
+"""The fixture `zklock_server`, in a separate package that pytest loads without importing zklock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def zklock_server() -> Iterator[Server]:
-    """A ZooKeeper server for this test alone, within the process: a `zklock.testing.Server`."""
+    """Provide a ZooKeeper server in this process for a single test: a `zklock.testing.Server`."""
     from zklock.testing import Server
 
     with Server() as server:

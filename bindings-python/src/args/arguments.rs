@@ -1,4 +1,4 @@
-//! Arguments, checked before anything is sent.
+//! Checks of Python arguments. They run before the client sends anything.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::args::checked::{Flag, Number};
 use crate::args::names;
 use crate::errors::Result;
 
-/// Python's units and names.
+/// The units and names that Python uses.
 pub(crate) const PYTHON: Language =
     Language { name: "python", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
-/// `blocking`: a bool, or 1 or 0, as `threading.Lock.acquire` takes them. That takes every other number too, but who
-/// writes `acquire(5)` wants a time-out.
+/// The argument `blocking`: a bool, or 1 or 0, as in `threading.Lock.acquire`. Any other number is an error
+/// here: a caller who writes `acquire(5)` means a timeout.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocking(pub(crate) bool);
 
@@ -35,7 +35,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Blocking {
     }
 }
 
-/// `blocking`, `timeout` and `connect_timeout` of an acquire, checked.
+/// The checked arguments `blocking`, `timeout` and `connect_timeout` of an acquire.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Timeout(pub(crate) zklock::Timeout);
 
@@ -53,13 +53,13 @@ impl Timeout {
 }
 
 impl Timeout {
-    /// For what always waits.
+    /// Returns the timeout of a call that always blocks.
     pub(crate) fn waiting(timeout: Option<Number<names::Timeout>>) -> Result<Self> {
         parse_timeout(true, timeout).map(Self)
     }
 }
 
-/// The same, for which a try may have a bound of its own.
+/// Checks `blocking` and `timeout`, and `connect_timeout`, which bounds a non-blocking try.
 pub(crate) fn bounded_timeout(
     blocking: bool,
     timeout: Option<Number<names::Timeout>>,
@@ -68,7 +68,7 @@ pub(crate) fn bounded_timeout(
     Ok(PYTHON.bounded(parse_timeout(blocking, timeout)?, seconds(connect_timeout))?)
 }
 
-/// `blocking` and `timeout` with the meanings that `threading.Lock.acquire` gives them.
+/// Checks `blocking` and `timeout`. They have the same meaning as in `threading.Lock.acquire`.
 pub(crate) fn parse_timeout(
     blocking: bool,
     timeout: Option<Number<names::Timeout>>,
@@ -76,7 +76,7 @@ pub(crate) fn parse_timeout(
     Ok(PYTHON.blocking(blocking, seconds(timeout))?)
 }
 
-/// `wait` and `timeout` of a release, checked.
+/// The checked arguments `wait` and `timeout` of a release.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct ReleaseTimeout(pub(crate) zklock::Timeout);
 
@@ -89,7 +89,7 @@ impl ReleaseTimeout {
     }
 }
 
-/// For how long a release waits.
+/// Returns the time that a release waits.
 pub(crate) fn release_timeout(
     wait: Flag<names::Wait>,
     timeout: Option<Number<names::Timeout>>,
@@ -97,13 +97,13 @@ pub(crate) fn release_timeout(
     Ok(PYTHON.releasing(wait.0, unless_minus_one(seconds(timeout)))?)
 }
 
-/// For how long a client that closes waits for its holders; `None` is not at all.
+/// Returns the time that a closing client waits for its holders. `None`: it does not wait.
 pub(crate) fn drain_time(drain: Option<Number<names::Drain>>) -> Result<Option<Duration>> {
     let time = seconds(drain).map(|drain| PYTHON.duration("drain", drain)).transpose()?;
     Ok(time.filter(|time| !time.is_zero()))
 }
 
-/// How long to wait for something else than a lock; `None` is for ever.
+/// Returns the limit of a wait that is not an acquire. `None`: the wait has no limit.
 pub(crate) fn wait_limit(timeout: Option<Number<names::Timeout>>) -> Result<Option<Duration>> {
     Ok(internal::limit(parse_timeout(true, timeout)?))
 }

@@ -1,5 +1,7 @@
-//! Arguments whose errors say which they are and what they must be: the conversions of pyo3 name types of Rust, and the
-//! argument in a note at most.
+//! Argument types with clear conversion errors: each error names the Python argument and the expected Python
+//! type.
+//!
+//! The conversions of pyo3 name Rust types instead, and mention the argument only in a note, if they do.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -11,45 +13,46 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 use crate::args::credentials::Tls;
 use crate::args::names::Argument;
 
-/// The error of an argument of a wrong type.
+/// Returns the error for an argument of the wrong type.
 pub(crate) fn wrong_type(name: &str, expected: &str, given: &Bound<'_, PyAny>) -> PyErr {
     let class = given.get_type().fully_qualified_name();
     let class = class.map_or_else(|_| "this".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{name} must be {expected}, not {class}"))
 }
 
-/// A bool. Numbers are refused: a position is easily mistaken.
+/// A bool. Numbers are refused, because a misplaced positional argument is often a number.
 pub(crate) struct Flag<A>(pub(crate) bool, PhantomData<A>);
 
 /// A number of seconds.
 pub(crate) struct Number<A>(pub(crate) f64, PhantomData<A>);
 
-/// A whole number. One that is too large for its type is out of range in any case, and said to be.
+/// A whole number. A number that does not fit into the type is clamped, so that the later range check reports
+/// it.
 pub(crate) struct Integer<A>(pub(crate) i64, PhantomData<A>);
 
 impl<A> Flag<A> {
-    /// The default of an argument.
+    /// Wraps a default value or a given value.
     pub(crate) const fn of(value: bool) -> Self {
         Self(value, PhantomData)
     }
 }
 
 impl<A> Number<A> {
-    /// The default of an argument.
+    /// Wraps a default value or a given value.
     pub(crate) const fn of(value: f64) -> Self {
         Self(value, PhantomData)
     }
 }
 
 impl<A> Integer<A> {
-    /// The default of an argument.
+    /// Wraps a default value or a given value.
     pub(crate) const fn of(value: i64) -> Self {
         Self(value, PhantomData)
     }
 }
 
 impl<A> Integer<A> {
-    /// The same as a number. Out of range stays out of range.
+    /// Returns the number as a float. A number that is out of range stays out of range.
     pub(crate) fn to_number(&self) -> f64 {
         i32::try_from(self.0).map_or_else(|_| u32::try_from(self.0).map_or(-1.0, f64::from), f64::from)
     }
@@ -69,7 +72,7 @@ impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for Number<A> {
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         match object.extract() {
             Ok(number) => Ok(Self::of(number)),
-            // An integer beyond every float.
+            // The integer is larger than the largest float.
             Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => {
                 Ok(Self::of(if object.lt(0)? { f64::NEG_INFINITY } else { f64::INFINITY }))
             }
@@ -92,7 +95,7 @@ impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for Integer<A> {
     }
 }
 
-/// The path of a file.
+/// Path of a file.
 pub(crate) struct FilePath<A>(pub(crate) PathBuf, PhantomData<A>);
 
 impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for FilePath<A> {
@@ -106,7 +109,7 @@ impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for FilePath<A> {
     }
 }
 
-/// The data of a node.
+/// Data of a node.
 pub(crate) struct Data<'a>(pub(crate) &'a [u8]);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Data<'a> {
@@ -117,7 +120,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Data<'a> {
     }
 }
 
-/// The credentials of a client.
+/// Credentials of a client.
 pub(crate) struct Auth(pub(crate) Vec<(String, Vec<u8>)>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Auth {
@@ -143,7 +146,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Auth {
                 return wrong(&pair);
             };
             let Ok(scheme) = scheme.extract::<String>() else { return wrong(&scheme) };
-            // The credential itself is never shown.
+            // The error must not show the credential.
             match (credential.extract::<String>(), credential.cast::<PyBytes>()) {
                 (Ok(text), _) => all.push((scheme, text.into_bytes())),
                 (_, Ok(bytes)) => all.push((scheme, bytes.as_bytes().to_vec())),
@@ -154,7 +157,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Auth {
     }
 }
 
-/// A user and a password.
+/// Pair of user and password.
 pub(crate) struct Sasl(pub(crate) (String, String));
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Sasl {
@@ -163,7 +166,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Sasl {
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         match object.extract() {
             Ok(pair) => Ok(Self(pair)),
-            // A tuple is said to be none otherwise.
+            // The general error would say that a tuple is not a pair.
             Err(_) if object.is_instance_of::<PyTuple>() => {
                 Err(PyTypeError::new_err("sasl must be a pair of user and password, both str"))
             }
@@ -172,7 +175,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Sasl {
     }
 }
 
-/// A client's certificates.
+/// TLS files of a client.
 pub(crate) struct TlsFiles(pub(crate) Tls);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for TlsFiles {

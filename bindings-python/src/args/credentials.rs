@@ -1,4 +1,4 @@
-//! With which credentials a client connects.
+//! Credentials and TLS files of a client.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::args::checked::FilePath;
 use crate::args::names::{Ca, Cert, Key};
 use crate::errors::Result;
 
-/// The result of `__reduce__` for an object of a class that takes these arguments by keyword.
+/// Returns the result of `__reduce__` for a class whose constructor takes these keyword arguments.
 pub(crate) fn again<'py>(
     kind: &Bound<'py, PyType>,
     keywords: Bound<'py, PyDict>,
@@ -19,18 +19,18 @@ pub(crate) fn again<'py>(
     Ok((make, (kind, keywords).into_pyobject(kind.py())?.into_any()))
 }
 
-/// Encryption of a client's connections: files in PEM.
+/// The PEM files with which a client encrypts its connections.
 ///
 /// >>> tls = zklock.Tls("ca.pem", cert="cert.pem", key="key.pem")
 /// >>> with zklock.Client("zk1:2281", tls=tls) as client:
 /// ...     client.state
 /// 'connected'
 ///
-/// `ca` holds the certificates of the authorities that vouch for the servers. A server's certificate
-/// must be for the name or address by which the server is reached. `cert` and `key` are presented to
-/// servers that ask for a certificate; they belong together. The files are read when a client is
-/// created, which raises `BadArgument` if it cannot read them, and anew when it connects again: they
-/// may be replaced while it runs.
+/// `ca` holds the certificates of the authorities that the client trusts. The certificate of a server must be
+/// valid for the name or address by which the client reaches the server. The client presents `cert` and `key`
+/// to servers that ask for a certificate. Give both or neither. The client reads the files when it is
+/// created, and raises `BadArgument` if it cannot read them. It reads them again each time it reconnects, so
+/// you can replace them while it runs.
 #[pyclass(frozen, from_py_object, module = "zklock")]
 #[derive(Clone)]
 pub(crate) struct Tls(pub(crate) TlsParts<PathBuf>);
@@ -43,7 +43,7 @@ impl Tls {
         Ok(Self(TlsParts::new(ca.0, cert.map(|file| file.0), key.map(|file| file.0))?))
     }
 
-    /// The names of its files, not what they hold.
+    /// Pickles the names of the files, without their contents.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let py = slf.py();
         let (ca, identity) = slf.get().0.parts();

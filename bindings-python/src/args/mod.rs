@@ -1,4 +1,4 @@
-//! Arguments of Python, converted and checked.
+//! Conversion and checks of Python arguments.
 
 pub(crate) mod arguments;
 pub(crate) mod checked;

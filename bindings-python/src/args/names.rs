@@ -1,6 +1,6 @@
-//! The names of arguments, for errors that begin with them.
+//! Names of arguments. The error messages begin with them.
 
-/// The name of an argument.
+/// Name of an argument.
 pub(crate) trait Argument {
     const NAME: &'static str;
 }

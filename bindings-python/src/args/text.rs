@@ -1,5 +1,5 @@
-//! Text that Python passes in. A `str` may hold lone surrogates, which are no characters: no server takes them, and they
-//! would raise a `UnicodeEncodeError` that does not say of what.
+//! Text arguments. A `str` can contain lone surrogates, which are not characters and which no server accepts.
+//! Without this check they would raise a `UnicodeEncodeError` that does not name the argument.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -13,11 +13,11 @@ use crate::args::checked::wrong_type;
 use crate::args::names::Argument;
 use crate::errors::Failure;
 
-/// An argument that is text.
+/// A text argument.
 pub(crate) struct Text<A>(String, PhantomData<A>);
 
 impl<A> Text<A> {
-    /// The default of an argument.
+    /// Wraps a default value or a given value.
     pub(crate) fn of(text: &str) -> Self {
         Self(text.to_owned(), PhantomData)
     }

@@ -1,16 +1,16 @@
-//! An inbox whose receiver is woken once for everything in it.
+//! An inbox that wakes its receiver once for all queued items.
 
 use std::sync::PoisonError;
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// The arrivals that nobody has taken, and whether a wake-up is under way that will.
+/// The items that the receiver has not taken yet, with a flag for a pending wake-up.
 pub(crate) struct Arrivals<T>(Mutex<Arrived<T>>);
 
 pub(crate) struct Arrived<T> {
     all: Vec<T>,
-    /// The receiver has been woken and has not come yet. Meanwhile whatever comes is only put here: neither the receiver
-    /// nor the sender is disturbed for it.
+    /// `true` while the receiver has been woken but has not yet taken the items. New items are only queued
+    /// then: no second wake-up is needed.
     waking: bool,
 }
 
@@ -21,17 +21,17 @@ impl<T> Default for Arrivals<T> {
 }
 
 impl<T> Arrivals<T> {
-    /// A panic cannot leave half a change in it.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Arrived<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`lock`](Self::lock), where somebody may have locked it who will not unlock it.
+    /// Like [`lock`](Self::lock), for a lock whose owner might never unlock it.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Arrived<T>>> {
         self.0.try_lock().ok()
     }
 
-    /// Adds something. Returns whether the receiver is to be woken: no wake-up is under way.
+    /// Adds an item. Returns `true` if the caller must wake the receiver, because no wake-up is pending.
     pub(crate) fn push(&self, next: T) -> bool {
         let mut arrived = self.lock();
         arrived.all.push(next);
@@ -40,12 +40,12 @@ impl<T> Arrivals<T> {
 }
 
 impl<T> Arrived<T> {
-    /// The arrivals, in order.
+    /// Returns the queued items, oldest first.
     pub(crate) fn all(&self) -> &[T] {
         &self.all
     }
 
-    /// Takes all that has arrived. What comes later needs another wake-up.
+    /// Takes all queued items. The next item needs another wake-up.
     pub(crate) fn take(&mut self) -> Vec<T> {
         self.waking = false;
         std::mem::take(&mut self.all)

@@ -1,4 +1,5 @@
-//! Tasks of asyncio that use these locks instead of those of `zklock.aio`: they are one owner, their thread.
+//! Checks for asyncio tasks that use blocking locks instead of `zklock.aio`. All tasks of a thread are one
+//! owner then: the thread.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -7,19 +8,19 @@ use crate::bridge::block_on;
 use crate::bridge::gevent::Hub;
 use crate::modules::{imported, interned, once};
 
-/// Whether an event loop runs on this thread.
+/// Returns `true` if an event loop runs on this thread.
 pub(crate) fn in_event_loop(py: Python<'_>) -> PyResult<bool> {
     Ok(running_loop(py)?.is_some())
 }
 
-/// The event loop that runs on this thread.
+/// Returns the event loop that runs on this thread.
 pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let running = if let Some(running) = RUNNING.get(py) {
         running
     } else {
         let Some(events) = imported(interned!(py, "asyncio.events")?)? else { return Ok(None) };
-        // Not there while it is being imported.
+        // The attribute is missing while `asyncio.events` is being imported.
         let Some(running) = events.getattr_opt(interned!(py, "_get_running_loop")?)? else {
             return Ok(None);
         };
@@ -29,13 +30,14 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>>
     Ok((!running.is_none()).then_some(running))
 }
 
-/// Warns, once, if this task is about to re-enter a lock that another one has entered. `lease`: of the newest level.
+/// Warns once if the current task is about to re-enter a lock that another task has entered. `lease` is the
+/// lease of the newest level.
 pub(crate) fn warn_of_another(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
     py.import("zklock._asyncio_misuse")?.call_method1("warn_of_another_task", (lease,)).map(drop)
 }
 
-/// Warns, once for each place in the program, of a wait that stops the event loop of this thread. Where gevent runs, only
-/// a greenlet waits.
+/// Warns about a wait that blocks the event loop of this thread: once for each call site. With gevent there
+/// is no warning, because only the greenlet waits.
 pub(crate) fn warn_of_blocking(py: Python<'_>) -> PyResult<()> {
     if Hub::of_this_thread(py)?.is_some() {
         return Ok(());
@@ -43,16 +45,16 @@ pub(crate) fn warn_of_blocking(py: Python<'_>) -> PyResult<()> {
     py.import("zklock._asyncio_misuse")?.call_method0("warn_of_blocking").map(drop)
 }
 
-/// Before a wait of the calling thread for a lock that it does not hold.
+/// Check that the calling thread can wait for a lock that it does not hold.
 ///
-/// Refuse what cannot wait, and warn where an event loop runs.
+/// Raise an error where a wait is impossible. Warn where an event loop runs.
 #[pyfunction]
 pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     block_on::admit(py)?;
     if in_event_loop(py)? { warn_of_blocking(py) } else { Ok(()) }
 }
 
-/// Remembers which task acquired it.
+/// Remembers the task that acquired the lease.
 pub(crate) fn remember(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
     py.import("zklock._asyncio_misuse")?.call_method1("remember", (lease,)).map(drop)
 }

@@ -1,4 +1,5 @@
-//! Waiting for the core on a Python thread: detached from the interpreter, and open to signals.
+//! Waiting for the core on a Python thread. The waiting thread is detached from the interpreter and reacts to
+//! signals.
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -20,24 +21,24 @@ use crate::bridge::trio;
 use crate::errors::Failure;
 use crate::exit;
 
-/// How often the main thread checks for signals while it waits. A tenth of a second is the most that Ctrl-C may
-/// take to be noticed; half of it leaves room for what the handler does.
+/// Interval at which a waiting main thread checks for signals. Ctrl-C must take effect within 0.1 seconds;
+/// half of that leaves time for the handler itself.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Call this before sending anything to a server.
+/// Prepares this thread for a request. Call this before sending anything to a server.
 pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     exit::pause(py)?;
     prepare(py)
 }
 
-/// The same where a wait may follow: refuses what cannot wait.
+/// Like [`begin`], for a call that might wait: fails where a wait is impossible.
 pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     gevent::refuse_eventlet(py)?;
     trio::refuse(py)?;
     begin(py)
 }
 
-/// The output of what is done at once, such as the release of an inner level.
+/// Returns the output of a future that completes on its first poll, such as the release of an inner level.
 pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -47,16 +48,18 @@ pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 
 fn prepare(py: Python<'_>) -> PyResult<()> {
     if exit::prepare(py)? {
-        // The first request's events may come before this thread runs again.
+        // Read the log level now: events of the first request can arrive before this thread runs again.
         log::ask(py)?;
     }
     Ok(())
 }
 
-/// Waits for `future` with the interpreter free for other threads. On the main thread a signal handler that raises
-/// ends the wait, as `KeyboardInterrupt` does: the future is dropped before the exception is raised, and so has left
-/// the queue. One that forks and returns ends it in the child, where the wait could never end. A greenlet lets the
-/// others run.
+/// Waits for `future` while other threads can use the interpreter.
+///
+/// If a signal handler on the main thread raises an exception, such as `KeyboardInterrupt`, the wait is over:
+/// the future is dropped first, so the waiter has left the queue when the exception is raised. If a signal
+/// handler forks and returns, the wait fails in the child, where it could never complete. With gevent, other
+/// greenlets run during the wait.
 pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send,
@@ -64,7 +67,8 @@ where
     unlimited(block_on_for(py, future, None, None)?)
 }
 
-/// The same for what is then the caller's own, such as a lease: a greenlet whose hub ends meanwhile gives it up.
+/// Like [`block_on`], for a result that the caller then owns, such as a lease. If the hub of the waiting
+/// greenlet is destroyed during the wait, the result is given up.
 pub(crate) fn block_to_own<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -80,17 +84,18 @@ fn unlimited<T>(output: Option<T>) -> PyResult<T> {
     output.ok_or_else(|| PyRuntimeError::new_err("a wait without a limit has reached it"))
 }
 
-/// Where the caller waits if it is a greenlet.
+/// Returns the hub in which the caller waits, if the caller is a greenlet.
 fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     let hub = Hub::of_this_thread(py)?;
     if hub.is_some() {
-        // Held up at the end of the process, this greenlet would hold up the one that ends it.
+        // Do not pause here at the end of the process: a paused greenlet would also block the greenlet that
+        // ends the process.
         prepare(py)?;
     }
     Ok(hub)
 }
 
-/// Waits for at most this long. `claim`: what a greenlet whose hub ends meanwhile gives up.
+/// Like [`block_on`], with a time limit. A greenlet gives up `claim` if its hub is destroyed during the wait.
 pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,
@@ -107,7 +112,7 @@ where
     block_thread(py, pin!(future), limit)
 }
 
-/// Waits where there are no greenlets to consider.
+/// Waits on a thread without greenlets.
 fn block_thread<F>(
     py: Python<'_>,
     mut future: Pin<&mut F>,
@@ -117,7 +122,7 @@ where
     F: Future<Output: Send> + Send,
 {
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-    // What needs no answer from a server, such as re-entry, is done at once.
+    // An operation that needs no reply from a server, such as re-entry, completes on the first poll.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return Ok(Some(output));
     }
@@ -131,7 +136,8 @@ where
         let time = interval.into_iter().chain(left).min();
         let output = py.detach(|| {
             let output = poll_for(future.as_mut(), &waker, time);
-            // The main thread itself ends the interpreter, and may wait in a finalizer meanwhile.
+            // The main thread is exempt: it finalizes the interpreter itself, and can wait in a finalizer
+            // meanwhile.
             if !main_thread {
                 exit::stay_out_of_a_dying_interpreter();
             }
@@ -150,8 +156,8 @@ where
     }
 }
 
-/// Whether this is the thread that runs signal handlers. Asked of Python once in each thread and process: where there
-/// are no greenlets, the answer stays.
+/// Returns `true` if this thread runs signal handlers. The result is cached for each thread and process: it
+/// cannot change where there are no greenlets.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     thread_local! {
         static KNOWN: Cell<Option<(ForkGuard, bool)>> = const { Cell::new(None) };
@@ -166,7 +172,7 @@ fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     Ok(main_thread)
 }
 
-/// Polls until there is an output or the time is up.
+/// Polls until there is an output or the time has elapsed.
 fn poll_for<F: Future>(mut future: Pin<&mut F>, waker: &Waker, time: Option<Duration>) -> Option<F::Output> {
     let deadline = time.map(|time| Instant::now() + time);
     loop {

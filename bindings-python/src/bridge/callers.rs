@@ -1,4 +1,5 @@
-//! The callers that wait and hold, for a dump: found when it is asked for, so that an acquire does not pay for it.
+//! The callers that wait for locks or hold them, for a dump. They are looked up when a dump is made, so an
+//! acquire has no extra cost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -9,30 +10,32 @@ use zklock::internal::OwnerId;
 use crate::bridge::owner::Owner;
 use crate::modules::interned;
 
-/// The threads that have used a lock, by their identifiers; each with a mark that goes with it.
+/// The threads that have used a lock: owner, thread identifier, and a weak mark that expires with the thread.
 ///
-/// Locked by attached threads only, which do not detach meanwhile: no fork comes in between.
+/// Only attached threads lock this, and they do not detach while they hold it. So a fork never finds it
+/// locked.
 static THREADS: Mutex<Vec<(OwnerId, u64, Weak<()>)>> = Mutex::new(Vec::new());
 
-/// A panic cannot leave half a change.
+/// Locks a mutex. Ignores poisoning, because a panic cannot leave a partial change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes that the calling thread is this owner, for as long as it has the mark.
+/// Records that the calling thread is this owner, until `mark` expires.
 pub(crate) fn thread_begins(py: Python<'_>, owner: OwnerId, mark: Weak<()>) -> PyResult<()> {
     let original = py.import("zklock._unpatched_threading")?.getattr("original")?;
     let ident = original.call1(("get_ident",))?.call0()?.extract()?;
     let mut threads = lock(&THREADS);
     if threads.len() == threads.capacity() {
-        // When it would grow, so that this costs nothing on average.
+        // Remove ended threads only when the list would grow: so the amortized cost is zero.
         threads.retain(|(_, _, mark)| mark.strong_count() > 0);
     }
     threads.push((owner, ident, mark));
     Ok(())
 }
 
-/// A description of each owner that is known. Owners that cannot be found are left out: a dump is for programs in trouble.
+/// Returns a description of each known owner. Leaves out owners that cannot be described: a dump must also
+/// work in a program that has problems.
 pub(crate) fn all(py: Python<'_>) -> HashMap<OwnerId, String> {
     let mut all = HashMap::new();
     threads(py, &mut all).ok();
@@ -57,7 +60,7 @@ fn threads(py: Python<'_>, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     Ok(())
 }
 
-/// The owners that have objects in Python, if the module is there in which these are kept.
+/// Adds the owners that are Python objects, if the module that keeps them has been imported.
 fn owners(py: Python<'_>, function: &str, needed: &str, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     if py.import("sys")?.getattr(interned!(py, "modules")?)?.contains(needed)? {
         for found in py.import("zklock._callers")?.call_method0(function)?.try_iter()? {

@@ -1,5 +1,7 @@
-//! The delivery thread: it tells event loops what has happened, so that the core's thread never waits for the
-//! interpreter. It runs none of the program's code: a callback that blocks would hold up every outcome and every loss.
+//! The delivery thread: it notifies event loops, so that the core's thread never waits for the interpreter.
+//!
+//! It runs no code of the program: a callback that blocks would delay every outcome and every report of a
+//! loss.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,25 +15,25 @@ use zklock::internal::{PerProcess, block_signals, error};
 use crate::errors::Result;
 use crate::exit;
 
-/// Something that can proceed, and then has something for the interpreter.
+/// An operation that can make progress and then has a result for the interpreter.
 pub(crate) trait Deliver: Send + Sync {
-    /// Proceeds. Runs on the delivery thread. False if there is no longer an interpreter.
+    /// Makes progress. Runs on the delivery thread. Returns `false` if the interpreter no longer exists.
     fn deliver(self: Arc<Self>) -> bool;
 }
 
-/// The thread's name.
+/// Name of the delivery thread.
 pub(crate) const NAME: &str = "zklock-deliver";
 
 enum Message {
     Deliver(Arc<dyn Deliver>),
-    /// End, and drop the sender: that is its message.
+    /// Stop the thread. The dropped sender signals that it has stopped.
     Stop(Sender<()>),
 }
 
-/// Leads to the delivery thread.
+/// Sender of messages to the delivery thread.
 static DELIVERY: PerProcess<Sender<Message>> = PerProcess::new();
 
-/// Starts this process's delivery thread on first use.
+/// Starts the delivery thread of this process on first use.
 pub(crate) fn start() -> Result<()> {
     let begin = || {
         let (sender, messages) = channel();
@@ -44,16 +46,16 @@ pub(crate) fn start() -> Result<()> {
     Ok(())
 }
 
-/// Has the delivery thread handle an operation that can proceed.
+/// Passes an operation that can make progress to the delivery thread.
 pub(crate) fn send(operation: Arc<dyn Deliver>) {
     if let Some(delivery) = DELIVERY.get() {
-        // Refused after the end of the thread, which is near the end of the process.
+        // Fails after the thread has stopped, which happens near the end of the process.
         delivery.send(Message::Deliver(operation)).ok();
     }
 }
 
-/// Ends the delivery thread, and waits for that up to `limit`. It must not be on its way into the interpreter when
-/// that goes away.
+/// Stops the delivery thread, and waits up to `limit` for that. The thread must not enter the interpreter
+/// while the interpreter is being destroyed.
 pub(crate) fn stop(limit: Duration) {
     let Some(delivery) = DELIVERY.get() else { return };
     let (stopped, end) = channel();
@@ -66,23 +68,24 @@ thread_local! {
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is one of the binding's own: the delivery thread, which must not wait for what it delivers itself,
-/// or the one that runs callbacks.
+/// Returns `true` if this thread belongs to the binding: the delivery thread or the callback thread. The
+/// delivery thread must not wait for something that it delivers itself.
 pub(crate) fn is_thread_of_ours() -> bool {
     OURS.get()
 }
 
-/// Says that the calling thread is one of the binding's own.
+/// Marks the calling thread as one of the binding's threads.
 pub(crate) fn mark_this_thread() {
     OURS.set(true);
 }
 
 fn deliver(messages: Receiver<Message>) {
     mark_this_thread();
-    // They are for Python's main thread, whose system calls they must interrupt.
+    // Signals must interrupt the system calls of Python's main thread.
     block_signals();
-    // Attached once for all deliveries, and detached in between: CPython makes and deletes what it knows of a thread
-    // under a lock that a child which is forked at that moment never gets (3.11, in `PyOS_AfterFork_Child`).
+    // Attach once for all deliveries, and detach in between. For each new attachment CPython creates and
+    // deletes thread state under a lock. A child that is forked at that moment never gets this lock (3.11, in
+    // `PyOS_AfterFork_Child`).
     let stopped = Python::try_attach(|py| {
         py.detach(move || {
             loop {
@@ -90,7 +93,7 @@ fn deliver(messages: Receiver<Message>) {
                     Ok(Message::Deliver(operation)) => {
                         exit::stay_out_of_a_signalled_process();
                         if !operation.deliver() {
-                            // The interpreter is gone, into which the way back leads.
+                            // The interpreter no longer exists, so this thread must not return into it.
                             loop {
                                 std::thread::park();
                             }
@@ -102,6 +105,6 @@ fn deliver(messages: Receiver<Message>) {
             }
         })
     });
-    // Only now, outside the interpreter.
+    // Signal the end only here, outside the interpreter.
     drop(stopped);
 }

@@ -1,7 +1,7 @@
-//! Greenlets, where gevent runs: many flows of control on one thread, which take turns in waiting.
+//! Support for gevent's greenlets: cooperative tasks that share a thread.
 //!
-//! Each is an owner of its own, and a wait of one lets the others run. gevent is never imported here: what it needs is
-//! in `zklock/_gevent.py`, which is imported once the program has imported gevent.
+//! Each greenlet is a separate owner. While one waits, the others run. This module never imports gevent: the
+//! Python part is `zklock/_gevent.py`, which is imported only after the program has imported gevent.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use crate::errors::Failure;
 use crate::exit;
 use crate::modules::{imported, interned, once};
 
-/// What is needed of `zklock/_gevent.py`.
+/// The functions and classes of `zklock/_gevent.py` that this module uses.
 struct Gevent {
     hub: Py<PyAny>,
     owner: Py<PyAny>,
@@ -34,7 +34,7 @@ struct Gevent {
     in_greenlet: Py<PyAny>,
 }
 
-/// gevent, if this program has imported it. Otherwise this costs one look into a dictionary.
+/// Returns gevent's functions if the program has imported gevent. Otherwise this costs one dictionary lookup.
 fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
     static GEVENT: PyOnceLock<Gevent> = PyOnceLock::new();
     if let Some(gevent) = GEVENT.get(py) {
@@ -56,16 +56,16 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
     once(&GEVENT, py, || Ok(gevent)).map(Some)
 }
 
-/// The owner that is calling: the thread, or its greenlet if that is not the thread's first one.
+/// The calling owner: the thread, or a greenlet other than the thread's main greenlet.
 ///
-/// That does not depend on what is patched, nor on whether this thread has a hub yet: it must be the same owner that
-/// acquires and releases.
+/// This does not depend on monkey patching, nor on whether the thread has a hub yet: acquire and release must
+/// see the same owner.
 pub(crate) enum Caller<'py> {
     Thread,
     Greenlet(Bound<'py, Owner>),
 }
 
-/// A weak reference to the calling greenlet; None if the owner is the thread.
+/// Returns a weak reference to the calling greenlet, or `None` if the owner is the thread.
 pub(crate) fn reference(py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
     let Some(gevent) = gevent(py)? else { return Ok(None) };
     let reference = gevent.reference.call0(py)?;
@@ -90,7 +90,7 @@ impl<'py> Caller<'py> {
         }
     }
 
-    /// The same owner, under the name that it has now.
+    /// Returns the same owner with its current name.
     pub(crate) fn named(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         let name = match (self, gevent(py)?) {
             (Self::Greenlet(_), Some(gevent)) => owner_names::given_by(gevent.name.bind(py))?,
@@ -99,7 +99,7 @@ impl<'py> Caller<'py> {
         Ok(self.owner().named(name))
     }
 
-    /// Notes that it acquired something through this lock object, which it is to release itself.
+    /// Records that the owner acquired a lock through this lock object and must release it itself.
     pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
         match self {
             Self::Thread => owner::this_thread_uses(lock),
@@ -108,28 +108,30 @@ impl<'py> Caller<'py> {
     }
 }
 
-/// The owner that is calling.
+/// Returns the calling owner.
 pub(crate) fn caller(py: Python<'_>) -> PyResult<OwnerId> {
     Ok(Caller::find(py)?.owner())
 }
 
-/// Has a callback called in a greenlet of its own, if the calling thread has greenlets: what they may call, such as a
-/// patched `Event.set` or our own waits, belongs there. Otherwise None.
+/// Returns a wrapper that calls a callback in a new greenlet, if the calling thread has greenlets. Otherwise
+/// returns `None`. The callback might call a patched `Event.set` or one of our own waits, which must run in a
+/// greenlet.
 pub(crate) fn callback(py: Python<'_>, callable: &Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
     let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else { return Ok(None) };
     let called = gevent.in_greenlet.call1(py, (callable, exit::is_main_thread(py)?))?;
     Ok((!called.is(callable)).then_some(called))
 }
 
-/// Where greenlets wait, and others run meanwhile.
+/// The hub of a thread: greenlets wait in it while other greenlets run.
 pub(crate) struct Hub<'py> {
     hub: Bound<'py, PyAny>,
     gevent: &'py Gevent,
 }
 
 impl<'py> Hub<'py> {
-    /// The calling thread's hub. Without one it has no other greenlets, such as a thread of gevent's pool. Our own
-    /// threads never wait in a hub, even if a callback made one: the delivery thread would have to wake itself.
+    /// Returns the hub of the calling thread. A thread without a hub has no other greenlets, such as a thread
+    /// of gevent's pool. The binding's own threads never wait in a hub, even if a callback created one: the
+    /// delivery thread would have to wake itself.
     pub(crate) fn of_this_thread(py: Python<'py>) -> PyResult<Option<Self>> {
         refuse_eventlet(py)?;
         let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else {
@@ -139,13 +141,13 @@ impl<'py> Hub<'py> {
         Ok((!hub.is_none()).then_some(Self { hub, gevent }))
     }
 
-    /// Waits for `future`, for no longer than `limit`, while the thread's other greenlets run. What ends the wait with
-    /// an exception, as `gevent.Timeout` and `kill` do, drops the future, which so has left the queue.
+    /// Waits for `future` up to `limit`, while the other greenlets of the thread run. If an exception ends
+    /// the wait, as `gevent.Timeout` and `kill` do, the future is dropped, and the waiter has left the queue.
     ///
-    /// The future is not on the stack: while others run, their stacks are where this one's was, but the core's thread
-    /// goes on using what is in a future.
+    /// The future is on the heap: gevent reuses the stack for other greenlets, but the core's thread still
+    /// accesses the future.
     ///
-    /// `claim`: what is given up if the hub ends during the wait, which then never ends.
+    /// `claim` is given up if the hub is destroyed during the wait, because the wait then never returns.
     pub(crate) fn wait<F>(
         &self,
         mut future: Pin<Box<F>>,
@@ -156,7 +158,7 @@ impl<'py> Hub<'py> {
         F: Future<Output: Send> + Send,
     {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        // What needs no answer from a server, such as re-entry, is done at once.
+        // An operation that needs no reply from a server, such as re-entry, completes on the first poll.
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             return Ok(Some(output));
         }
@@ -191,14 +193,14 @@ impl<'py> Hub<'py> {
         drop(unpark.take());
         parker.call_method0(interned!(py, "close")?)?;
         if !origin.is_here() {
-            // One of the parent's threads may have had it locked.
+            // A thread of the parent might have locked it.
             std::mem::forget(future);
         }
         outcome
     }
 
-    /// Waits for what is then the greenlet's own, such as a lease: if the hub ends first, nobody would ever take it, nor
-    /// let go of it.
+    /// Waits for a result that the greenlet then owns, such as a lease. If the hub is destroyed first, the
+    /// result is given up: otherwise no greenlet would ever take or release it.
     pub(crate) fn wait_to_own<F>(&self, future: F) -> PyResult<Option<F::Output>>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -207,7 +209,7 @@ impl<'py> Hub<'py> {
         let (origin, polled) = (ForkGuard::new(), Arc::clone(&claim));
         let outcome =
             self.wait(Box::pin(poll_fn(move |context| polled.poll(context))), None, Some(claim.clone()));
-        // Now, and not when the last reference goes: a traceback may have one.
+        // Drop the future here. A traceback might keep the last reference for a long time.
         if origin.is_here() {
             claim.abandon();
         }
@@ -215,12 +217,12 @@ impl<'py> Hub<'py> {
     }
 }
 
-/// What a greenlet waits for, where somebody else can give it up.
+/// A future that a greenlet waits for and that another part of the program can give up.
 struct Claim<F>(Mutex<Option<Pin<Box<F>>>>);
 
 impl<F: Future> Claim<F> {
     fn poll(&self, context: &mut Context<'_>) -> Poll<F::Output> {
-        // A panic ends the wait. Locked by attached threads only, which do not detach meanwhile.
+        // A panic ends the wait. Only attached threads lock this, and they do not detach while they hold it.
         let mut future = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(context))
     }
@@ -233,7 +235,8 @@ impl<F: Future + Send> Ended for Claim<F> {
     }
 }
 
-/// What the end of a hub calls for a wait in it: the greenlet never runs again, and so never leaves the queue itself.
+/// The callable that the destruction of a hub calls for a wait in it: the greenlet never runs again, so it
+/// cannot leave the queue itself.
 #[pyclass(frozen)]
 struct GiveUp {
     claim: Arc<dyn Ended>,
@@ -243,25 +246,26 @@ struct GiveUp {
 #[pymethods]
 impl GiveUp {
     fn __call__(&self) {
-        // In a forked child it is the parent's, one of whose threads may have had it locked.
+        // In a forked child this claim belongs to the parent, and a thread of the parent might have locked
+        // it.
         if self.origin.is_here() {
             self.claim.abandon();
         }
     }
 }
 
-/// Wakes a greenlet from any thread, through the delivery thread: gevent is told with the interpreter's help, for which
-/// the core's thread never waits.
+/// Wakes a greenlet from any thread, through the delivery thread: calling gevent needs the interpreter, and
+/// the core's thread never waits for the interpreter.
 struct Unpark(Mutex<Option<Py<PyAny>>>);
 
 impl Unpark {
-    /// A panic cannot leave half a change in it.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
     fn lock(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The end of the wait. Taken here, where the interpreter is, and not dropped by the last waker, which may be the
-    /// core's.
+    /// Ends the wait. The object is dropped here, where the thread is attached. The last waker might belong
+    /// to the core, which is not attached.
     fn take(&self) -> Option<Py<PyAny>> {
         self.lock().take()
     }
@@ -277,14 +281,14 @@ impl Deliver for Unpark {
     fn deliver(self: Arc<Self>) -> bool {
         let unparked = Python::try_attach(|py| {
             let unpark = self.lock().as_ref().map(|unpark| unpark.clone_ref(py));
-            // Refused once the hub is gone, and with it the greenlet.
+            // Fails if the hub, and with it the greenlet, no longer exists.
             unpark.map(|unpark| unpark.call0(py).ok())
         });
         unparked.is_some()
     }
 }
 
-/// Fails where eventlet's greenlets would be one owner, and one's wait would stop them all.
+/// Fails if eventlet runs: all its greenlets would be one owner, and a wait of one would block them all.
 pub(crate) fn refuse_eventlet(py: Python<'_>) -> PyResult<()> {
     if imported(interned!(py, "eventlet.hubs")?)?.is_some() {
         py.import("zklock._eventlet")?.call_method0("refuse")?;

@@ -1,7 +1,8 @@
-//! The core's events on their way to Python's `logging`.
+//! Passes log events of the core to Python's `logging`.
 //!
-//! A Python thread, started with the first event, takes them from here. Not the delivery thread: handlers are the
-//! program's code, and one that blocks would hold up the outcomes that event loops wait for.
+//! A Python thread takes the events from here. It starts with the first event. The delivery thread does not
+//! do this, because log handlers are code of the program: a handler that blocks would delay the outcomes that
+//! event loops wait for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,19 +18,20 @@ use crate::bridge::delivery_thread::Deliver;
 use crate::exit;
 use crate::modules::attribute;
 
-/// How long the logger's level stays valid. It is read again by threads that wait for a server anyway.
+/// Time for which the cached level of the logger is valid. Threads that are about to wait for a server read
+/// it again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The log of one process.
+/// Log state of one process.
 struct Log {
     began: Instant,
-    /// When the logger's level was last read, in ms from the beginning; zero for never.
+    /// Time of the last read of the logger's level, in ms since `began`; zero if it was never read.
     asked: AtomicU64,
     listener: Arc<Listener>,
     inbox: Arc<Inbox>,
 }
 
-/// Where the thread waits.
+/// The state on which the Python thread waits.
 #[derive(Default)]
 struct Inbox {
     state: Mutex<State>,
@@ -38,11 +40,11 @@ struct Inbox {
 
 #[derive(Default)]
 struct State {
-    /// There may be an event to take.
+    /// `true` if there might be an event to take.
     news: bool,
-    /// The thread that takes them has been asked for.
+    /// `true` once the Python thread has been requested.
     begun: bool,
-    /// Nothing more comes.
+    /// `true` once no more items will arrive.
     ended: bool,
 }
 
@@ -60,7 +62,7 @@ impl Log {
         }
     }
 
-    /// Whether it is time to read the level; if so, the caller must do it.
+    /// Returns `true` if it is time to read the level. The caller must then read it.
     fn is_due(&self) -> bool {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
         let asked = self.asked.load(Ordering::Relaxed);
@@ -68,7 +70,8 @@ impl Log {
         due && self.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Fails with what a signal handler raises that runs meanwhile, as `KeyboardInterrupt`: that is not ours to catch.
+    /// Reads the logger's level. If a signal handler raises an exception meanwhile, such as
+    /// `KeyboardInterrupt`, that exception is returned: this function must not swallow it.
     fn ask(&self, py: Python<'_>) -> PyResult<()> {
         static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asked = attribute(&VERBOSITY, py, "zklock._log", "verbosity")?.call0()?.extract();
@@ -89,7 +92,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called by any thread that has an event, mostly the core's.
+    /// Signals that there is an event. Any thread can call this; usually it is the core's thread.
     fn tell(&self) {
         let mut state = self.state();
         state.news = true;
@@ -106,7 +109,7 @@ impl Inbox {
         self.news.notify_one();
     }
 
-    /// Waits for events. None when no more will come.
+    /// Waits for events. Returns `None` when no more will arrive.
     fn take(&self, listener: &Listener) -> Option<Backlog> {
         loop {
             let backlog = listener.take();
@@ -122,29 +125,29 @@ impl Inbox {
     }
 }
 
-/// Reads the logger's level, if that was last done some time ago. For threads that are attached and about to wait.
+/// Reads the logger's level if the cached one is too old. For attached threads that are about to wait.
 pub(crate) fn refresh(py: Python<'_>) -> PyResult<()> {
     let log = LOG.get_or_init(Log::new);
     if log.is_due() { log.ask(py) } else { Ok(()) }
 }
 
-/// Reads the logger's level in any case: a client begins, or a process uses its first.
+/// Reads the logger's level unconditionally: when a client is created, or when a process first uses a client.
 pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
     LOG.get_or_init(Log::new).ask(py)
 }
 
-/// Starts Python's thread, which needs the interpreter and so is done on the delivery thread.
+/// Starts the Python thread. This needs the interpreter, so the delivery thread does it.
 struct Begin;
 
 impl Deliver for Begin {
     fn deliver(self: Arc<Self>) -> bool {
-        // It fails near the end of the process, when no thread may start.
+        // This fails near the end of the process, when threads can no longer start.
         Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
             .is_some()
     }
 }
 
-/// Ends Python's thread once it has handed on all events, and waits for that up to `limit`.
+/// Stops the Python thread after it has passed on all events, and waits up to `limit` for that.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     let Some(log) = LOG.get() else { return };
     log.listener.set_level(None);
@@ -165,7 +168,9 @@ fn told(record: &Record) -> Told {
     (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields)
 }
 
-/// Wait for events, with the logger's verbosity; None when there will be no more. Also how many were dropped.
+/// Wait for events, with the logger's verbosity. Return None when there will be no more.
+///
+/// Also return the number of dropped events.
 #[pyfunction]
 pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<Told>, u64)> {
     let log = LOG.get()?;

@@ -1,5 +1,5 @@
-//! Outcomes that have come for an event loop: one wake-up of the loop for all that are there when it gets to them, and none
-//! for those that come on its own thread.
+//! Outcomes for an event loop. One wake-up of the loop delivers all outcomes that are queued when it runs.
+//! Outcomes that arrive on the loop's own thread need no wake-up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,20 +11,20 @@ use crate::bridge::arrivals::{Arrivals, Arrived};
 use crate::bridge::asyncio_tasks;
 use crate::modules::interned;
 
-/// An operation with an outcome that waits to be asked for.
+/// An operation whose outcome has not been taken yet.
 pub(crate) trait Ended: Send + Sync {
-    /// It will not be asked for.
+    /// Gives up the outcome: no task will take it.
     fn abandon(&self);
 }
 
-/// A future to be completed, and where its event loop is told of that.
+/// A future to complete, and the inbox of its event loop.
 pub(crate) struct Waiting {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) future: Py<PyAny>,
 }
 
 impl Waiting {
-    /// Whether its event loop is the one that runs on this thread.
+    /// Returns `true` if the event loop of the future runs on this thread.
     pub(crate) fn is_of_this_thread(&self, py: Python<'_>) -> PyResult<bool> {
         let running = asyncio_tasks::running_loop(py)?;
         Ok(running
@@ -36,25 +36,28 @@ fn event_loop_of<'py>(future: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
     future.call_method0(interned!(future.py(), "get_loop")?)
 }
 
-/// The inbox of an event loop: operations that have ended, and the futures to be completed. The delivery thread, which
-/// would have to wait for the interpreter, wakes the loop once for all of them. The inbox exists while something waits on the loop,
-/// and refers to no Python object but the futures that its wake-up is to complete: a garbage collector has to see all of a
-/// loop that nobody runs any more.
+/// The inbox of an event loop: completed operations with the futures to complete. The delivery thread wakes
+/// the loop once for all of them, because each wake-up has to wait for the interpreter.
+///
+/// The inbox exists while a future waits on the loop. Its only Python references are these futures, so that
+/// the garbage collector can see the whole cycle of an event loop that no longer runs.
 pub(crate) type Inbox = Arrivals<Delivery>;
 
-/// An operation that has ended, and the future that waits for it.
+/// A completed operation, and the future that waits for it.
 type Delivery = (Arc<dyn Ended>, Py<PyAny>);
 
-/// Of the loops on which something waits.
+/// The inboxes of the event loops on which a future waits, by address.
 type Known = Mutex<Vec<(usize, Weak<Inbox>)>>;
 
 impl Inbox {
-    /// The inbox of an event loop.
+    /// Returns the inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // Not the next object at this address: each future that waits has a reference to the loop, and so has the wake-up.
+        // The address cannot belong to a new object: each waiting future has a reference to the loop, and so
+        // has the wake-up.
         let address = event_loop.as_ptr() as usize;
-        // Locked by attached threads only, which do not detach meanwhile, so a fork finds it free.
+        // Only attached threads lock this, and they do not detach while they hold it. So a fork never finds
+        // it locked.
         let mut known = KNOWN.get_or_init(Known::default).lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().find(|(of, _)| *of == address).and_then(|(_, inbox)| inbox.upgrade());
         found.unwrap_or_else(|| {
@@ -66,16 +69,17 @@ impl Inbox {
     }
 }
 
-/// Has the event loop complete a future; false if there is no longer an interpreter. Runs on the delivery thread.
+/// Makes the event loop complete a future. Returns `false` if the interpreter no longer exists. Runs on the
+/// delivery thread.
 pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) -> bool {
     if !inbox.push((ended, future)) {
-        // The wake-up that is under way takes it, or has taken it just now: then nothing of Python is left to be dropped here.
+        // The pending wake-up takes it, or has just taken it. No Python object is left to drop here.
         return true;
     }
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
 }
 
-/// Completes a future of the event loop that runs on this thread: nothing has to wake it.
+/// Completes a future of the event loop that runs on this thread. No wake-up is needed.
 pub(crate) fn tell_here(py: Python<'_>, ended: Arc<dyn Ended>, waiting: &Waiting) -> PyResult<()> {
     let (inbox, stage) = (Arc::clone(&waiting.inbox), Stage::ToCheck(vec![ended]));
     let wake_up = WakeUp::new(waiting.future.bind(py), inbox, stage)?;
@@ -83,19 +87,20 @@ pub(crate) fn tell_here(py: Python<'_>, ended: Arc<dyn Ended>, waiting: &Waiting
     wake_up.get().come_by_again(&wake_up)
 }
 
-/// What an event loop has to do with outcomes that have come, in this order.
+/// The next step of a wake-up. The steps run in this order.
 enum Stage {
-    /// To complete their futures.
+    /// Complete the futures.
     ToComplete,
-    /// To come by once more. Until then the outcomes may not have been asked for: completing a future only puts its task
-    /// behind what the loop has to do, and a loop that is closed throws that out.
+    /// Run once more. Before that, the outcomes might not have been taken: completing a future only schedules
+    /// its task, and a loop that is closed discards scheduled tasks.
     ToCheck(Vec<Arc<dyn Ended>>),
-    /// Nothing.
+    /// Done.
     Over,
 }
 
-/// What the event loop calls to complete all futures whose outcomes have come, and once more when their tasks have run.
-/// If it throws this out instead, because it is closed, nobody will ask for the outcomes, and they are given up.
+/// The callback that an event loop runs to complete all futures whose outcomes have arrived. It runs again
+/// after their tasks. If a closed loop discards it instead, no task will take the outcomes, and they are
+/// given up.
 #[pyclass(frozen)]
 struct WakeUp {
     event_loop: Py<PyAny>,
@@ -115,38 +120,40 @@ impl WakeUp {
         let Some(future) = future else { return Ok(()) };
         let wake_up = Self::new(future.bind(py), inbox, Stage::ToComplete)?;
         let event_loop = &wake_up.get().event_loop;
-        // Fails when the event loop is closed.
+        // Fails if the event loop is closed.
         let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
-        // If it is closed in the middle of that call, it has thrown out what it had before this was put there, where it
-        // stays for as long as anybody has a reference to the loop.
+        // If the loop is closed during this call, it has already discarded its callbacks. The new callback
+        // then stays in the loop as long as the loop exists.
         if woken.is_err() || event_loop.call_method0(py, interned!(py, "is_closed")?)?.is_truthy(py)? {
             wake_up.get().give_up();
         }
         Ok(())
     }
 
-    /// A panic cannot leave half a change in it. Locked by attached threads only, which do not detach meanwhile.
+    /// Locks the stage. A panic cannot leave a partial change. Only attached threads lock this, and they do
+    /// not detach while they hold it.
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None while somebody has locked what nobody will unlock: the parent's delivery thread, when this process was forked.
+    /// Locks the inbox. Returns `None` in a forked child if the parent's delivery thread had it locked: no
+    /// thread will unlock it.
     fn arrived(&self) -> Option<MutexGuard<'_, Arrived<Delivery>>> {
         if self.origin.is_here() { Some(self.inbox.lock()) } else { self.inbox.try_lock() }
     }
 
-    /// What has come, the only time.
+    /// Takes the queued deliveries.
     fn take(&self) -> Vec<Delivery> {
         self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default()
     }
 
-    /// Has the event loop call this, behind the tasks whose futures are complete.
+    /// Schedules this callback again, after the tasks whose futures are complete.
     fn come_by_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         self.event_loop.call_method1(py, interned!(py, "call_soon")?, (this,)).map(drop)
     }
 
-    /// The outcomes will not be asked for, unless they have been.
+    /// Gives up the outcomes that no task has taken.
     fn give_up(&self) {
         let stage = std::mem::replace(&mut *self.stage(), Stage::Over);
         match stage {
@@ -167,14 +174,15 @@ impl WakeUp {
         *this.stage() = Stage::ToCheck(all);
         let mut result = Ok(());
         for future in futures {
-            // Each is told, whatever becomes of the others.
+            // Complete every future, even if one of them fails.
             result = complete(future.bind(py)).and(result);
         }
         this.come_by_again(slf)?;
         result
     }
 
-    /// With the futures, as long as this is what they wait for: an event loop, this in it, and its tasks are one cycle.
+    /// Visits the futures too while they wait for this callback: the event loop, this callback in it and its
+    /// tasks form a cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.event_loop)?;
         let Ok(stage) = self.stage.try_lock() else { return Ok(()) };

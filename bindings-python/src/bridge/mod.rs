@@ -1,4 +1,4 @@
-//! Waiting: threads, asyncio tasks and greenlets, and the threads that deliver outcomes to them.
+//! Waits of threads, asyncio tasks and greenlets, and the threads that deliver outcomes to them.
 
 mod arrivals;
 pub(crate) mod asyncio_tasks;

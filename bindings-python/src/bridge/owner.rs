@@ -1,4 +1,5 @@
-//! Owners: who may re-enter a lock, and what is said when one ends that holds locks which nobody else can release.
+//! Owners: the thread, task or greenlet that can re-enter a lock. If an owner ends while it holds locks that
+//! only it can release, a warning is reported.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,32 +12,32 @@ use crate::bridge::gevent::Caller;
 use crate::bridge::{callers, delivery_thread, owner_names};
 use crate::exit;
 
-/// A lock object, as an owner that ends sees it.
+/// A lock object that is notified when an owner ends.
 pub(crate) trait Left: Send + Sync {
-    /// Warns if the owner, a thing of this kind, leaves behind what only it can release.
+    /// Warns if the ended owner still holds levels that only it can release. `kind` names the kind of owner.
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str);
 }
 
-/// The lock objects through which an owner acquired something that no scope is to release.
+/// The lock objects through which an owner acquired levels that no scope will release.
 #[derive(Default)]
 struct Used {
     locks: Vec<Weak<dyn Left>>,
     prune_at: usize,
 }
 
-/// The address of a lock object.
+/// Returns the address of a lock object.
 fn address(lock: &Weak<dyn Left>) -> *const () {
     lock.as_ptr().cast()
 }
 
 impl Used {
-    /// Costs a re-entry one comparison.
+    /// Adds a lock object. A re-entry costs one comparison.
     fn add<L: Left + 'static>(&mut self, lock: &Arc<L>) {
         if self.locks.last().is_some_and(|last| address(last) == Arc::as_ptr(lock).cast()) {
             return;
         }
         if self.locks.len() >= self.prune_at {
-            // When there are twice as many, so that this costs nothing on average.
+            // Prune only when the list has doubled: so the amortized cost is zero.
             self.locks.retain(|lock| lock.strong_count() > 0);
             self.locks.sort_unstable_by_key(address);
             self.locks.dedup_by_key(|lock| address(lock));
@@ -53,22 +54,22 @@ impl Used {
     }
 }
 
-/// The owner of levels of a lock, who may re-enter it; `zklock.aio` keeps one for each task.
+/// The owner of levels of a lock, which can re-enter it. `zklock.aio` keeps one for each task.
 ///
-/// Or for a greenlet. It ends when nothing can act for it any more: with the task or greenlet itself, and
-/// the callbacks that the task scheduled, which may release what it acquired.
+/// An owner can also be a greenlet. It ends when no code can act for it any more: when the task or greenlet
+/// itself has ended, and also the callbacks that the task scheduled, which might release its locks.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Owner {
     pub(crate) id: OwnerId,
     kind: &'static str,
-    /// A weak reference to the task that it is, if it is one.
+    /// A weak reference to the task, if the owner is a task.
     task: Option<Py<PyAny>>,
     used: Mutex<Used>,
 }
 
 impl Owner {
-    /// The owner that others are told of when it queues, under its name. An acquire that is an owner of its own is told
-    /// of as the calling thread or greenlet.
+    /// Returns the owner with its name, as shown to other clients while it queues. An acquire that is its own
+    /// owner appears under the name of the calling thread or greenlet.
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         match &self.task {
             Some(task) => Ok(self.id.named(owner_names::of_task(task.bind(py))?)),
@@ -76,7 +77,7 @@ impl Owner {
         }
     }
 
-    /// Notes that it acquired something through this lock object, which it is to release itself.
+    /// Records that the owner acquired a lock through this lock object and must release it itself.
     pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).add(lock);
     }
@@ -101,10 +102,10 @@ impl Drop for Owner {
     }
 }
 
-/// A thread. The system reuses thread identifiers; an owner is never reused.
+/// The owner of a thread. The system reuses thread identifiers, but an owner is never reused.
 struct ThisThread {
     owner: OwnerId,
-    /// Tells a dump that the thread has not ended.
+    /// Shows a dump that the thread is alive.
     _mark: Arc<()>,
     used: RefCell<Used>,
 }
@@ -112,7 +113,7 @@ struct ThisThread {
 impl ThisThread {
     fn new() -> Self {
         let (owner, mark) = (OwnerId::new(), Arc::default());
-        // Without it a dump does not name the thread.
+        // On failure a dump does not name the thread.
         Python::try_attach(|py| callers::thread_begins(py, owner, Arc::downgrade(&mark)).ok());
         Self { owner, _mark: mark, used: RefCell::default() }
     }
@@ -122,13 +123,14 @@ thread_local! {
     static THIS_THREAD: ThisThread = ThisThread::new();
 }
 
-/// The owner that represents the calling thread.
+/// Returns the owner that represents the calling thread.
 pub(crate) fn this_thread() -> OwnerId {
-    // There is none while the thread ends: then nothing is its own any more.
+    // The thread-local value is gone while the thread ends. A new owner is right then: the thread owns
+    // nothing any more.
     THIS_THREAD.try_with(|thread| thread.owner).unwrap_or_else(|_| OwnerId::new())
 }
 
-/// Notes that the calling thread acquired something through this lock object, which it is to release itself.
+/// Records that the calling thread acquired a lock through this lock object and must release it itself.
 pub(crate) fn this_thread_uses<L: Left + 'static>(lock: &Arc<L>) {
     THIS_THREAD.try_with(|thread| thread.used.borrow_mut().add(lock)).ok();
 }
@@ -136,7 +138,8 @@ pub(crate) fn this_thread_uses<L: Left + 'static>(lock: &Arc<L>) {
 impl Drop for ThisThread {
     fn drop(&mut self) {
         let used = self.used.take();
-        // The interpreter has forgotten this thread already, so another one looks at what it left.
+        // The interpreter has already discarded this thread's state, so the delivery thread checks the
+        // remaining locks.
         if !used.locks.is_empty() && !exit::is_ending() && delivery_thread::start().is_ok() {
             delivery_thread::send(Arc::new(EndedThread { owner: self.owner, used }));
         }

@@ -1,5 +1,5 @@
-//! The names of owners, for people: read when one queues for a lock, so that a change is seen, and a re-entry costs
-//! nothing.
+//! The names of owners, for people. A name is read when its owner joins a queue: so a changed name shows up,
+//! and a re-entry costs nothing.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::modules::{imported, interned};
 
-/// Of the calling thread.
+/// Returns the name of the calling thread.
 pub(crate) fn of_thread(py: Python<'_>) -> PyResult<Option<Arc<str>>> {
     if_any(py, thread(py))
 }
 
-/// Of the task behind a weak reference.
+/// Returns the name of the task behind a weak reference.
 pub(crate) fn of_task(reference: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
     if_any(reference.py(), task(reference))
 }
 
-/// The name that a function of Python returns.
+/// Returns the name that a Python function returns.
 pub(crate) fn given_by(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
     if_any(function.py(), function.call0().map(Some))
 }
 
-/// By the object that `threading` has for it. None is made here: a thread that another library started has no name, and
-/// is not to appear in `threading.enumerate()`.
+/// Returns the name of the thread's `threading` object. No object is created here: a thread that another
+/// library started has no name, and must not appear in `threading.enumerate()`.
 fn thread(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let Some(threading) = imported(interned!(py, "threading")?)? else { return Ok(None) };
     let identifier = threading.call_method0(interned!(py, "get_ident")?)?;
@@ -42,8 +42,8 @@ fn task<'py>(reference: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>
     task.call_method0(interned!(py, "get_name")?).map(Some)
 }
 
-/// A name that is not a string, that is empty, or that cannot be read is none: it must not fail an acquire. Ctrl-C and the
-/// like, which are no `Exception`, end the acquire as ever.
+/// Returns the name if it is a non-empty string. An unreadable name must not make an acquire fail. Exceptions
+/// that are not an `Exception`, such as Ctrl-C, still end the acquire.
 fn if_any(py: Python<'_>, found: PyResult<Option<Bound<'_, PyAny>>>) -> PyResult<Option<Arc<str>>> {
     match found {
         Ok(name) => {

@@ -1,4 +1,5 @@
-//! An operation that asyncio waits for, or a thread that another one can make stop waiting.
+//! A pending operation: asyncio can await it, and a thread that waits for it can be interrupted by another
+//! thread.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use crate::contender::Contender;
 use crate::errors::Result;
 use crate::modules::{attribute, interned};
 
-/// The outcome of an operation of the core that has a counterpart in Python.
+/// An outcome of the core that can be converted into a Python object.
 pub(crate) trait IntoPython: Send + 'static {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
 }
@@ -48,14 +49,14 @@ impl IntoPython for Vec<zklock::Contender> {
     }
 }
 
-/// Holds an outcome, and converts it on request.
+/// Converts the outcome that it holds, when the program asks for it.
 type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
 
 pub(crate) type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// An operation of the core, with what it comes to in Python.
+/// Returns an operation of the core whose outcome can be converted into a Python object.
 pub(crate) fn operation<T: IntoPython>(
     operation: impl Future<Output = zklock::Result<T>> + Send + 'static,
 ) -> Operation {
@@ -64,33 +65,33 @@ pub(crate) fn operation<T: IntoPython>(
     })
 }
 
-/// An operation under way. Awaiting it waits for the outcome; `take()` then gives it, once.
+/// An operation in progress. Await it to wait for the outcome, then call `take()` once.
 ///
-/// The outcome stays on this side until it is asked for. So a lease that arrives in the tick in
-/// which its task is cancelled, or after the end of its event loop, is still here to be released.
+/// The outcome stays on the Rust side until `take()`. A lease can arrive in the same tick in which its task
+/// is cancelled, or after its event loop has ended: it can still be released then.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
     origin: ForkGuard,
 }
 
-/// What the awaiting side and the delivery thread share. Also what the core wakes when there is progress.
+/// The state that the awaiting side and the delivery thread share. It is also the core's waker.
 #[derive(Default)]
 pub(crate) struct Shared(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Until it has an outcome, or is abandoned.
+    /// `None` once there is an outcome, or the operation is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// Taken by the first to come, delivery or cancellation.
+    /// Taken by delivery or by cancellation, by the first of the two.
     waiting: Option<Waiting>,
-    /// Of a thread that waits until there is no operation any more.
+    /// Waker of a thread that waits until the operation is complete or abandoned.
     blocked: Option<Waker>,
 }
 
 impl Pending {
-    /// Begins an operation.
+    /// Starts an operation.
     pub(crate) fn start<T: IntoPython>(
         py: Python<'_>,
         begun: impl Future<Output = zklock::Result<T>> + Send + 'static,
@@ -103,7 +104,7 @@ impl Pending {
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(operation);
         let pending = Self { shared, origin: ForkGuard::new() };
-        // What needs no answer from a server, such as re-entry, is done at once.
+        // An operation that needs no reply from a server, such as re-entry, completes on the first poll.
         if !pending.shared.poll(Waker::noop()) {
             log::refresh(py)?;
             delivery_thread::start()?;
@@ -127,13 +128,13 @@ impl Pending {
                 return future.call_method0(interned!(py, "__await__")?);
             }
         }
-        // An exhausted iterator, because there is nothing to wait for.
+        // An exhausted iterator: there is nothing to wait for.
         Ok(PyTuple::empty(py).try_iter()?.into_any())
     }
 
-    /// Wait on this thread for up to `timeout` seconds: whether there is an outcome.
+    /// Wait on this thread for up to `timeout` seconds. Return whether there is an outcome.
     ///
-    /// If not, the operation was abandoned, or the time is up.
+    /// Return False if the operation was abandoned or the timeout has elapsed.
     #[pyo3(signature = (timeout))]
     fn wait(&self, py: Python<'_>, timeout: Option<Number<names::Timeout>>) -> Result<bool> {
         let ended = poll_fn(|context| self.shared.ended(context));
@@ -141,7 +142,7 @@ impl Pending {
         Ok(block_on::block_on_for(py, ended, wait_limit(timeout)?, Some(claim))?.unwrap_or_default())
     }
 
-    /// The outcome, or its exception.
+    /// Return the outcome, or raise its exception.
     fn take(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         let outcome = self.shared.state().outcome.take();
         match outcome {
@@ -150,9 +151,10 @@ impl Pending {
         }
     }
 
-    /// Give up the rest of the operation: leave the queue, and release a lease that nobody took.
+    /// Give up the operation: leave the queue, and release a lease that has not been taken.
     fn abandon(&self) {
-        // In a forked child nothing proceeds, and one of the parent's threads may have held the lock.
+        // In a forked child no operation makes progress, and a thread of the parent might have locked the
+        // state.
         if self.origin.is_here() {
             self.shared.abandon();
         }
@@ -166,12 +168,13 @@ impl Drop for Pending {
 }
 
 impl Shared {
-    /// A panic cannot leave half a change in it.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a future completed when the outcome comes; false if it is there already.
+    /// Arranges that a future is completed when the outcome arrives. Returns `false` if there is an outcome
+    /// already.
     fn wait(&self, waiting: Waiting) -> bool {
         let mut state = self.state();
         let pending = state.outcome.is_none();
@@ -181,8 +184,8 @@ impl Shared {
         pending
     }
 
-    /// Ready once nothing is under way: whether there is an outcome. Polls by itself, as the waiting thread may be
-    /// the delivery thread, in a callback.
+    /// Is ready once the operation is complete or abandoned. Returns `true` if there is an outcome. Polls the
+    /// operation itself, because the waiting thread might be the delivery thread, in a callback.
     fn ended(&self, context: &mut Context<'_>) -> Poll<bool> {
         let there = self.poll(context.waker());
         let mut state = self.state();
@@ -193,7 +196,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Lets the operation proceed; true if there is an outcome now.
+    /// Polls the operation. Returns `true` if there is an outcome now.
     fn poll(&self, waker: &Waker) -> bool {
         let mut state = self.state();
         if let Some(operation) = &mut state.operation
@@ -231,7 +234,7 @@ impl Deliver for Shared {
 }
 
 impl Wake for Shared {
-    /// Called on the core's thread, which has no time for more than this, or by a task that hands its lock on.
+    /// Runs on the core's thread, which must not do more than this, or in a task that passes its lock on.
     fn wake(self: Arc<Self>) {
         if !same_thread::note(|| Arc::clone(&self) as _) {
             delivery_thread::send(self);
@@ -240,7 +243,7 @@ impl Wake for Shared {
 }
 
 impl Woken for Shared {
-    /// Completes the future that waits for the outcome, if it is one of the event loop of this thread.
+    /// Completes the future that waits for the outcome, if it belongs to the event loop of this thread.
     fn go_on(self: Arc<Self>) {
         let waiting = self.state().waiting.take();
         let there = self.poll(&Waker::from(Arc::clone(&self)));
@@ -248,13 +251,13 @@ impl Woken for Shared {
         Python::attach(|py| {
             let here = waiting.is_of_this_thread(py).unwrap_or_default();
             if there && here {
-                // Fails with an event loop that is closed: then nobody asks for the outcome.
+                // Fails if the event loop is closed. No task takes the outcome then.
                 loop_inbox::tell_here(py, self, &waiting).ok();
                 return;
             }
             let mut state = self.state();
             state.waiting = Some(waiting);
-            // The delivery thread may have found nobody to tell meanwhile.
+            // Meanwhile the delivery thread might have found no future to complete.
             let there = state.outcome.is_some();
             drop(state);
             if there {

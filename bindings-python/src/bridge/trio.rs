@@ -1,11 +1,11 @@
-//! trio, whose tasks would own locks together, and which a wait would stop.
+//! Rejection of trio: all its tasks would be one owner, and a wait would block them all.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::modules::{imported, interned};
 
-/// Fails in a task of trio. Elsewhere this costs one look into a dictionary.
+/// Fails in a trio task. Elsewhere this costs one dictionary lookup.
 pub(crate) fn refuse(py: Python<'_>) -> PyResult<()> {
     if imported(interned!(py, "trio")?)?.is_some() {
         py.import("zklock._trio")?.call_method0("refuse")?;
@@ -13,7 +13,7 @@ pub(crate) fn refuse(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// The error of what needs an event loop of asyncio where none runs.
+/// Returns the error for a call that needs an asyncio event loop where none runs.
 pub(crate) fn no_event_loop(py: Python<'_>) -> PyErr {
     let message = py.import("zklock._trio").and_then(|module| module.call_method0("no_event_loop"));
     message

@@ -1,11 +1,11 @@
-//! A queue from which one thread takes, and to which any thread adds.
+//! A queue with one consumer thread and any number of producer threads.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// The items that are due, in the order in which that was found out.
+/// The due items, in the order in which they were queued.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     news: Condvar,
@@ -13,9 +13,9 @@ pub(crate) struct Queue<T> {
 
 struct State<T> {
     due: VecDeque<T>,
-    /// The thread that takes has been started.
+    /// `true` once the consumer thread has been started.
     begun: bool,
-    /// Nothing more comes.
+    /// `true` once no more items will arrive.
     ended: bool,
 }
 
@@ -27,12 +27,12 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// A panic cannot leave half a change in it.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next; None when no more will come.
+    /// Waits for the next item. Returns `None` when no more will arrive.
     pub(crate) fn take(&self) -> Option<T> {
         let mut state = self.state();
         loop {
@@ -46,28 +46,29 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Adds what is due behind all else.
+    /// Adds an item at the back.
     pub(crate) fn push(&self, next: T) {
         self.state().due.push_back(next);
         self.news.notify_one();
     }
 
-    /// Puts what was taken back, before all else. The thread that takes does so itself, so nobody is woken.
+    /// Puts a taken item back at the front. The consumer thread calls this itself, so no thread is woken.
     pub(crate) fn put_back(&self, next: T) {
         self.state().due.push_front(next);
     }
 
-    /// Notes that the thread is being started. Returns false if it was before.
+    /// Records that the consumer thread is being started. Returns `false` if it was started before.
     pub(crate) fn begin(&self) -> bool {
         !std::mem::replace(&mut self.state().begun, true)
     }
 
-    /// Notes that the thread could not be started.
+    /// Records that the consumer thread could not be started.
     pub(crate) fn fail_to_begin(&self) {
         self.state().begun = false;
     }
 
-    /// Nothing more comes: the thread ends once it has taken what is due. Returns whether there is one.
+    /// Closes the queue: the consumer thread exits once it has taken the due items. Returns `true` if the
+    /// thread was started.
     pub(crate) fn end(&self) -> bool {
         let begun = {
             let mut state = self.state();

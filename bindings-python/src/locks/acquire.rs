@@ -1,4 +1,4 @@
-//! What a lock and a `MultiLock` have in common: owners, levels and scopes.
+//! The common part of a lock and a `MultiLock`: owners, levels and scopes.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,9 +24,10 @@ use crate::locks::lock_levels::{Handle, LockLevels};
 use crate::locks::scope::{Beginner, Scope, Site};
 use crate::locks::{acquired, scope};
 
-/// What is acquired.
+/// A lock, or several locks acquired together.
 pub(crate) trait Target: Send + Sync {
-    /// Asks for it. `caller`: the owner that others are told of, under its name, found if it has to queue.
+    /// Requests the lock for `owner`. If the request has to queue, `caller` returns the owner and name that
+    /// other clients see.
     fn request(
         &self,
         owner: OwnerId,
@@ -34,36 +35,37 @@ pub(crate) trait Target: Send + Sync {
         timeout: zklock::Timeout,
     ) -> Result<StartedAcquire>;
 
-    /// Whether the owner holds it, through any object.
+    /// Returns `true` if the owner holds the lock, through any object.
     fn owned_by(&self, owner: OwnerId) -> zklock::Result<bool>;
 
-    /// Its name in messages.
+    /// Returns the name used in messages.
     fn name(&self) -> String;
 }
 
-/// An acquire that was asked for.
+/// An acquire that has been requested.
 pub(crate) enum StartedAcquire {
-    /// One level more of an owner that holds it: without a wait, and so without all that a wait needs.
+    /// A further level of an owner that already holds the lock. No wait was needed.
     Granted(zklock::Lease),
-    /// The outcome is a `Level` of Python's.
+    /// The acquire is pending. Its outcome is a Python `Level`.
     Pending(Operation),
 }
 
-/// What every lock is: a lock of any kind, or several locks taken as one.
+/// Base class of all locks: a single lock of any kind, or several locks acquired together.
 ///
 /// >>> isinstance(lock, zklock.Acquirable)
 /// True
 /// >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
 /// True
 ///
-/// The base of `Lock` and `MultiLock`, for annotations: `Acquirable[Lease]` gives leases one at a time.
+/// It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
+/// one lease.
 #[pyclass(frozen, subclass, module = "zklock")]
 pub(crate) struct Acquirable {
     target: Box<dyn Target>,
-    /// Each with what the acquire returned, and with the scope that it began: here the two are the same object.
-    /// `zklock.aio` keeps its own objects.
+    /// The levels, each with the object that the acquire returned and the scope that it started. Here both
+    /// are the same object; `zklock.aio` stores its own objects.
     levels: Arc<LockLevels>,
-    /// The number of the newest hold.
+    /// Number of the newest hold.
     holds: AtomicU64,
 }
 
@@ -76,7 +78,8 @@ impl Acquirable {
         }
     }
 
-    /// Acquires a level for the calling thread, without the object that represents it if nobody needs it.
+    /// Acquires a level for the calling thread. Creates no Python object for a re-entry: most callers do not
+    /// need it.
     fn acquire_level(&self, py: Python<'_>, timeout: zklock::Timeout) -> Result<()> {
         if asyncio_tasks::in_event_loop(py)? {
             return self.take(py, timeout, None).map(drop);
@@ -100,7 +103,8 @@ impl Acquirable {
         Ok(())
     }
 
-    /// Acquires a level for the calling thread, perhaps as a scope that is entered there.
+    /// Acquires a level for the calling thread. With `scope`, the level belongs to a scope entered at that
+    /// site.
     fn take(
         &self,
         py: Python<'_>,
@@ -126,7 +130,8 @@ impl Acquirable {
         Ok(lease)
     }
 
-    /// Whether an event loop runs on this thread; warns of what an acquire that follows does there.
+    /// Returns `true` if an event loop runs on this thread. In that case, warns about the effects of the
+    /// acquire that follows.
     pub(crate) fn look_for_event_loop(&self, py: Python<'_>, owner: OwnerId) -> Result<bool> {
         let in_event_loop = asyncio_tasks::in_event_loop(py)?;
         if in_event_loop {
@@ -139,7 +144,7 @@ impl Acquirable {
         Ok(in_event_loop)
     }
 
-    /// A place for a scope that nothing but `pop_scope` ends.
+    /// Returns a site for a scope that only `pop_scope` ends.
     pub(crate) fn new_site(&self, py: Python<'_>) -> Result<internal::Site> {
         Ok(scope::site(py, self.next_number())?)
     }
@@ -148,7 +153,7 @@ impl Acquirable {
         self.holds.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Keeps a scope of the caller.
+    /// Stores a scope of the caller.
     pub(crate) fn push_scope(
         &self,
         py: Python<'_>,
@@ -162,7 +167,7 @@ impl Acquirable {
         Ok(())
     }
 
-    /// Forgets the scope that was kept for this place.
+    /// Removes the scope that was stored for this site.
     pub(crate) fn pop_scope(&self, py: Python<'_>, owner: OwnerId, site: internal::Site) {
         let exit = Exit { owner, site, only: false };
         scope::leave(py, &self.levels, &exit, true, "thread", &self.target.name()).ok();
@@ -176,15 +181,16 @@ impl Acquirable {
         })
     }
 
-    /// The object that represents a level, made now if there is none yet.
+    /// Returns the Python object of a level. Creates it if it does not exist yet.
     fn made(&self, py: Python<'_>, handle: Handle) -> Result<Py<PyAny>> {
         let lease = match handle {
             Handle::Made(lease) => return Ok(lease),
             Handle::Bare(lease) => lease,
         };
-        // Not while the levels are locked: making an object may run a garbage collector, and that the program's code.
+        // Do not lock the levels here: creating an object can run the garbage collector, and that can run
+        // code of the program.
         let made = Lease::new(py, Arc::clone(&lease))?.into_any();
-        // Another thread may have been faster.
+        // Another thread might have created it first.
         let bare = self.levels.change(&(lease as _), |handle| match handle {
             Handle::Made(faster) => Err(faster.clone_ref(py)),
             Handle::Bare(_) => Ok(std::mem::replace(handle, Handle::Made(made.clone_ref(py)))),
@@ -192,12 +198,12 @@ impl Acquirable {
         Ok(if let Some(Err(faster)) = bare { faster } else { made })
     }
 
-    /// Whether it is held through this object, by whomever. Sends nothing.
+    /// Returns `true` if any owner holds the lock through this object. Sends no request.
     pub(crate) fn any_held(&self) -> bool {
         self.levels.any_held()
     }
 
-    /// Lets go of all levels of the calling thread, and remembers them.
+    /// Releases all levels of the calling thread, and returns them for a later restore.
     pub(crate) fn save(&self, py: Python<'_>) -> Result<SavedLevels> {
         let owner = caller(py)?;
         let saved = self.levels.save(owner);
@@ -208,7 +214,7 @@ impl Acquirable {
             self.target.owned_by(owner)?;
             return Err(self.levels.not_held("thread", &self.target.name()).into());
         }
-        // The newest first. Somebody else may have released one meanwhile, which does no harm.
+        // Release the newest first. Another thread might have released one meanwhile, which is harmless.
         for acquired in saved.iter().rev().filter_map(SuspendedLevel::releasable) {
             match acquired::release(py, &**acquired, zklock::Timeout::Forever) {
                 Err(Failure::Python(error)) => return Err(error.into()),
@@ -218,8 +224,8 @@ impl Acquirable {
         Ok(SavedLevels(Mutex::new(saved)))
     }
 
-    /// Acquires as many levels again. Each ends as the one in whose place it is. If one cannot be acquired, its scope and
-    /// those that follow are still there to be left.
+    /// Acquires the saved number of levels again. Each new level ends with the scope of the level that it
+    /// replaces. If an acquire fails, its scope and the later ones remain, so that they can still be left.
     pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
         let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
         let mut result = Ok(());
@@ -248,7 +254,7 @@ impl Acquirable {
         Ok((held, lease, scope))
     }
 
-    /// Ends the scope that an exit of the calling thread means.
+    /// Ends the scope that the calling thread leaves.
     fn exit(
         &self,
         py: Python<'_>,
@@ -262,7 +268,7 @@ impl Acquirable {
         Ok(level(lease.bind(py))?.leave_scope(py, raised.as_ref())?)
     }
 
-    /// The newest level of an owner; without re-entry, of any.
+    /// Returns the newest level of the owner. Without re-entry: the newest level of any owner.
     pub(crate) fn newest(&self, py: Python<'_>, owner: OwnerId) -> Result<Option<Py<PyAny>>> {
         self.levels
             .newest(owner, |handle| handle.clone_ref(py))
@@ -274,7 +280,7 @@ impl Acquirable {
         Ok(self.levels.owned(self.target.owned_by(owner))?)
     }
 
-    /// What to raise for who has nothing to release.
+    /// Returns the error for a caller that has nothing to release.
     fn not_held(&self, owner: OwnerId, caller: &str) -> Failure {
         // In a forked child the caller is not at fault.
         match self.target.owned_by(owner) {
@@ -284,43 +290,48 @@ impl Acquirable {
     }
 }
 
-/// The exception with which a `with` block ends.
+/// Returns the exception that ends a `with` block.
 pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
-/// Whether an acquire was not possible in time. One that its lock's `max_waiters` refuses has an error of its own: who
-/// ignores what `acquire()` returns must not go on without the lock.
+/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` does not count: it stays an
+/// exception, because a caller that ignores the result of `acquire()` must not continue without the lock.
 fn is_late(error: &zklock::Error) -> bool {
     error.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Full)
 }
 
-/// What the calling thread has acquired.
+/// Returns the `Level` of a lease or of several leases.
 fn level<'a>(lease: &'a Bound<'_, PyAny>) -> PyResult<&'a Level> {
     Ok(lease.cast::<Level>()?.get())
 }
 
 #[pymethods]
 impl Acquirable {
-    /// Acquire for the calling thread; False if that was not possible in time, and only then.
+    /// Acquire for the calling thread. Return False only if the acquire timed out.
     ///
     /// >>> if lock.acquire(timeout=5):
     /// ...     lock.release()
     ///
-    /// `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
-    /// long as it takes: connection loss only lengthens the wait. 0 is the same as `blocking=False`: it
-    /// does not queue for a lock that is taken.
+    /// `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
+    /// call waits without a limit; a connection loss only lengthens the wait. 0 is the same as
+    /// `blocking=False`: the call does not queue for a lock that is taken.
     ///
-    /// `connect_timeout` is for an acquire that does not wait: how many seconds a server has to answer, in
-    /// place of the client's own.
+    /// `connect_timeout` is for an acquire that does not wait. It is the time in seconds in which a server
+    /// must answer, instead of the client's own `connect_timeout`.
     ///
-    /// Other threads run while this one waits. Ctrl-C is answered within 0.2 s and leaves the queue.
+    /// Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
+    /// queue.
     ///
-    /// Raises `BadArgument` for any other negative time-out, for NaN, and for a time-out together with
-    /// `blocking=False`; `UpgradeRefused` for a write lock whose read lock the caller holds;
-    /// `LockTimeout` where as many wait as the lock's `max_waiters` permits;
-    /// `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within the
-    /// `connect_timeout`; `ClientClosed`, `AuthFailed`, `SequenceExhausted`, and `Forked`.
+    /// Raise:
+    ///
+    /// - `BadArgument` for any other negative timeout, for NaN, and for a timeout together with
+    ///   `blocking=False`;
+    /// - `UpgradeRefused` for a write lock if the caller holds its read lock;
+    /// - `LockTimeout` if the queue already has the number of waiters that `max_waiters` permits;
+    /// - `ConnectionFailed` if no server was ever reached, or, without blocking, if none answers within
+    ///   `connect_timeout`;
+    /// - `ClientClosed`, `AuthFailed`, `SequenceExhausted` and `Forked`.
     #[pyo3(
         signature = (blocking=Blocking(true), timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, blocking=True, timeout=-1, *, connect_timeout=None)"
@@ -338,14 +349,14 @@ impl Acquirable {
         }
     }
 
-    /// Undo the calling thread's newest acquire of this object, waiting up to `timeout` seconds.
+    /// Undo the calling thread's newest acquire of this object. Wait for up to `timeout` seconds.
     ///
     /// >>> if lock.acquire(blocking=False):
     /// ...     lock.release()
     ///
-    /// With `reentrant=False`, and for a semaphore: undo the object's newest acquire, whoever calls.
+    /// With `reentrant=False`, and for a semaphore, undo the newest acquire of the object by any caller.
     ///
-    /// See `Lease.release`. Raises `NotHeld` if there is none.
+    /// See `Lease.release`. Raise `NotHeld` if there is nothing to release.
     #[pyo3(
         signature = (wait=Flag::of(true), timeout=None),
         text_signature = "($self, wait=True, timeout=None)"
@@ -363,16 +374,16 @@ impl Acquirable {
         acquired::release(py, &*acquired, timeout)
     }
 
-    /// A context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+    /// Return a context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
     ///
     /// >>> with lock.hold(timeout=5):
     /// ...     print("held")
     /// held
     ///
-    /// The error's `reason` says whether the lock was `taken`, the servers were `unreachable`, or neither is
-    /// certain. With a time-out of 0 it does not wait: `LockTimeout` then always says that the lock is not
-    /// free, and a server that does not answer is `ConnectionFailed`. `connect_timeout` is that of
-    /// `acquire`.
+    /// The error's `reason` tells whether the lock was `taken`, the servers were `unreachable`, or neither is
+    /// certain. With a timeout of 0 the acquire does not wait: `LockTimeout` then always means that the lock
+    /// is not free, and a server that does not answer causes `ConnectionFailed`. `connect_timeout` has the
+    /// same meaning as in `acquire`.
     #[pyo3(
         signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
@@ -387,7 +398,7 @@ impl Acquirable {
         Ok(Hold { lock: slf, timeout, number, entered: AtomicUsize::new(0) })
     }
 
-    /// The levels of `zklock.aio` may be part of a reference cycle.
+    /// The levels of `zklock.aio` can be part of a reference cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.levels.visit(|handle, scope| {
             if let Handle::Made(lease) = handle {
@@ -401,12 +412,12 @@ impl Acquirable {
         self.levels.clear();
     }
 
-    /// As a decorator: every call of the function is in a scope of its own.
+    /// Decorate a function: each call runs in its own scope.
     fn __call__<'py>(slf: &Bound<'py, Self>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         decorate(slf.as_any(), function)
     }
 
-    /// In annotations, with the type of what an acquire gives.
+    /// Support annotations with the type that an acquire returns.
     #[classmethod]
     #[pyo3(signature = (item, /))]
     fn __class_getitem__<'py>(
@@ -426,16 +437,16 @@ impl Acquirable {
     }
 }
 
-/// What a condition variable keeps of a lock while it waits.
+/// The levels of a lock that a condition variable saves while it waits.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct SavedLevels(Mutex<Vec<SuspendedLevel<Handle, Scope>>>);
 
-/// A function whose calls are scopes.
+/// Returns a function that runs each call in a scope.
 fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     scope.py().import("zklock._decorators")?.call_method1("guarded", (scope, function))
 }
 
-/// What the locks' `hold()` returns: a context manager, and a decorator.
+/// The result of a lock's `hold()`: a context manager, and a decorator.
 ///
 /// >>> five_seconds = lock.hold(timeout=5)
 /// >>> with five_seconds as lease:
@@ -447,25 +458,25 @@ fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyR
 /// >>> rebuild_the_index()
 /// True
 ///
-/// Can be entered, and called, more than once.
+/// A hold can be entered and called more than once.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Hold {
     lock: Py<Acquirable>,
     timeout: zklock::Timeout,
-    /// Tells its scopes from those of the lock and of other holds.
+    /// Distinguishes the scopes of this hold from those of the lock and of other holds.
     number: u64,
-    /// How often it was entered.
+    /// Number of times that it was entered.
     entered: AtomicUsize,
 }
 
 #[pymethods]
 impl Hold {
-    /// As a decorator: every call of the function is in a scope of its own.
+    /// Decorate a function: each call runs in its own scope.
     fn __call__<'py>(slf: &Bound<'py, Self>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         decorate(slf.as_any(), function)
     }
 
-    /// In annotations, with the type of what an acquire gives.
+    /// Support annotations with the type that an acquire returns.
     #[classmethod]
     #[pyo3(signature = (item, /))]
     fn __class_getitem__<'py>(
@@ -491,7 +502,7 @@ impl Hold {
     }
 }
 
-/// Acquire for `owner`: at once if it holds the lock; otherwise begin to.
+/// Acquire for `owner`. Return the lease if the owner already holds the lock, else a pending acquire.
 #[pyfunction]
 pub(crate) fn start_acquire(
     py: Python<'_>,
@@ -508,7 +519,7 @@ pub(crate) fn start_acquire(
     })
 }
 
-/// Keep what `owner` acquired, and the scope that it began there, if any.
+/// Store a level that `owner` acquired, and the scope that it started, if any.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, level, handle, scope))]
 pub(crate) fn push(
@@ -526,20 +537,22 @@ pub(crate) fn push(
     lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
 }
 
-/// What `owner` acquired last and has not released; without re-entry, what any owner has.
+/// Return the owner's newest unreleased level. Without re-entry: the newest level of any owner.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
     lock.newest(py, owner.id)
 }
 
-/// The same, to be released; raises `NotHeld` if there is nothing.
+/// Remove and return the level that `newest` returns. Raise `NotHeld` if there is none.
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
     let taken = lock.levels.take(owner.id, |handle| handle.clone_ref(py));
     lock.made(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
-/// The scope that an exit there ends; None if there is none. `only`: what is left was entered only once.
+/// End the scope that an exit at this site ends, and return it, or None if there is none.
+///
+/// `only` tells that the scope that is left was entered only once.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, site, only, raised))]
 pub(crate) fn leave(
@@ -554,7 +567,7 @@ pub(crate) fn leave(
     scope::leave(py, &lock.levels, &exit, raised, "task", &lock.target.name())
 }
 
-/// Whether `owner` holds the lock; without re-entry, whether it is held through this object.
+/// Return whether `owner` holds the lock. Without re-entry: whether it is held through this object.
 #[pyfunction]
 pub(crate) fn owned_by(lock: &Acquirable, owner: &Owner) -> Result<bool> {
     lock.owned_by(owner.id)

@@ -1,4 +1,4 @@
-//! What one acquire returns: a lease, or several.
+//! The result of one acquire: a lease, or several.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
 
-/// Waits for the acknowledgement of a release, if there is one: there is none of an inner level.
+/// Waits for the acknowledgement of a release. The release of an inner level has none.
 fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     match at_once(&mut released) {
         Some(end) => Ok(end),
@@ -22,17 +22,18 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Releases what was acquired, and waits for the acknowledgement for as long as it says.
+/// Releases a level, and waits for the acknowledgement up to `timeout`.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }
 
-/// What leases have in common, one or several.
+/// Base class of a lease and of several leases.
 #[pyclass(frozen, subclass, module = "zklock._zklock")]
 pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
 
 impl Level {
-    /// Releases at the end of a scope: silent if the body did it already, or if a forked child inherited the scope.
+    /// Releases at the end of a scope. No error is reported if the body has already released, or if a forked
+    /// child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
         end(py, self.0.release(Timeout::Forever))?.ok();
@@ -42,32 +43,32 @@ impl Level {
 
 #[pymethods]
 impl Level {
-    /// Return if the lock is held, or all locks of several leases. Sends nothing.
+    /// Check that the lock is held, or all locks of several leases. Send no request.
     ///
     /// >>> with lock as lease:
     /// ...     lease.check()
     ///
-    /// Raises `LockLost`, or `NotHeld` after a release.
+    /// Raise `LockLost` if it is lost, and `NotHeld` after a release.
     fn check(&self) -> Result<()> {
         Ok(self.0.check()?)
     }
 
-    /// Release this level, from any thread, once. The last level of a hold frees the lock.
+    /// Release this level, from any thread, once. The last release of a hold frees the lock.
     ///
     /// >>> with lock as lease:
     /// ...     lease.release(wait=False)
     ///
-    /// For several leases: release those that have not been released yet, the last one first.
+    /// For several leases, release those that have not been released yet, the last one first.
     ///
-    /// Waits until the server has acknowledged it, but for no more than `timeout` seconds, and no longer than
-    /// `remaining` was when it was called: half the session time-out at most. It then returns as usual, and
-    /// the release goes on in the background. With `wait=False` it returns when the release is on its way.
-    /// It never fails because of the network.
+    /// Wait until the server has acknowledged the release, but no longer than `timeout` seconds, and no
+    /// longer than the value of `remaining` at the call: at most half the session timeout. After that time
+    /// the call returns normally, and the release continues in the background. With `wait=False` the call
+    /// returns once the release has been sent. It never fails because of the network.
     ///
-    /// If somebody had deleted the lock's node or ended the session, `state` is `lost` afterwards.
+    /// If another client had deleted the lock's node or closed the session, `state` is `lost` afterwards.
     ///
-    /// Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
-    /// together with `wait=False`.
+    /// Raise `NotHeld` on the second call. Raise `BadArgument` for a timeout below zero (except -1, which
+    /// means no timeout), and for a timeout together with `wait=False`.
     #[pyo3(
         signature = (wait=Flag::of(true), timeout=None),
         text_signature = "($self, wait=True, timeout=None)"
@@ -82,14 +83,14 @@ impl Level {
     }
 }
 
-/// Release, and begin to wait for the acknowledgement; None if there is nothing to wait for.
+/// Release, and start to wait for the acknowledgement. Return None if no wait is needed.
 #[pyfunction]
 pub(crate) fn start_release(
     py: Python<'_>,
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    // A task to which the lock is handed on needs no other thread.
+    // A task that receives the lock directly needs no other thread.
     let (released, ended) = same_thread::carry_on_woken(|| {
         let mut released = level.0.release(timeout.0);
         let ended = at_once(&mut released);
@@ -103,8 +104,8 @@ pub(crate) fn start_release(
 
 /// The end of a scope, from before the release until after it.
 ///
-/// A term that ends while the release waits is no loss. That somebody had deleted the node is one, and
-/// only the release finds out.
+/// If the term ends while the release waits, that is not a loss. If another client had deleted the node, that
+/// is a loss, and only the release detects it.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaving {
     level: Arc<dyn Acquired>,
@@ -118,14 +119,14 @@ impl Leaving {
         Self { level: level.0.clone(), loss: level.0.loss() }
     }
 
-    /// Raise the loss, if there was one and the body raised nothing, or the cancellation that it caused.
+    /// Raise the loss, if the body raised no exception or only the cancellation that the loss caused.
     ///
-    /// `cancelled` says that it raised that cancellation. Any other exception of the body goes on, with the
-    /// loss as a note.
+    /// `cancelled` tells that the body raised that cancellation. Any other exception of the body propagates,
+    /// with the loss as a note.
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
         let Some(loss) = self.loss.clone().or_else(|| self.level.loss()) else { return Ok(()) };
-        // Nothing is imported without need: the interpreter may be on its way out.
+        // Import nothing without need: the interpreter might be shutting down.
         let outcome = match raised {
             None => BodyOutcome::Nothing,
             Some(_) if cancelled => BodyOutcome::Cancelled,
@@ -141,7 +142,8 @@ impl Leaving {
             }
             ScopeError::OfBodyWithLoss(loss) => {
                 if let Some(raised) = raised {
-                    // A class may have replaced its notes by something of its own. The body's error wins all the same.
+                    // A class might have replaced its notes by an attribute of another type. The body's error
+                    // still propagates.
                     add_note(raised, &format!("zklock.LockLost: {loss}")).ok();
                 }
                 Ok(())
@@ -150,7 +152,7 @@ impl Leaving {
     }
 }
 
-/// Adds a note to an exception, unless the exit of an inner scope has added the same.
+/// Adds a note to an exception, unless the exit of an inner scope has already added it.
 fn add_note(raised: &Bound<'_, PyAny>, note: &str) -> PyResult<()> {
     if let Some(notes) = raised.getattr_opt("__notes__")?
         && notes.contains(note)?

@@ -1,4 +1,4 @@
-//! Where a lock's client comes from.
+//! The client argument of a lock.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -13,13 +13,13 @@ use crate::client::Client;
 use crate::client_options::LockClientOptions;
 use crate::errors::Result;
 
-/// A client, a hosts string, or None for the default hosts.
+/// A client, a hosts string, or `None` for the default hosts.
 pub(crate) enum Source {
     Client(ClientSource),
     Hosts(Option<String>),
 }
 
-/// What the program gave for it.
+/// The form of the client argument, as pickle keeps it.
 #[derive(Clone)]
 pub(crate) enum Given {
     Client,
@@ -27,7 +27,7 @@ pub(crate) enum Given {
 }
 
 impl Source {
-    /// The same without the client itself.
+    /// Returns the form of the argument, without the client itself.
     pub(crate) fn given(&self) -> Given {
         match self {
             Self::Client(_) => Given::Client,
@@ -35,7 +35,8 @@ impl Source {
         }
     }
 
-    /// Where the lock has its client from. `options` are for a hosts string; they are noted in the lock's keywords.
+    /// Returns the source of the lock's client. `options` are valid only for a hosts string. They are added
+    /// to `keywords`, the pickled arguments of the lock.
     pub(crate) fn with_options(
         &self,
         options: Option<LockClientOptions>,

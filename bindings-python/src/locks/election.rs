@@ -30,25 +30,25 @@ use crate::locks::scope::Scope;
 use crate::modules::{interned, is_only_reference};
 use crate::notice::Notice;
 
-/// A candidate for the leadership at a path, or one who only wants to know who leads.
+/// A candidate in the election at a path, or an observer that only asks for the leader.
 ///
 /// >>> election = zklock.Election(client, "/elections/scheduler", id="scheduler-1")
 /// >>> with election.lead() as leadership:
 /// ...     run_scheduler(leadership.fencing_token)
 ///
-/// Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that
-/// this library promises of one; services on Curator's `LeaderLatch` take part in the same election.
-/// `client`, `path` and `options` are those of `Mutex`.
+/// Candidates lead in the order in which the server queued them. An election is an exclusive lock, with all
+/// guarantees of this library's locks. Services that use Curator's `LeaderLatch` take part in the same
+/// election. `client`, `path` and `options` are the same as for `Mutex`.
 ///
-/// `id` is what others see of the candidate, at most 1024 bytes; it may be empty, and ids need not differ.
-/// The default is `host:pid`.
+/// `id` identifies the candidate to other clients. It is at most 1024 bytes long, can be empty, and need not
+/// be unique. The default is `host:pid`.
 ///
-/// An election object is one candidate, whichever thread campaigns: campaigns that overlap share a node
-/// and a leadership, which ends when the last of them is resigned. Of those that the program drops without
-/// resigning them it keeps one, so that it leads on. An election that goes while it leads resigns, with a
-/// `ResourceWarning`. Creating one sends nothing.
+/// An election object is one candidate, even if several threads campaign. Overlapping campaigns share a node
+/// and a leadership. The leadership ends when the last of them resigns. If the program drops its leaderships
+/// without resigning, the election keeps one of them, and so continues to lead. If the election object itself
+/// is dropped while it leads, it resigns, with a `ResourceWarning`. The constructor sends nothing.
 ///
-/// Raises `BadArgument` for a malformed argument.
+/// Raise `BadArgument` for a malformed argument.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Election {
     inner: zklock::Election,
@@ -57,7 +57,7 @@ pub(crate) struct Election {
     kept: Mutex<Vec<Kept>>,
 }
 
-/// A leadership, and what represents it in Python.
+/// A leadership, and the Python object that represents it.
 type Kept = (Arc<dyn Acquired>, Py<PyAny>);
 
 #[pymethods]
@@ -99,10 +99,9 @@ impl Election {
         self.inner.id()
     }
 
-    /// Whether this candidate leads. Sends nothing.
+    /// Whether this candidate leads. Sends no request.
     ///
-    /// False from the moment at which it resigns, or at which the term of its leadership is over: that is
-    /// before another candidate can lead.
+    /// False from the moment at which it resigns or its term ends, and so before another candidate can lead.
     #[getter]
     fn is_leader(&self) -> bool {
         self.inner.is_leader()
@@ -113,13 +112,14 @@ impl Election {
     /// >>> leadership = election.campaign(timeout=5)
     /// >>> leadership.resign()
     ///
-    /// `timeout` is in seconds and covers connecting, queueing and waiting together. -1 or None waits as
-    /// long as it takes: loss of the connection or the session only lengthens the wait. With 0 it leads
-    /// only if there is no other candidate; `connect_timeout` is that of `Lock.acquire()`.
+    /// `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
+    /// call waits without a limit; a loss of the connection or the session only lengthens the wait. With 0 it
+    /// leads only if there is no other candidate. `connect_timeout` has the same meaning as in
+    /// `Lock.acquire()`.
     ///
-    /// Raises `LockTimeout` if it does not lead in time; `BadArgument` where a contender of kazoo's stands,
-    /// whose election does not see candidates; otherwise what `Lock.acquire()` raises. Ctrl-C withdraws the
-    /// candidate.
+    /// Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
+    /// queue, because a kazoo election does not see these candidates. Otherwise raise the same exceptions as
+    /// `Lock.acquire()`. Ctrl-C withdraws the candidate.
     #[pyo3(
         signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
@@ -135,13 +135,13 @@ impl Election {
         Ok(leadership)
     }
 
-    /// A context manager that campaigns, and resigns at the end of its block.
+    /// Return a context manager that campaigns, and resigns at the end of the block.
     ///
     /// >>> with election.lead(timeout=5):
     /// ...     election.is_leader
     /// True
     ///
-    /// `timeout` and `connect_timeout` are in seconds, as those of `campaign()`. The end of the block raises
+    /// `timeout` and `connect_timeout` are in seconds, as in `campaign()`. The end of the block raises
     /// `LockLost` if the leadership was lost meanwhile.
     #[pyo3(
         signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
@@ -160,31 +160,31 @@ impl Election {
     ///
     /// >>> election.run(schedule)
     ///
-    /// A leadership that is lost ends with `body`, which notices it by `leadership.check()` or `on_lost`;
-    /// then it campaigns again. After leaderships that end within five seconds it pauses for longer and
-    /// longer, up to six seconds, so that others can lead. After `ConnectionFailed` it pauses too, and
-    /// campaigns again.
+    /// If the leadership is lost, `body` must return: it notices the loss through `leadership.check()` or
+    /// `on_lost`. Then the election campaigns again. After leaderships that last less than five seconds it
+    /// pauses for increasing times, up to six seconds, so that other candidates can lead. After
+    /// `ConnectionFailed` it also pauses, and campaigns again.
     ///
-    /// Returns when the client is closed or drained. Raises what else `body` raises, after it has resigned,
-    /// and the other errors of `campaign()`. `LockLost` of the leadership is not raised. Ctrl-C ends it.
+    /// Return when the client is closed or drained. Raise any other exception of `body`, after resigning, and
+    /// the other errors of `campaign()`. Do not raise the `LockLost` of the leadership. Ctrl-C ends the call.
     fn run(slf: &Bound<'_, Self>, body: &Bound<'_, PyAny>) -> Result<()> {
         slf.py().import("zklock._rounds")?.call_method1("run", (slf, body))?;
         Ok(())
     }
 
-    /// Who leads, or is about to; None if there is no candidate.
+    /// Return the candidate that leads or is about to lead, or None if there is no candidate.
     ///
     /// >>> with election.lead():
     /// ...     election.leader().id
     /// 'scheduler-1'
     ///
-    /// Three round trips. The answer may be out of date when it arrives: what only the leader may do needs
-    /// the fencing token. Raises what `Lock.locked()` raises.
+    /// This takes three round trips. The answer can be out of date when it arrives: protect actions that only
+    /// the leader may do by its fencing token. Raise the same exceptions as `Lock.locked()`.
     fn leader(&self, py: Python<'_>) -> Result<Option<Candidate>> {
         Ok(block_on(py, self.inner.leader())??.map(Candidate::from))
     }
 
-    /// The candidates, in the order in which they lead. Raises what `leader()` raises.
+    /// Return the candidates, in the order in which they lead. Raise the same exceptions as `leader()`.
     ///
     /// >>> with election.lead():
     /// ...     [candidate.position for candidate in election.candidates()]
@@ -194,14 +194,15 @@ impl Election {
         Ok(candidates.into_iter().map(Candidate::from).collect())
     }
 
-    /// Have `callback` called with who leads, now and after each change: a `Candidate`, or None.
+    /// Call `callback` with the current leader, now and after each change: a `Candidate`, or None.
     ///
     /// >>> notice = election.on_leader(lambda leader: print("leads:", leader))
     /// >>> notice.cancel()
     ///
-    /// It needs no candidate, and watches one node, however many candidates there are. Of changes that
-    /// follow one another fast, only the last may be reported. It goes on, and keeps the client open, until
-    /// the notice is cancelled or the client closed. How it is called: see `Lease.on_lost`.
+    /// The call needs no candidate, and watches one node, regardless of the number of candidates. If changes
+    /// follow each other fast, it might report only the last one. The observation continues, and keeps the
+    /// client open, until the notice is cancelled or the client is closed. See `Lease.on_lost` for how
+    /// callbacks are called.
     fn on_leader(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice> {
         Notice::of_election(py, self.inner.observe(), callback)
     }
@@ -223,7 +224,7 @@ impl Election {
     }
 }
 
-/// The rounds of `Election.run()`: how long it pauses, and when it ends.
+/// The rounds of `Election.run()`: the pauses between them, and their end.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Rounds {
     election: zklock::Election,
@@ -231,7 +232,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// A panic cannot leave half a change in it.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
     fn rounds(&self) -> MutexGuard<'_, internal::Rounds> {
         self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,24 +251,24 @@ impl Rounds {
         Ok(Self { election: internal::Rounds::election(&election.inner)?, rounds: Mutex::default() })
     }
 
-    /// Whether there is no next campaign, because the client is closed.
+    /// Return whether there is no next campaign, because the client is closed.
     fn are_over(&self) -> bool {
         internal::Rounds::are_over(&self.election)
     }
 
-    /// A leadership began.
+    /// Record that a leadership has begun.
     fn begin(&self) {
         self.rounds().begin();
     }
 
-    /// The leadership is over. Returns the seconds to pause before the next campaign.
+    /// Record that the leadership is over. Return the seconds to pause before the next campaign.
     fn end(&self) -> f64 {
         self.rounds().end().as_secs_f64()
     }
 
-    /// A campaign failed. Returns the seconds to pause before the next one; None if the client is closed.
+    /// Return the seconds to pause after a failed campaign, or None if the client is closed.
     ///
-    /// Raises the failure if it would only be repeated.
+    /// Raise the failure if the next campaign would fail in the same way.
     fn fail(&self, failure: &Bound<'_, PyAny>) -> Result<Option<f64>> {
         let py = failure.py();
         let code: String = failure.getattr(interned!(py, "code")?)?.extract()?;
@@ -278,18 +279,18 @@ impl Rounds {
         Ok(pause.map(|pause| pause.as_secs_f64()))
     }
 
-    /// Wait before the next campaign, and no longer than until the client is closed.
+    /// Wait before the next campaign, at most until the client is closed.
     fn pause(&self, py: Python<'_>, seconds: f64) -> Result<()> {
         Ok(block_on(py, Box::pin(self.pausing(seconds)?))??)
     }
 
-    /// Begin to wait before the next campaign.
+    /// Start to wait before the next campaign.
     fn start_pause(&self, py: Python<'_>, seconds: f64) -> Result<Pending> {
         Pending::start(py, self.pausing(seconds)?)
     }
 }
 
-/// What `Election.lead()` returns. Can be entered more than once.
+/// The result of `Election.lead()`. It can be entered more than once.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Lead {
     election: Py<Election>,
@@ -324,7 +325,7 @@ impl Lead {
 /// >>> with election.lead() as leadership:
 /// ...     leadership.check()
 ///
-/// Its election keeps it until it is resigned or lost.
+/// The election keeps it until it is resigned or lost.
 #[pyclass(frozen, extends = Lease, module = "zklock")]
 pub(crate) struct Leadership;
 
@@ -337,7 +338,7 @@ impl Leadership {
 
 #[pymethods]
 impl Leadership {
-    /// Let the next candidate lead: another name for `release()`.
+    /// Let the next candidate lead. This is another name for `release()`.
     ///
     /// >>> with election.lead() as leadership:
     /// ...     leadership.resign()
@@ -364,7 +365,7 @@ impl IntoPython for zklock::Leadership {
     }
 }
 
-/// One candidate of an election, as `Election.candidates()` found it. Does not change.
+/// One candidate of an election, as found by `Election.candidates()`. Immutable.
 ///
 /// >>> with election.lead():
 /// ...     election.leader().position
@@ -372,15 +373,15 @@ impl IntoPython for zklock::Leadership {
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(PartialEq)]
 pub(crate) struct Candidate {
-    /// Its place, from 0. The first leads.
+    /// Position in the queue, from 0. The candidate at position 0 leads.
     position: usize,
-    /// Its id; empty if it has none, or if it is longer than 4 KiB or may not be read.
+    /// The candidate's id. Empty if it has none, if it exceeds 4 KiB, or if it cannot be read.
     id: String,
-    /// The full path of its node, below the client's chroot, as `Lease.node` is.
+    /// The full path of the node, below the client's chroot. It has the same form as `Lease.node`.
     node: String,
     /// The ZooKeeper session that owns the node.
     session_id: i64,
-    /// The fencing token of its leadership, now or when it leads.
+    /// The fencing token of its leadership, now or once it leads.
     fencing_token: i64,
 }
 
@@ -410,7 +411,7 @@ impl Candidate {
     }
 }
 
-/// Begin to campaign.
+/// Start to campaign.
 #[pyfunction]
 pub(crate) fn start_campaign(
     py: Python<'_>,
@@ -422,8 +423,9 @@ pub(crate) fn start_campaign(
     Pending::start(py, async move { campaign(&election, &caller, timeout).await })
 }
 
-/// Keep a leadership, with what represents it, until it is resigned or lost: the election leads on without the program's
-/// references to it.
+/// Keep a leadership, and the object that represents it, until it is resigned or lost.
+///
+/// So the election continues to lead even if the program drops its references.
 #[pyfunction]
 pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, handle: Py<PyAny>) {
     let py = leadership.py();
@@ -431,7 +433,8 @@ pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, hand
     pin(lease.get());
     let level = Arc::clone(&lease.as_super().get().0);
     let mut kept = election.kept.lock().unwrap_or_else(PoisonError::into_inner);
-    // Of those that only the election has one is enough; or a program that campaigns again and again would add up.
+    // Keep only one leadership without other references. Otherwise a program that campaigns repeatedly would
+    // accumulate them.
     let mut spare = false;
     let is_needed = |(level, handle): &Kept| {
         level.is_held() && !(is_only_reference(py, handle) && std::mem::replace(&mut spare, true))
@@ -443,31 +446,31 @@ pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, hand
     drop(gone);
 }
 
-/// Begin to ask who leads.
+/// Start to query the leader.
 #[pyfunction]
 pub(crate) fn start_leader(py: Python<'_>, election: &Election) -> Result<Pending> {
     let election = election.inner.clone();
     Pending::start(py, async move { election.leader().await })
 }
 
-/// Begin to ask for the candidates.
+/// Start to query the candidates.
 #[pyfunction]
 pub(crate) fn start_candidates(py: Python<'_>, election: &Election) -> Result<Pending> {
     let election = election.inner.clone();
     Pending::start(py, async move { election.candidates().await })
 }
 
-/// Who leads, now and after each change.
+/// The current leader, followed by each change.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaders(Arc<Mutex<zklock::Leaders>>);
 
-/// Begin to observe; nothing is sent until the first leader is asked for.
+/// Start to observe. No request is sent before the first leader is requested.
 #[pyfunction]
 pub(crate) fn observe(election: &Election) -> Leaders {
     Leaders(Arc::new(Mutex::new(election.inner.observe())))
 }
 
-/// Begin to wait for the next leader. Abandoning that misses nothing.
+/// Start to wait for the next leader. Abandoning the wait loses no change.
 #[pyfunction]
 pub(crate) fn start_next_leader(py: Python<'_>, leaders: &Leaders) -> Result<Pending> {
     let leaders = Arc::clone(&leaders.0);

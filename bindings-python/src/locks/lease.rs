@@ -22,8 +22,8 @@ use crate::transaction::Transaction;
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// Every acquire returns its own lease. Those of one owner on one path share node, token and state; the
-/// last one released frees the lock. Keep it, or its lock object, until it is released: a lease without
+/// Every acquire returns a new lease. The leases of one owner on one path share node, token and state. The
+/// last release frees the lock. Keep the lease, or its lock object, until you release it: a lease without
 /// references is released, with a `ResourceWarning` and a warning in the log.
 #[pyclass(frozen, subclass, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Lease(Arc<zklock::Lease>);
@@ -58,24 +58,24 @@ impl Lease {
         self.0.node()
     }
 
-    /// What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`.
+    /// The mode of the hold: `mutex`, `read`, `write`, `permit` or `leadership`.
     #[getter]
     fn mode(&self) -> &'static str {
         self.0.mode().as_str()
     }
 
-    /// A number that grows from holder to holder over the life of the ensemble.
+    /// A number that grows from holder to holder over the lifetime of the ensemble.
     ///
-    /// Pass it to the resource that the lock guards, and let the resource refuse smaller ones: a process
-    /// that was paused cannot know that it lost the lock.
+    /// Pass it to the resource that the lock protects, and let the resource refuse smaller tokens: a process
+    /// that was paused cannot know that it has lost the lock.
     #[getter]
     fn fencing_token(&self) -> i64 {
         self.0.fencing_token()
     }
 
-    /// How many holds there were on this lease's node before its own.
+    /// The number of earlier holds on this lease's node.
     ///
-    /// Holds that follow each other on one node, because of the options `cohort` and `linger`, have the same
+    /// With the options `cohort` and `linger`, consecutive holds can share a node, and so have the same
     /// fencing token. The pair of token and hand-offs grows from holder to holder. 0 without these options.
     #[getter]
     fn handoffs(&self) -> u32 {
@@ -88,65 +88,65 @@ impl Lease {
         self.0.session_id()
     }
 
-    /// The session time-out that the server granted, in seconds.
+    /// The session timeout that the server granted, in seconds.
     ///
-    /// For so long it may not hear from the client before it frees the lock.
+    /// If the server receives nothing from the client for that time, it frees the lock.
     #[getter]
     fn session_timeout(&self) -> f64 {
         self.0.session_timeout().as_secs_f64()
     }
 
-    /// `held`; `suspended` while the server is unreachable; `lost` for good; or `released`.
+    /// `held`; `suspended` while the server is unreachable; `lost` permanently; or `released`.
     ///
-    /// A suspended lease is still valid, for `remaining` seconds: it is held again if the server answers in
-    /// time, and lost if it does not. Sends nothing.
+    /// A suspended lease is still valid, for `remaining` seconds. If the server answers in time, it is held
+    /// again, otherwise it is lost. Sends no request.
     #[getter]
     fn state(&self) -> &'static str {
         self.0.state().as_str()
     }
 
-    /// For how many seconds no one else can get the lock, unless it is broken; 0 if lost or released.
+    /// The time in seconds during which no other client can get the lock, unless it is broken.
     ///
-    /// It runs out half the session time-out after the last write that the server acknowledged, and is
-    /// extended while the server answers. Sends nothing.
+    /// It ends half the session timeout after the last write that the server acknowledged, and is extended
+    /// while the server answers. 0 if the lease is lost or released. Sends no request.
     #[getter]
     fn remaining(&self) -> f64 {
         self.0.remaining().as_secs_f64()
     }
 
-    /// Why the lease is lost, or None. Sends nothing.
+    /// The reason of the loss, or None. Sends no request.
     ///
-    /// `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or
-    /// `client closed`; in a forked child, `inherited through fork`.
+    /// `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or `client
+    /// closed`. In a forked child: `inherited through fork`.
     #[getter]
     fn loss_reason(&self) -> Option<&'static str> {
         self.0.loss_reason().map(zklock::LossReason::as_str)
     }
 
-    /// Have `callback` called with the lease, once, when it is lost; soon, if it already is.
+    /// Call `callback` once with the lease when it is lost, or soon if it is already lost.
     ///
     /// >>> lost = threading.Event()
     /// >>> with lock as lease:
     /// ...     notice = lease.on_lost(lambda lease: lost.set())
     ///
-    /// It is called on the thread `zklock-callback`, where all callbacks wait for one another, and nothing
-    /// else waits for them. What it raises goes to `sys.unraisablehook`. Where gevent runs, it is called in a
-    /// greenlet of its own. Nothing is called once the lease is released. A callback that refers to the lease
-    /// itself, and not to its argument, keeps the lease held.
+    /// The callback runs on the thread `zklock-callback`. All callbacks share this thread, and nothing else
+    /// waits for it. An exception of a callback is passed to `sys.unraisablehook`. With gevent, each callback
+    /// runs in a new greenlet. After the release of the lease, the callback is not called. A callback that
+    /// refers to the lease itself, instead of its argument, keeps the lease held.
     fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {
         let ended = slf.get().0.ended();
         Notice::of_lease(slf.as_any(), async move { ended.await.is_some() }, callback)
     }
 
-    /// Have `callback` called with the lease, once, when another contender asks for the lock.
+    /// Call `callback` once with the lease when another contender asks for the lock.
     ///
     /// >>> asked = threading.Event()
     /// >>> with lock as lease:
     /// ...     notice = lease.on_revoke(lambda lease: asked.set())
     ///
-    /// It asks with `Client.revoke`, or Curator's `Revoker`; a request that was made before this call
-    /// counts. The lease stays held: the holder decides whether to release it. How it is called: see
-    /// `on_lost`.
+    /// The request is sent by `Client.revoke` or Curator's `Revoker`. A request from before this call counts
+    /// too. The lease stays held: the holder decides whether to release it. See `on_lost` for how callbacks
+    /// are called.
     fn on_revoke(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {
         let revoked = slf.get().0.revoked();
         Notice::of_lease(
@@ -159,20 +159,20 @@ impl Lease {
         )
     }
 
-    /// Wait until the lease is lost; False if it was released first, or after `timeout` seconds.
+    /// Wait until the lease is lost. Return False if it is released first, or after `timeout` seconds.
     ///
     /// >>> with lock as lease:
     /// ...     lease.wait_lost(timeout=0.1)
     /// False
     ///
-    /// -1 and None wait for ever. Raises `BadArgument` for any other time-out below zero.
+    /// -1 and None wait without a limit. Raise `BadArgument` for any other timeout below zero.
     #[pyo3(signature = (timeout=Number::of(-1.0)), text_signature = "($self, timeout=-1)")]
     fn wait_lost(&self, py: Python<'_>, timeout: Option<Number<names::Timeout>>) -> Result<bool> {
         let limit = wait_limit(timeout)?;
         Ok(block_on_for(py, self.0.ended(), limit, None)?.flatten().is_some())
     }
 
-    /// Begin a transaction that is carried out only while the lock is held. Sends nothing.
+    /// Create a transaction that is executed only while the lock is held. Send no request.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().set_data("/state", b"done").commit()
@@ -186,7 +186,7 @@ impl Lease {
 }
 
 impl Lease {
-    /// Its `repr`, as one of this class.
+    /// Returns the `repr` of the lease, with this class name.
     pub(crate) fn describe(&self, class: &str) -> String {
         let state = match self.0.check().err().map(|error| error.kind()) {
             Some(ErrorKind::NotHeld) => "released",
@@ -197,13 +197,15 @@ impl Lease {
     }
 }
 
-/// Note in `Client.health()` that something keeps a lease until it is released or lost.
+/// Mark a lease as kept by an election or a kazoo lock, until it is released or lost.
+///
+/// `Client.health()` shows the mark.
 #[pyfunction]
 pub(crate) fn pin(lease: &Lease) {
     internal::pin(&lease.0);
 }
 
-/// Begin to wait for the end of the hold: whether it is lost.
+/// Start to wait for the end of the hold. The outcome is whether it is lost.
 #[pyfunction]
 pub(crate) fn start_wait_lost(py: Python<'_>, lease: &Lease) -> Result<Pending> {
     let ended = lease.0.ended();

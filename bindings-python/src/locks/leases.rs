@@ -14,13 +14,13 @@ use crate::locks::lease::Lease;
 
 type Shared = zklock::Leases<Arc<zklock::Lease>>;
 
-/// The leases of one acquire of several locks or permits, in the order in which they were taken.
+/// The leases of one acquire of several locks or permits, in the order of their acquisition.
 ///
 /// >>> with semaphore.acquire_many(3) as leases:
 /// ...     len(leases)
 /// 3
 ///
-/// Each may be released separately. The end of a `with` block releases those that were not, and raises
+/// Each lease can be released separately. The end of a `with` block releases the others, and raises
 /// `LockLost` if one was lost. Leases without references are released, with a `ResourceWarning`.
 #[pyclass(frozen, sequence, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Leases {

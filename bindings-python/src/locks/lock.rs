@@ -1,4 +1,5 @@
-//! `zklock.Lock`: all that mutexes and the halves of read/write locks can do; they differ in how they are created.
+//! `zklock.Lock`: the common methods of mutexes, semaphores and the halves of read/write locks. These differ
+//! only in their constructors.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
@@ -39,17 +40,17 @@ impl Target for AnyLock {
     }
 }
 
-/// Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+/// A lock that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 ///
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// The *owner* of a lock, which may acquire it again, is the thread, or the greenlet where gevent runs. An
-/// owner that acquired a lock n times releases it n times. Owners may share the lock object. When the
-/// object goes, levels that were never released are released, with a `ResourceWarning`. An owner that ends
-/// without releasing what it acquired with `acquire()` leaves the lock held, with the same warning.
+/// The *owner* of a lock is the thread, or with gevent the greenlet. Only the owner can re-enter it. An owner
+/// that acquired a lock n times must release it n times. Owners can share the lock object. If the object is
+/// dropped, its unreleased levels are released, with a `ResourceWarning`. An owner that ends without
+/// releasing a level from `acquire()` leaves the lock held, with the same warning.
 ///
-/// A lock is a decorator, too: each call of the function is in a scope of its own. `@lock.hold(timeout=5)`
+/// A lock is also a decorator: each call of the function runs in its own scope. `@lock.hold(timeout=5)`
 /// limits the wait.
 ///
 /// >>> @lock
@@ -58,12 +59,12 @@ impl Target for AnyLock {
 /// >>> rebuild_the_index()
 /// True
 ///
-/// `threading.Condition(lock)` works for the threads of one process: a notification does not leave it.
-/// A lock that was created on a hosts string can be pickled, and copied, which makes another lock object
-/// on the same path; one on a client cannot.
+/// `threading.Condition(lock)` works for the threads of one process: a notification does not reach other
+/// processes. A lock that was created with a hosts string can be pickled and copied: the result is another
+/// lock object for the same path. A lock on a client cannot.
 #[pyclass(frozen, subclass, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct Lock {
-    // Cloned for what outlives the call that starts it.
+    // A clone is passed to operations that outlive the call that starts them.
     pub(crate) inner: AnyLock,
     /// Its name in Python.
     name: &'static str,
@@ -91,74 +92,75 @@ impl Lock {
         self.inner.path()
     }
 
-    /// The client on which the lock is.
+    /// The client of the lock.
     ///
     /// >>> lock.client.state
     /// 'connected'
     ///
-    /// For a lock on a hosts string the process's one client with its hosts and options, which is created
-    /// unless there is one.
+    /// For a lock with a hosts string, this is the process's shared client for these hosts and options. It is
+    /// created if it does not exist yet.
     #[getter]
     fn client(&self) -> Result<Client> {
         Ok(Client { inner: ClientHandle::of_lock(&self.inner)? })
     }
 
-    /// The calling thread's newest lease of this object that has not been released, or None.
+    /// The calling thread's newest unreleased lease of this object, or None.
     ///
-    /// With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
+    /// With `reentrant=False`, and for a semaphore: the newest lease of the object, from any caller.
     #[getter]
     fn lease(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
         slf.as_super().get().newest(slf.py(), caller(slf.py())?)
     }
 
-    /// Whether the calling thread holds the lock, through this object or another one. Sends nothing.
+    /// Return whether the calling thread holds the lock, through any lock object. Send no request.
     ///
     /// >>> with lock:
     /// ...     lock.owned()
     /// True
     ///
-    /// With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
+    /// With `reentrant=False`, and for a semaphore: return whether this object holds it, for any caller.
     fn owned(slf: &Bound<'_, Self>) -> Result<bool> {
         slf.as_super().get().owned_by(caller(slf.py())?)
     }
 
-    /// Whether any contender holds the lock or waits for it; that may have changed when this returns.
+    /// Return whether any contender holds the lock or waits for it.
     ///
     /// >>> lock.locked()
     /// False
     ///
-    /// For a semaphore: whether no permit is free. One read, whoever holds it. Raises `ConnectionFailed` if
-    /// no server answers within the client's `connect_timeout`.
+    /// For a semaphore, return whether no permit is free. This is a single read, and the state can change
+    /// before the call returns. Raise `ConnectionFailed` if no server answers within the client's
+    /// `connect_timeout`.
     fn locked(&self, py: Python<'_>) -> Result<bool> {
         Ok(block_on(py, self.inner.locked())??)
     }
 
-    /// The contenders for the lock, in queue order: holders first.
+    /// Return the contenders for the lock, in queue order: holders first.
     ///
     /// >>> with lock:
     /// ...     lock.contenders()[0].language
     /// 'python'
     ///
-    /// The first hundred thousand are listed. Three round trips for up to a thousand, two for each further
-    /// thousand. Raises what `locked()` raises.
+    /// The result has at most 100,000 contenders. It takes three round trips for up to 1,000 contenders, and
+    /// two for each further 1,000. Raise the same exceptions as `locked()`.
     fn contenders(&self, py: Python<'_>) -> Result<Vec<Contender>> {
         let contenders = block_on(py, self.inner.contenders())??;
         Ok(contenders.into_iter().map(Contender::from).collect())
     }
 
-    /// For `threading.Condition`: whether the caller may wait or notify.
+    /// For `threading.Condition`: return whether the caller can wait or notify.
     #[pyo3(name = "_is_owned")]
     fn is_owned(slf: &Bound<'_, Self>) -> Result<bool> {
         Self::owned(slf)
     }
 
-    /// For `threading.Condition`: let go of the lock, however often the caller acquired it.
+    /// For `threading.Condition`: release all levels of the caller.
     #[pyo3(name = "_release_save")]
     fn release_save(slf: &Bound<'_, Self>) -> Result<SavedLevels> {
         slf.as_super().get().save(slf.py())
     }
 
-    /// For `threading.Condition`: acquire it again, as often.
+    /// For `threading.Condition`: acquire all levels again.
     #[pyo3(name = "_acquire_restore")]
     fn acquire_restore(slf: &Bound<'_, Self>, saved: &SavedLevels) -> Result<()> {
         slf.as_super().get().restore(slf.py(), saved)
@@ -167,7 +169,7 @@ impl Lock {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let (py, lock) = (slf.py(), slf.get());
         let Some((_, half)) = lock.name.split_once('.') else { return lock.recipe.reduce(&slf.get_type()) };
-        // By name, because that class is made of this one.
+        // Look it up by name, because that class refers to this one.
         let both = py.import("zklock._zklock")?.getattr("ReadWriteLock")?.cast_into::<PyType>()?;
         let (make, arguments) = lock.recipe.reduce(&both)?;
         let both = make.call1(arguments.cast_into::<PyTuple>()?)?;
@@ -182,14 +184,14 @@ impl Lock {
     }
 }
 
-/// Begin to ask whether it is taken.
+/// Start to ask whether the lock is taken.
 #[pyfunction]
 pub(crate) fn start_locked(py: Python<'_>, lock: &Lock) -> Result<Pending> {
     let lock = lock.inner.clone();
     Pending::start(py, async move { lock.locked().await })
 }
 
-/// Begin to ask for the contenders.
+/// Start to ask for the contenders.
 #[pyfunction]
 pub(crate) fn start_contenders(py: Python<'_>, lock: &Lock) -> Result<Pending> {
     let lock = lock.inner.clone();

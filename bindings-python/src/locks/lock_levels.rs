@@ -13,7 +13,7 @@ pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl Left for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
-        // A lease with other references may still be released; its finalizer warns otherwise.
+        // A lease with other references can still be released. If it is not, its finalizer warns.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),
             Handle::Bare(_) => true,
@@ -26,10 +26,10 @@ impl Left for LockLevels {
 
 /// The Python object of a level.
 pub(crate) enum Handle {
-    /// Its lease, or leases.
+    /// The Python object exists: a lease, or leases.
     Made(Py<PyAny>),
-    /// Its lease, for which there is no object until somebody asks for one. `acquire()` returns none, so most that are
-    /// entered again never have one.
+    /// A lease without a Python object. The object is created on request. `acquire()` returns no lease, so
+    /// most re-entered levels never need the object.
     Bare(Arc<zklock::Lease>),
 }
 

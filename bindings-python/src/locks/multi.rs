@@ -36,29 +36,29 @@ impl Target for Arc<zklock::MultiLock> {
     }
 }
 
-/// Several locks taken as one: all, or none.
+/// Several locks that are acquired together: all, or none.
 ///
 /// >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
 /// ...     len(leases)
 /// 2
 ///
-/// Any kinds may be mixed. They are taken in one order that all zklock programs share: by path from
-/// the root, and on one path by the names of the servers; so two programs cannot wait for each other,
-/// unless both take one path on two ensembles that they call by different names. A lock that is named
-/// twice is taken once; the write half of a read/write lock is taken before the read half. One time-out
-/// covers all. If one cannot be acquired, those before it are released; if one is lost while another is
-/// waited for, all are released and acquired anew.
+/// The locks can be of any kinds. All zklock programs acquire them in the same order: by path from the root,
+/// and for equal paths by the names of the servers. So two programs cannot deadlock, unless both acquire the
+/// same path on two ensembles for which they use different names. A lock that is listed twice is acquired
+/// once. The write half of a read/write lock is acquired before the read half. One timeout covers all locks.
+/// If one cannot be acquired, the earlier ones are released. If one is lost while the call waits for another,
+/// all are released and acquired again.
 ///
-/// The owner is the thread, as for its locks. Acquiring is refused with `BadArgument` for an owner that
-/// holds one of the locks but not one that comes before it: taking that now would break the order.
+/// The owner is the thread, as for the single locks. If an owner holds one of the locks but not an earlier
+/// one, acquiring raises `BadArgument`: to acquire the earlier lock now would break the order.
 ///
-/// Raises `BadArgument` for an empty list; for one path through two clients of one ensemble, or as
-/// locks of two kinds; and for a lock without re-entry that is named twice. If the hosts of two clients
-/// are different names of one ensemble, that is found, and raised, by the acquire.
+/// Raise `BadArgument` for an empty list, for one path through two clients of one ensemble or as locks of two
+/// kinds, and for a non-reentrant lock that is listed twice. If two clients have different host names for the
+/// same ensemble, the acquire detects that and raises `BadArgument`.
 #[pyclass(frozen, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct MultiLock {
     inner: Arc<zklock::MultiLock>,
-    /// As given.
+    /// The locks, as given.
     members: Py<PyTuple>,
 }
 
@@ -88,22 +88,22 @@ impl MultiLock {
         (slf.get_type(), (slf.get().members.clone_ref(slf.py()),))
     }
 
-    /// The locks have levels, which may lead back here.
+    /// The levels of the locks can refer back to this object.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.members)
     }
 
-    /// What the base clears is enough to break every cycle.
+    /// The base class clears enough to break every cycle.
     #[expect(clippy::unused_self, reason = "the interpreter calls it with one")]
     fn __clear__(&self) {}
 
-    /// The locks' paths, in the order in which they are taken.
+    /// The paths of the locks, in the order of acquisition.
     #[getter]
     fn paths(&self) -> Vec<&str> {
         self.inner.locks().iter().map(zklock::AnyLock::path).collect()
     }
 
-    /// The calling thread's newest leases of this object that have not been released, or None.
+    /// The calling thread's newest unreleased leases of this object, or None.
     #[getter]
     fn leases(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
         slf.as_super().get().newest(slf.py(), caller(slf.py())?)

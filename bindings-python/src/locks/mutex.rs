@@ -15,77 +15,76 @@ use crate::locks::lock::Lock;
 use crate::locks::once::Slot;
 use crate::locks::pickle::{Recipe, keywords};
 
-/// A fair, exclusive lock that queues as Curator's `InterProcessMutex` does.
+/// A fair, exclusive lock. Its queue is compatible with Curator's `InterProcessMutex`.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report")
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// `path` is absolute, below the client's chroot; missing directories are created when needed. Two lock
-/// objects on one client and path are one lock. Creating one sends nothing.
+/// `path` is absolute, below the client's chroot. Missing directories are created when needed. Two lock
+/// objects with the same client and path are the same lock. The constructor sends nothing.
 ///
-/// With a hosts string for `client`, the process's one client for these hosts is used, created at the
-/// first acquire and closed at the end of the process; None stands for the hosts that
-/// `zklock.Client` uses by default. Such a lock works after a fork too. Its client has the options of
-/// `options`, or else those of the environment; locks with the same hosts and equal options share it.
+/// `client` can be a hosts string instead. The lock then uses the process's shared client for these hosts.
+/// This client is created at the first acquire and closed at the end of the process. None means the default
+/// hosts of `zklock.Client`. Such a lock also works after a fork. Its client has the settings in `options`,
+/// or else those from the environment. Locks with the same hosts and equal options share it.
 ///
 /// >>> options = zklock.ClientOptions(session_timeout=5)
 /// >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 ///
-/// By default it works as `threading.RLock` does. With `reentrant=False` it works as `threading.Lock`
-/// does: an acquire by the thread that holds it waits, or times out, and any thread may release it:
+/// By default it works like `threading.RLock`. With `reentrant=False` it works like `threading.Lock`: an
+/// acquire by the thread that holds it waits or times out, and any thread can release it:
 ///
 /// >>> baton = zklock.Mutex(client, "/locks/baton", reentrant=False)
 /// >>> baton.acquire()
 /// True
 /// >>> threading.Thread(target=baton.release).start()
 ///
-/// `label` is shown to operators in the data of the nodes. `naming` decides which other clients
-/// understand the nodes: `"curator"`, or `"kazoo"` where kazoo services cannot set
-/// `extra_lock_patterns`.
+/// Operators can see `label` in the data of the lock nodes. `naming` sets the format of the node names:
+/// `"curator"`, or `"kazoo"` if the other clients are kazoo services that cannot set `extra_lock_patterns`.
 ///
-/// `max_hold` is for how long the lock may be held, in seconds from the grant on, however often it is
-/// entered again. Then the lease is lost (`loss_reason` is `"held too long"`) and the next contender gets
-/// the lock. Without it a program that hangs keeps its locks for ever, for the heartbeat goes on. Stop on
-/// this loss as on any other: nothing else ends what the program does under the lock.
+/// `max_hold` is the maximum time of a hold in seconds, from the grant on. Re-entries do not extend it. After
+/// that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock. Without
+/// it a program that hangs keeps its locks forever, because its heartbeat continues. The program must stop
+/// its work on this loss as on any other: zklock cannot stop it.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 ///
-/// `grace` is how long before the end of its term the lease is reported lost, in seconds: its body can stop
-/// before the next contender gets the lock, because the node is kept until the lease is released or that
-/// term ends. At most a sixth of the session time-out that the server granted. A lock that is broken, or
-/// held for longer than `max_hold`, has no grace.
+/// `grace` is a time in seconds before the end of the lease's term: the lease is reported lost that much
+/// earlier. So its body can stop before the next contender gets the lock, because the node is kept until the
+/// lease is released or the term ends. It is at most a sixth of the session timeout that the server granted.
+/// A lock that is broken, or held for longer than `max_hold`, has no grace.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
 ///
-/// `max_waiters` is how many contenders may wait for the lock at most when this one joins them. An acquire
-/// that would have to wait behind this many is refused at once, with `LockTimeout` for the reason `"full"`:
-/// for a service that answers 503 rather than queue. With 0 it never waits behind anybody. Holders are no
-/// waiters, and one that enters the lock again is never refused. An acquire reads the queue first, which
-/// costs a round trip more; those that arrive at the same moment read the same queue, so the limit holds
-/// but for those. It is a limit of this lock object. A try (`blocking=False`) does not wait in any case:
-/// it returns False, or in `hold` raises for the reason `"taken"`.
+/// `max_waiters` is the maximum number of waiting contenders when this lock joins the queue. An acquire
+/// behind that many waiters fails immediately: it raises `LockTimeout` with the reason `"full"`. Use it in a
+/// service that answers 503 instead of queueing. With 0 an acquire never waits behind another contender.
+/// Holders do not count as waiters, and a re-entry is never refused. Each acquire reads the queue first,
+/// which costs one more round trip. Acquires that arrive at the same moment read the same queue, so together
+/// they can exceed the limit. The limit belongs to this lock object. A try (`blocking=False`) never waits: it
+/// returns False, or `hold` raises with the reason `"taken"`.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
 ///
-/// `cohort` is how many holds may follow each other on one node within this process's client, before the
-/// queue of all clients gets its turn: for a lock that many threads or tasks of one process contend for. The
-/// thread that releases the lock hands it to the next one without a request. Waiters that will be served so
-/// create no nodes, so other clients do not see them, and a contender of another client waits for up to this
-/// many holds for each node before its own. Holds on one node share their fencing token: compare the pair
-/// `(lease.fencing_token, lease.handoffs)`. Not together with `max_waiters`, which counts nodes.
+/// `cohort` is the number of consecutive holds on one node within this process's client. Then the next node
+/// in the queue gets the lock. Use it if many threads or tasks of one process contend for the lock. The
+/// thread that releases the lock hands it to the next one without a request. Waiters that can be served in
+/// this way create no nodes, so other clients do not see them. A contender of another client waits for up to
+/// this many holds for each node ahead of it. Holds on one node share their fencing token: compare the pair
+/// `(lease.fencing_token, lease.handoffs)`. It cannot be combined with `max_waiters`, which counts nodes.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
 ///
-/// `linger` is for how long the lock's node is kept after a release, in seconds, while nobody else waits for
-/// it: for a lock that one client takes again and again, such as the read lock of a configuration. Taking it
-/// again sends no request. The client gives the node up as soon as a contender joins that has to wait for it;
-/// until then a try of another client finds the lock taken. The time counts from the first release after a
-/// grant. As with `cohort`, holds on one node share their fencing token.
+/// `linger` is a time in seconds for which the lock's node is kept after a release, while no other client
+/// waits for it. Use it for a lock that one client acquires repeatedly, such as the read lock of a
+/// configuration. The next acquire sends no request. The client deletes the node as soon as a contender joins
+/// that has to wait for it. Until then a try of another client finds the lock taken. The time counts from the
+/// first release after a grant. As with `cohort`, holds on one node share their fencing token.
 ///
 /// >>> settings = zklock.ReadWriteLock(client, "/locks/settings", linger=1)
 ///
-/// Raises `BadArgument` for a malformed argument.
+/// Raise `BadArgument` for a malformed argument.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
 pub(crate) struct Mutex;
 
@@ -131,27 +130,32 @@ impl Mutex {
         Ok(Lock::new(inner, "Mutex", reentrant.0, recipe).add_subclass(Self))
     }
 
-    /// Call `body` with the lease, unless this slot is recorded; then record the slot, and release.
+    /// Call `body` with the lease unless this slot is recorded. Then record the slot, and release.
     ///
     /// >>> lock.once("2026-11-26", lambda lease: "a report")
     /// 'a report'
     /// >>> lock.once("2026-11-26", lambda lease: "a report") is None
     /// True
     ///
-    /// Returns what `body` returns, and None if the slot was recorded already. `key` names the slot: 1 to
-    /// 256 bytes without control characters. The lock has one record, of its last slot, which all processes
-    /// share: a node beside the lock directory, with `.once` appended to its path. Keys are slots, not
-    /// idempotency keys (A, B, A runs A twice).
+    /// Return the result of `body`, or None if the slot was already recorded. `key` names the slot: 1 to 256
+    /// bytes without control characters. The lock has a single record, of its last slot, which all processes
+    /// share. The record is a node next to the lock directory, with `.once` appended to its path. Keys are
+    /// slots, not idempotency keys (A, B, A runs A twice).
     ///
-    /// A body that raises records nothing, nor does one whose process crashes or whose lock is lost: the slot
-    /// runs again. With `record="start"` the slot is recorded before the body, which runs at most once then.
-    /// `timeout` is in seconds, for the lock; None and -1 wait as long as it takes. Inside `with lock:` it
-    /// enters the lock again. The body must not release the lease.
+    /// If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and
+    /// the slot runs again. With `record="start"` the slot is recorded before the body, which then runs at
+    /// most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a limit.
+    /// Inside `with lock:` it re-enters the lock. The body must not release the lease.
     ///
-    /// Raises what `body` raises; `LockTimeout`; `LockLost` if the lock was lost before the slot was
-    /// recorded; `AuthFailed` if the record may not be read, before the body, or not be written, after it;
-    /// `BadArgument` for a malformed argument, or for a record that this library has not written; otherwise
-    /// what `acquire()` raises.
+    /// Raise:
+    ///
+    /// - any exception of `body`;
+    /// - `LockTimeout`;
+    /// - `LockLost` if the lock was lost before the slot was recorded;
+    /// - `AuthFailed` if the client has no permission to read the record (before the body) or to write it
+    ///   (after the body);
+    /// - `BadArgument` for a malformed argument, or for a record that this library has not written;
+    /// - the other exceptions of `acquire()`.
     #[pyo3(
         signature = (key, body, *, timeout=None, record=Text::of("body")),
         text_signature = "($self, key, body, *, timeout=None, record='body')"
@@ -167,7 +171,7 @@ impl Mutex {
         Ok(slf.py().import("zklock._once")?.call_method1("once", (slf, slot, body, timeout))?)
     }
 
-    /// A decorator: a call runs the function unless it has run in this period, in whichever process.
+    /// Return a decorator: a call runs the function at most once per period, across all processes.
     ///
     /// >>> @lock.once_per(3600)
     /// ... def clean_up():
@@ -177,13 +181,13 @@ impl Mutex {
     /// >>> clean_up() is None
     /// True
     ///
-    /// A call returns what the function returns, or None if the period is recorded already. `period` is in
-    /// seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so one of a
-    /// day begins at midnight UTC; the period that counts is the one in which the lock is acquired. Where a
-    /// clock is behind, it refuses to go back: the function runs only in a later period than the recorded
-    /// one.
+    /// A call returns the result of the function, or None if the period is already recorded. `period` is in
+    /// seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so a period of
+    /// one day begins at midnight UTC. The period in which the lock is acquired counts. If a local clock is
+    /// behind the recorded period, the function does not run: it runs only in a later period than the
+    /// recorded one.
     ///
-    /// Otherwise a call is as `once()`. In the function, `lock.lease` is the lease.
+    /// In all other respects a call works like `once()`. In the function, `lock.lease` is the lease.
     #[pyo3(
         signature = (period, *, timeout=None, record=Text::of("body")),
         text_signature = "($self, period, *, timeout=None, record='body')"

@@ -1,4 +1,4 @@
-//! Once per slot: the turns of `Mutex.once()` and `Mutex.once_per()`.
+//! Once-per-slot runs: the turns of `Mutex.once()` and `Mutex.once_per()`.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,7 +22,7 @@ use crate::locks::acquire::{Acquirable, raised};
 use crate::locks::lease::Lease;
 use crate::locks::mutex;
 
-/// A slot, and when it is recorded, checked.
+/// A slot, and the moment at which it is recorded. Both are checked.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Slot {
     slot: once::Slot,
@@ -31,13 +31,13 @@ pub(crate) struct Slot {
 
 #[pymethods]
 impl Slot {
-    /// The slot with this name.
+    /// Return the slot with this name.
     #[staticmethod]
     pub(crate) fn key(key: Text<names::SlotKey>, record: Text<names::Record>) -> Result<Self> {
         Ok(Self { slot: once::Slot::key(key)?, record: once::parse_record(&record)? })
     }
 
-    /// The current period of so many seconds.
+    /// Return the current slot of a period, in seconds.
     #[staticmethod]
     pub(crate) fn per(period: Number<names::Period>, record: Text<names::Record>) -> Result<Self> {
         let period = PYTHON.duration("period", period.0)?;
@@ -47,12 +47,12 @@ impl Slot {
 
 /// One run of a slot's body, under the lock.
 ///
-/// As a context manager: the end of its block records the slot, unless the block raises.
+/// It is a context manager: the end of its block records the slot, unless the block raises an exception.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Turn {
     inner: Mutex<Option<once::Turn>>,
     lease: Py<Lease>,
-    /// The scope of the calling thread: the lock object, the owner and the place. `zklock.aio` keeps its own.
+    /// The scope of the calling thread: lock object, owner and site. `zklock.aio` stores its own.
     scope: OnceLock<(Py<mutex::Mutex>, OwnerId, Site)>,
 }
 
@@ -80,7 +80,7 @@ impl Turn {
         self.lease.clone_ref(py)
     }
 
-    /// Begin to record the slot, unless that was done first, and to release the lock.
+    /// Start to record the slot, unless it was recorded before the body, and to release the lock.
     fn start_record(&self, py: Python<'_>) -> Result<Pending> {
         Pending::start(py, self.take()?.record())
     }
@@ -99,7 +99,7 @@ impl Turn {
             Self::lock(lock.bind(py)).pop_scope(py, *owner, *site);
         }
         if raised.is_some() {
-            // The rest of the turn is what its lease is, too.
+            // The rest of the exit is the same as for the lease.
             let level = self.lease.bind(py).as_super().get();
             return Ok(level.leave_scope(py, raised.as_ref())?);
         }
@@ -128,7 +128,7 @@ fn turn(
     async move { once::begin(&lock, &owner, &slot, timeout, record).await }
 }
 
-/// Acquire for a turn of the calling thread; None if the slot is recorded already.
+/// Acquire for a turn of the calling thread. Return None if the slot is already recorded.
 #[pyfunction]
 pub(crate) fn begin_turn(
     lock: &Bound<'_, mutex::Mutex>,
@@ -154,7 +154,7 @@ pub(crate) fn begin_turn(
     Ok(Some(turn))
 }
 
-/// Begin to acquire for a turn of a task.
+/// Start to acquire for a turn of a task.
 #[pyfunction]
 pub(crate) fn start_turn(
     lock: &Bound<'_, mutex::Mutex>,

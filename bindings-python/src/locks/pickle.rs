@@ -1,4 +1,5 @@
-//! What a lock was created from, so that it can be created again: by `pickle` in another process, or by `copy`.
+//! The constructor arguments of a lock. With them `pickle` creates the lock again in another process, and
+//! `copy` in the same one.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -7,7 +8,7 @@ use zklock::internal::{GivenOptions, GivenValue};
 
 use crate::locks::client_arg::Given;
 
-/// The options of a lock, by name, without those that were not given.
+/// Returns the given options of a lock, by name.
 pub(crate) fn keywords<'py>(py: Python<'py>, given: &GivenOptions) -> PyResult<Bound<'py, PyDict>> {
     let keywords = PyDict::new(py);
     for (name, value) in given.entries() {
@@ -30,12 +31,12 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// `options` are all the other arguments, by name.
+    /// `options` contains all the other arguments, by name.
     pub(crate) fn new(given: Given, path: &str, options: Bound<'_, PyDict>) -> Self {
         Self { given, path: path.to_owned(), options: std::sync::Arc::new(options.unbind()) }
     }
 
-    /// What `__reduce__` returns for an object of this class.
+    /// Returns the result of `__reduce__` for an object of this class.
     pub(crate) fn reduce<'py>(
         &self,
         kind: &Bound<'py, PyType>,

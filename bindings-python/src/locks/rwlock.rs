@@ -14,32 +14,30 @@ use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
 use crate::locks::pickle::{Recipe, keywords};
 
-/// A fair, reentrant read/write lock that queues as Curator's `InterProcessReadWriteLock` does.
+/// A fair, reentrant read/write lock, compatible with Curator's `InterProcessReadWriteLock`.
 ///
 /// >>> catalogue = zklock.ReadWriteLock(client, "/locks/catalogue")
 /// >>> with catalogue.read_lock:
 /// ...     print("reading, with others")
 /// reading, with others
 ///
-/// Readers hold it together, a writer holds it alone. A reader that comes after a waiting writer waits
-/// behind it.
+/// Several readers can hold it together; a writer holds it alone. A reader that arrives after a waiting
+/// writer waits behind that writer.
 ///
-/// A writer may also take the read lock, and keeps it when it releases the write lock, with no other
-/// writer in between:
+/// A writer can also acquire the read lock. It keeps the read lock when it releases the write lock, with no
+/// other writer in between:
 ///
 /// >>> with catalogue.write_lock:
 /// ...     catalogue.read_lock.acquire()
 /// True
 /// >>> catalogue.read_lock.release()
 ///
-/// The other way round it would wait for itself: a reader that asks for the write lock gets
-/// `UpgradeRefused` at once.
+/// The reverse would be a deadlock: a reader that requests the write lock gets `UpgradeRefused` immediately.
 ///
-/// The arguments are those of `Mutex`; `max_hold`, in seconds, limits the hold of each half by itself, and
-/// for `max_waiters` the waiters of both halves count. `cohort` is for the write lock,
-/// `linger` for both.
-/// Fencing tokens of readers that hold together are not comparable. A mutex and a read/write lock on one
-/// path are not one lock; give them different paths.
+/// The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits the hold of each half
+/// separately. For `max_waiters` the waiters of both halves count. `cohort` applies to the write lock,
+/// `linger` to both halves. Fencing tokens of readers that hold the lock together are not comparable. A mutex
+/// and a read/write lock on the same path do not exclude each other: give them different paths.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct ReadWriteLock {
     read_lock: Py<Lock>,
@@ -97,13 +95,13 @@ impl ReadWriteLock {
         self.read_lock.get().path()
     }
 
-    /// The half that is held together with other readers.
+    /// The half that several readers can hold together.
     #[getter]
     fn read_lock(&self, py: Python<'_>) -> Py<Lock> {
         self.read_lock.clone_ref(py)
     }
 
-    /// The half that is held alone.
+    /// The half that only one writer can hold.
     #[getter]
     fn write_lock(&self, py: Python<'_>) -> Py<Lock> {
         self.write_lock.clone_ref(py)

@@ -1,4 +1,4 @@
-//! Which code enters a scope and leaves it, and whether the owner that entered has ended.
+//! Identification of the code that enters and leaves a scope, and of owners that have ended.
 
 use std::sync::{Arc, Weak};
 
@@ -14,10 +14,12 @@ use crate::errors::Result;
 use crate::locks::acquired::Level;
 use crate::modules::interned;
 
-/// Of a code object: it makes generators, or asynchronous ones, which any owner may run.
+/// Flags of a code object that creates generators or asynchronous generators. Any owner can run these.
 const GENERATOR: u32 = 0x20 | 0x200;
 
-/// Where a scope is entered, or left: the frame, and the number of the hold, or 0 for the lock itself.
+/// The place at which a scope is entered or left.
+///
+/// It consists of the frame and the number of the hold, which is 0 for the lock itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Site(pub(crate) internal::Site);
 
@@ -30,14 +32,14 @@ impl Site {
     }
 }
 
-/// Where Python code calls the function that we are in.
+/// Returns the site of the Python code that calls the current function.
 pub(crate) fn site(py: Python<'_>, through: u64) -> PyResult<internal::Site> {
     let nowhere = internal::Site { frame: Frame { address: 0, code: 0 }, moves: false, through };
     calling_frame(py).map_or(Ok(nowhere), |frame| site_of(&frame, through))
 }
 
 fn calling_frame(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
-    // SAFETY: attached; the frame, if there is one, is borrowed from the running thread.
+    // SAFETY: the thread is attached. The frame, if there is one, is borrowed from the running thread.
     unsafe { Bound::from_borrowed_ptr_or_opt(py, pyo3::ffi::PyEval_GetFrame().cast()) }
 }
 
@@ -53,7 +55,7 @@ fn site_of(frame: &Bound<'_, PyAny>, through: u64) -> PyResult<internal::Site> {
     Ok(internal::Site { frame, moves: flags & GENERATOR != 0, through })
 }
 
-/// Whether the frame is on the call stack of this thread, or greenlet.
+/// Returns `true` if the frame is on the call stack of this thread or greenlet.
 fn runs(py: Python<'_>, frame: Frame) -> bool {
     let mut next = calling_frame(py);
     while let Some(running) = next {
@@ -65,27 +67,28 @@ fn runs(py: Python<'_>, frame: Frame) -> bool {
     false
 }
 
-/// Tells whether an owner has ended.
+/// The owner of a scope, in a form that shows whether it has ended.
 pub(crate) enum Beginner {
-    /// A thread: the mark that goes with it.
+    /// A thread: a mark that is dropped with it.
     Thread(Weak<()>),
     /// A greenlet: a weak reference to it.
     Greenlet(Py<PyAny>),
-    /// A task: the scope that `zklock.aio` keeps.
+    /// A task: the scope object of `zklock.aio`.
     Task(Py<PyAny>),
 }
 
-/// Goes with a thread: it is in the dictionary that Python clears before anybody who joins the thread goes on.
+/// Dropped when its thread ends: it is in a dictionary that Python clears before `join()` of the thread
+/// returns.
 #[pyclass(frozen, module = "zklock._zklock")]
 struct Mark(Arc<()>);
 
 impl Beginner {
-    /// The calling thread or greenlet.
+    /// Returns the calling thread or greenlet.
     pub(crate) fn caller(py: Python<'_>) -> PyResult<Self> {
         if let Some(greenlet) = gevent::reference(py)? {
             return Ok(Self::Greenlet(greenlet));
         }
-        // SAFETY: attached; the dictionary is borrowed from the running thread.
+        // SAFETY: the thread is attached. The dictionary is borrowed from the running thread.
         let state = unsafe { Bound::from_borrowed_ptr_or_opt(py, pyo3::ffi::PyThreadState_GetDict()) };
         let Some(state) = state else { return Ok(Self::Thread(Arc::downgrade(&Arc::new(())))) };
         let (state, key) = (state.cast_into::<PyDict>()?, interned!(py, "zklock")?);
@@ -106,7 +109,7 @@ impl Beginner {
         }
     }
 
-    /// Of an owner of which it cannot be told, no.
+    /// Returns `true` if the owner has ended. Returns `false` if that cannot be determined.
     fn has_ended(&self, py: Python<'_>) -> bool {
         let ended = match self {
             Self::Thread(mark) => return mark.strong_count() == 0,
@@ -122,7 +125,7 @@ impl Beginner {
 
 /// A scope that has not ended.
 pub(crate) struct Scope {
-    /// Its lease, or the scope of `zklock.aio`.
+    /// Its lease, or the scope object of `zklock.aio`.
     object: Py<PyAny>,
     beginner: Beginner,
 }
@@ -132,7 +135,7 @@ impl Scope {
         Self { object, beginner }
     }
 
-    /// The same of a new lease, for the same owner.
+    /// Returns a scope of the calling owner, for a new lease.
     pub(crate) fn of_caller(py: Python<'_>, object: Py<PyAny>) -> PyResult<Self> {
         Ok(Self { object, beginner: Beginner::caller(py)? })
     }
@@ -146,8 +149,8 @@ impl Scope {
     }
 }
 
-/// The scope that an exit ends: None if there is none, or if something is `raised` that must not be replaced by an error
-/// which says that it ends no scope.
+/// Returns the scope that an exit ends. Returns `None` if there is none, or if the block has `raised` an
+/// exception: an error about a missing scope must not replace it.
 pub(crate) fn leave<H>(
     py: Python<'_>,
     levels: &AcquiredStack<H, Scope>,
@@ -172,7 +175,7 @@ pub(crate) fn leave<H>(
     }
 }
 
-/// The scopes of an object of `zklock.aio` that is no lock.
+/// The scopes of an object of `zklock.aio` that is not a lock.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Scopes(AcquiredStack<(), Scope>);
 
@@ -183,13 +186,13 @@ impl Scopes {
         Self(AcquiredStack::new(true))
     }
 
-    /// Keep a scope that a task has entered.
+    /// Store a scope that a task has entered.
     fn push(&self, owner: &Owner, level: &Level, scope: Py<PyAny>, site: &Site, py: Python<'_>) {
         let kept = Scope::new(scope.clone_ref(py), Beginner::Task(scope));
         self.0.push(owner.id, level.0.clone(), (), Some((site.0, kept)));
     }
 
-    /// The scope that an exit there ends.
+    /// Return the scope that an exit at this site ends.
     #[pyo3(signature = (owner, site, raised))]
     fn leave(
         &self,
@@ -211,12 +214,12 @@ impl Scopes {
     }
 }
 
-/// Outside tasks nobody is the owner of anything.
+/// Returns the id of a task. Outside of tasks, returns a new id that owns nothing.
 pub(crate) fn of_task(owner: Option<&Owner>) -> OwnerId {
     owner.map_or_else(OwnerId::new, |owner| owner.id)
 }
 
-/// The owner that others are told of when a task queues, under its name.
+/// Returns the owner and name that other clients see while a task queues.
 pub(crate) fn told_of(py: Python<'_>, owner: Option<&Owner>) -> PyResult<zklock::Owner> {
     owner.map_or_else(|| Ok(zklock::Owner::new()), |owner| owner.caller(py))
 }

@@ -23,41 +23,39 @@ use crate::locks::lock::Lock;
 use crate::locks::pickle::{Recipe, keywords};
 use crate::locks::scope::told_of;
 
-/// A fair semaphore that queues as Curator's `InterProcessSemaphoreV2` does.
+/// A fair semaphore. Its queue is compatible with Curator's `InterProcessSemaphoreV2`.
 ///
 /// >>> semaphore = zklock.Semaphore(client, "/locks/upstream", 5)
 /// >>> with semaphore as lease:
 /// ...     lease.state
 /// 'held'
 ///
-/// A fixed number of permits can be held at the same time. Contenders take turns, and the one whose
-/// turn it is waits for its permits. So smaller requests cannot overtake a larger one, and no two
-/// contenders can each keep a part of what both need.
+/// A fixed number of permits can be held at the same time. Contenders take turns, and only the contender
+/// whose turn it is waits for its permits. So smaller requests cannot overtake a larger one. Two contenders
+/// also cannot block each other by each holding some of the permits that both need.
 ///
-/// Permits have no owner: every acquire takes another one, even if the same thread acquires.
-/// `release()` gives back the newest permit that was acquired through this object with `acquire()`,
-/// whoever calls; unlike that of `threading.Semaphore` it cannot give back more than were taken.
-/// `lease` is the lease of that permit, and `owned()` tells whether there is one. A lease may also be
-/// released on its own, from any thread. Fencing tokens of permits that are held at the same time are
-/// not comparable.
+/// Permits have no owner: every acquire takes another permit, even in the same thread. `release()` returns
+/// the newest permit that any caller acquired through this object with `acquire()`. Unlike
+/// `threading.Semaphore`, it cannot return more permits than were taken. `lease` is the lease of that permit,
+/// and `owned()` returns whether there is one. A lease can also be released directly, from any thread.
+/// Fencing tokens of permits that are held at the same time are not comparable.
 ///
-/// All contenders on a path must agree on the number of permits. A contender that finds another number
-/// there, when it first uses the path or when it has to wait, gets `PermitsMismatch`. With
-/// `shared_count` the number is read instead from the node at that path, which is one of Curator's
-/// `SharedCount`: four bytes, the highest first. It is read at every acquire, and waiters learn of a
-/// change.
+/// All contenders on a path must agree on the number of permits. A contender that finds another number, when
+/// it first uses the path or when it has to wait, gets `PermitsMismatch`. With `shared_count` the number is
+/// read from the node at that path, which is a Curator `SharedCount`: four bytes, big-endian. Every acquire
+/// reads it, and waiters see a change.
 ///
-/// With `blocking=False` or a time-out of 0, it does not wait for a permit, but up to two seconds for
-/// another contender that is in the middle of taking some.
+/// With `blocking=False` or a timeout of 0, an acquire does not wait for a permit. It can wait up to two
+/// seconds for another contender that is taking permits at that moment.
 ///
-/// `contenders()` lists a node for each permit that is held or whose turn it is (`leases/…`), then
-/// those that take turns (`locks/…`), of which the first is the one that is waiting for its permits.
+/// `contenders()` first lists a node for each permit that is held or whose turn it is (`leases/…`). Then it
+/// lists the contenders that take turns (`locks/…`): the first one is waiting for its permits.
 ///
-/// `max_hold`, in seconds, limits each permit's hold by itself, as that of `Mutex` does. For
-/// `max_waiters`, as in `Mutex`, all that take turns count as waiters.
+/// `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. For `max_waiters`, as in
+/// `Mutex`, all contenders that take turns count as waiters.
 ///
-/// Raises `BadArgument` for a malformed argument, and unless exactly one of `permits` and
-/// `shared_count` is given; at an acquire, if there is no number at `shared_count`.
+/// Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
+/// given. An acquire raises it if there is no number at `shared_count`.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
 pub(crate) struct Semaphore(Arc<zklock::Semaphore>);
 
@@ -120,17 +118,17 @@ impl Semaphore {
         }
     }
 
-    /// Acquire `count` permits, all or none, and return their leases: also a context manager.
+    /// Acquire `count` permits, all or none, and return their leases, which are a context manager.
     ///
     /// >>> with semaphore.acquire_many(3, timeout=10) as leases:
     /// ...     leases[2].state
     /// 'held'
     ///
-    /// The arguments are those of `acquire`, but if the permits cannot be had in time, `LockTimeout` is
-    /// raised. The leases are the caller's: `release()` of the semaphore does not know of them. If a shared
-    /// number is smaller than `count`, it waits until the number has grown.
+    /// See `acquire` for the arguments. In contrast to `acquire`, a timeout raises `LockTimeout`. The leases
+    /// belong to the caller: the semaphore's own `release()` does not release them. If a shared number is
+    /// smaller than `count`, the call waits until the number has grown.
     ///
-    /// Raises `BadArgument` for no permits, or more than there are.
+    /// Raise `BadArgument` for zero permits, or for more than there are.
     #[pyo3(
         signature = (count, blocking=Blocking(true), timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, count, blocking=True, timeout=-1, *, connect_timeout=None)"
@@ -152,7 +150,7 @@ impl Semaphore {
     }
 }
 
-/// Begin to acquire several permits.
+/// Start to acquire several permits.
 #[pyfunction]
 pub(crate) fn start_acquire_many(
     py: Python<'_>,

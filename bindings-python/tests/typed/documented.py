@@ -1,4 +1,4 @@
-"""The documented use, for type checkers: none of it runs."""
+"""The documented uses, for type checkers. None of this code runs."""
 
 import asyncio
 import threading

@@ -4,11 +4,11 @@
 >>> async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
 ...     await write_report(lease.fencing_token)
 
-The *owner* of a lock, which may acquire it again, is the task that calls `acquire()`. `asyncio.wait_for` and
-`asyncio.create_task` may run the acquire in another task: the caller stays the owner. A child task is a
+The *owner* of a lock, which can re-enter it, is the task that calls `acquire()`. If `asyncio.wait_for` or
+`asyncio.create_task` runs the acquire in another task, the caller is still the owner. A child task is a
 different owner, and waits for its parent's lock like any other task. Threads are different owners too.
 
-Cancelling a task that waits makes it leave the queue. A lease that arrives at the same moment is released.
+If a waiting task is cancelled, it leaves the queue. A lease that arrives at the same moment is released.
 """
 
 from zklock.aio._acquirable import Acquirable, Hold
@@ -36,6 +36,6 @@ __all__ = [
     "Transaction",
 ]
 
-# Tracebacks and documentation refer to them by the module from which they are imported.
+# Tracebacks and documentation show the module from which programs import the classes.
 for _name in __all__:
     globals()[_name].__module__ = __name__

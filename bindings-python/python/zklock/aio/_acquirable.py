@@ -1,4 +1,4 @@
-"""What a lock and a MultiLock have in common: owners, levels and scopes."""
+"""The common part of a lock and a `MultiLock`: owners, levels and scopes."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from zklock.aio._tasks import outcome, represent, this_task, this_task_if_any, t
 # The result of one acquire.
 _L = TypeVar("_L", Lease, Leases)
 
-# An async function.
+# Parameters and result of an async function.
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-# For whose levels it does not matter who asks.
+# An owner for calls that concern the levels of all owners.
 _ANYBODY = _zklock.Owner()
 
-# What no argument stands for, checked once.
+# The default arguments, checked once.
 _FOREVER = _zklock.Timeout(True, None)
 _ACKNOWLEDGED = _zklock.ReleaseTimeout(True, None)
 
-# Tell the scopes of a hold from those of its lock and of other holds.
+# Distinguish the scopes of a hold from those of its lock and of other holds.
 numbers = itertools.count(1)
 
 
 class Acquirable(Generic[_L]):
-    """What every lock is: a lock of any kind, or several locks taken as one.
+    """Base class of all locks: a single lock of any kind, or several locks acquired together.
 
     >>> isinstance(lock, aio.Acquirable)
     True
 
-    The base of `Lock` and `MultiLock`, for annotations: `Acquirable[Lease]` gives leases one at a time.
+    It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
+    one lease.
     """
 
     __slots__ = ("__weakref__", "_inner", "_reentrant", "_wrap")
@@ -55,12 +56,12 @@ class Acquirable(Generic[_L]):
     def acquire(
         self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
     ) -> Coroutine[Any, Any, bool]:
-        """Acquire for the calling task; False if that was not possible in time.
+        """Acquire for the calling task. Return False if the acquire timed out.
 
         >>> if await lock.acquire(timeout=5):
         ...     await lock.release()
 
-        Arguments and exceptions are those of `zklock.Lock.acquire`.
+        See `zklock.Lock.acquire` for the arguments and exceptions.
         """
         owner = this_task()
         wait_limit = _FOREVER
@@ -69,15 +70,15 @@ class Acquirable(Generic[_L]):
         return Answer(self._acquire(owner, wait_limit), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Undo the calling task's newest acquire of this object, waiting up to `timeout` seconds.
+        """Undo the calling task's newest acquire of this object. Wait for up to `timeout` seconds.
 
         >>> if await lock.acquire(blocking=False):
         ...     await lock.release()
 
-        With `reentrant=False`, undo the object's newest acquire, whoever calls, even a thread. A callback
+        With `reentrant=False`, undo the newest acquire of the object by any caller, even a thread. A callback
         acts for the task that scheduled it, and need not await this: `loop.call_later(5, lock.release)`.
 
-        See `Lease.release`. Raises `NotHeld` if there is none.
+        See `Lease.release`. Raise `NotHeld` if there is nothing to release.
         """
         unlimited = wait is True and timeout is None
         wait_limit = _ACKNOWLEDGED if unlimited else _zklock.ReleaseTimeout(wait, timeout)
@@ -85,7 +86,7 @@ class Acquirable(Generic[_L]):
         return lease._release(wait_limit)
 
     def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_L]:
-        """An asynchronous context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
+        """Return an async context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
 
         >>> async with lock.hold(timeout=5):
         ...     print("held")
@@ -98,7 +99,7 @@ class Acquirable(Generic[_L]):
     def __call__(
         self, function: Callable[_P, Coroutine[Any, Any, _R]], /
     ) -> Callable[_P, Coroutine[Any, Any, _R]]:
-        """As a decorator of async functions: every call is in a scope of its own."""
+        """Decorate an async function: each call runs in its own scope."""
         decorated: Callable[_P, Coroutine[Any, Any, _R]] = guarded_async(self, function)
         return decorated
 
@@ -114,7 +115,7 @@ class Acquirable(Generic[_L]):
         return represent(self._inner)
 
     def _caller(self) -> _zklock.Owner:
-        """Whose levels a call concerns: the calling task's, or without re-entry every owner's."""
+        """Return the owner whose levels a call concerns: the calling task, or without re-entry all owners."""
         return this_task_or_callback() if self._reentrant else _ANYBODY
 
     def _newest(self) -> _L | None:
@@ -122,7 +123,7 @@ class Acquirable(Generic[_L]):
         return newest
 
     async def _take(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout, site: _zklock.Site | None) -> _L:
-        """Acquire, perhaps as a scope that is entered there."""
+        """Acquire. With `site`, enter a scope there."""
         inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
         if isinstance(inner, _zklock.Pending):
             inner = await outcome(inner)
@@ -132,7 +133,7 @@ class Acquirable(Generic[_L]):
         return lease
 
     async def _acquire(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout) -> bool:
-        # As `_take` does it, without a second coroutine.
+        # Like `_take`, without a second coroutine.
         try:
             inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
             if isinstance(inner, _zklock.Pending):
@@ -145,19 +146,20 @@ class Acquirable(Generic[_L]):
         return True
 
     def _enter(self, wait_limit: _zklock.Timeout, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:
-        # The type of what an async function returns, which some checkers tell from that of other coroutines.
+        # The precise type of the result of an async function: some type checkers distinguish it from other
+        # coroutines.
         return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), wait_limit, site))
 
     def _exit(
         self, raised: BaseException | None, site: _zklock.Site, only: bool
     ) -> CoroutineType[Any, Any, None]:
-        # Now: the frame that calls this says which scope it means.
+        # Call this now: the frame of the caller identifies the scope.
         return left(_zklock.leave(self._inner, this_task_if_any(), site, only, raised is not None), raised)
 
 
 @final
 class Hold(Generic[_L]):
-    """What the locks' `hold()` returns: an asynchronous context manager, and a decorator of async functions.
+    """The result of a lock's `hold()`: an async context manager, and a decorator of async functions.
 
     >>> five_seconds = lock.hold(timeout=5)
     >>> async with five_seconds as lease:
@@ -169,7 +171,7 @@ class Hold(Generic[_L]):
     >>> await rebuild_the_index()
     True
 
-    Can be entered, and called, more than once.
+    A hold can be entered and called more than once.
     """
 
     __slots__ = ("_entered", "_lock", "_number", "_wait_limit")
@@ -183,7 +185,7 @@ class Hold(Generic[_L]):
     def __call__(
         self, function: Callable[_P, Coroutine[Any, Any, _R]], /
     ) -> Callable[_P, Coroutine[Any, Any, _R]]:
-        """As a decorator of async functions: every call is in a scope of its own."""
+        """Decorate an async function: each call runs in its own scope."""
         decorated: Callable[_P, Coroutine[Any, Any, _R]] = guarded_async(self, function)
         return decorated
 

@@ -1,4 +1,4 @@
-"""Awaitables that behave well where a plain coroutine would not: not awaited, or taken for its outcome."""
+"""Awaitables for two mistakes with coroutines: not to await one, and to use one as its outcome."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _T = TypeVar("_T")
 
 
 class Wrapped(Coroutine[Any, Any, _T]):
-    """A coroutine of our own class. `asyncio.create_task` and `asyncio.run` accept it too."""
+    """Base class of our coroutines. `asyncio.create_task` and `asyncio.run` accept it too."""
 
     __slots__ = ("__weakref__",)
 
     @abstractmethod
     def _begun(self) -> Coroutine[Any, Any, _T]:
-        """The coroutine that does it, begun with the first use."""
+        """Return the coroutine that does the work. It starts with the first use."""
 
     def __await__(self) -> Generator[Any, Any, _T]:
         return self._begun().__await__()
 
     def send(self, value: Any, /) -> Any:
-        """Go on."""
+        """Continue."""
         return self._begun().send(value)
 
     def throw(self, kind: Any, value: Any = None, trace: Any = None, /) -> Any:
-        """Go on with an exception."""
+        """Continue with an exception."""
         if value is None and trace is None:
             return self._begun().throw(kind)
         return self._begun().throw(kind, value, trace)
@@ -40,9 +40,9 @@ class Wrapped(Coroutine[Any, Any, _T]):
 
 
 class Begun(Wrapped[None]):
-    """What goes on whether it is awaited or not, such as a release: a callback may leave it alone.
+    """An operation that proceeds even if it is not awaited, such as a release in a callback.
 
-    Without an operation it is over already.
+    Without an operation it is complete already.
     """
 
     __slots__ = ("_coroutine", "_pending")
@@ -52,26 +52,29 @@ class Begun(Wrapped[None]):
         self._pending = pending
 
     def __await__(self) -> Generator[Any, Any, None]:
-        # Neither a coroutine nor a turn of the event loop for what is over.
+        # A complete operation needs neither a coroutine nor an iteration of the event loop.
         return _OVER if self._pending is None else self._begun().__await__()
 
     def _begun(self) -> Coroutine[Any, Any, None]:
-        # Only now: Python warns about a coroutine that nobody awaits.
+        # Create the coroutine only here: Python warns about coroutines that are never awaited.
         if self._coroutine is None:
             self._coroutine = _over() if self._pending is None else outcome(self._pending)
         return self._coroutine
 
 
 async def _over() -> None:
-    """End at once."""
+    """Return immediately."""
 
 
-# An iterator that has ended, and so ends whoever awaits it, any number of times.
+# An exhausted iterator: each await of it completes immediately, any number of times.
 _OVER = cast("Generator[Any, Any, None]", iter(()))
 
 
 class Answer(Wrapped[_T]):
-    """What is an answer once it is awaited. A coroutine is always true: `if lock.locked():` would be, too."""
+    """An awaitable with a result that must not be tested before it is awaited.
+
+    A coroutine is always true, so `if lock.locked():` would be true too.
+    """
 
     __slots__ = ("_call", "_coroutine")
 
@@ -86,7 +89,7 @@ class Answer(Wrapped[_T]):
         return self._coroutine
 
     def __bool__(self) -> bool:
-        # One complaint is enough.
+        # Avoid a second complaint about a coroutine that was never awaited.
         self.close()
         raise TypeError(
             f"{self._call} is a coroutine, and no answer before it is awaited: await {self._call}"

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @final
 class Client:
-    """A connection to a ZooKeeper ensemble, shared by the locks made on it.
+    """A connection to a ZooKeeper ensemble. All locks created on the client share it.
 
     >>> async with aio.Client("zk1:2181,zk2:2181/chroot") as client:
     ...     lock = aio.Mutex(client, "/locks/report")
 
-    Takes the arguments of `zklock.Client`, which describes them. Creating one sends nothing: it connects with
-    `await client.connect()`, with `async with client`, or when a lock is first used. A process that inherits
-    it through fork connects for itself.
+    See `zklock.Client` for the arguments. The constructor sends nothing. The client connects with `await
+    client.connect()`, with `async with client`, or when a lock is first used. A process that inherits the
+    client through fork connects separately.
     """
 
     __slots__ = ("__weakref__", "_client")
@@ -70,17 +70,17 @@ class Client:
 
     @property
     def session_id(self) -> int:
-        """The current ZooKeeper session, 0 if there has been none yet."""
+        """The current ZooKeeper session, or 0 if there has been none yet."""
         return self._client.session_id
 
     @property
     def session_timeout(self) -> float:
-        """The session time-out that the server granted, in seconds; before that the one that is asked for."""
+        """The session timeout that the server granted, in seconds. Before that, the requested one."""
         return self._client.session_timeout
 
     @property
     def hosts(self) -> str:
-        """The servers and the chroot, as a connect string: every server with its port."""
+        """The servers and the chroot, as a connect string in which every server has its port."""
         return self._client.hosts
 
     async def connect(self) -> Self:
@@ -88,13 +88,13 @@ class Client:
 
         >>> client = await aio.Client("zk1:2181,zk2:2181").connect()
 
-        Raises `ConnectionFailed` if no server answers within `connect_timeout` seconds.
+        Raise `ConnectionFailed` if no server answers within `connect_timeout` seconds.
         """
         await outcome(_zklock.start_connect(self._client))
         return self
 
     def on_state(self, callback: Callable[[_ClientState], object]) -> Notice:
-        """Have the event loop call `callback` with the new state whenever it changes.
+        """Make the event loop call `callback` with the new state at each change.
 
         >>> notice = client.on_state(lambda state: print("now", state))
 
@@ -106,7 +106,7 @@ class Client:
         )
 
     def stats(self) -> _zklock.Stats:
-        """What the client has done since it was created. Sends nothing. See `zklock.Stats`.
+        """Return the statistics of the client since it was created. Send no request. See `zklock.Stats`.
 
         >>> client.stats().acquisitions
         0
@@ -114,7 +114,7 @@ class Client:
         return self._client.stats()
 
     def health(self) -> _zklock.Health:
-        """How the client is at this moment, and what in it waits and holds. Sends nothing.
+        """Return the current state of the client, with its waiters and holds. Send no request.
 
         >>> client.health().state
         'connected'
@@ -124,7 +124,7 @@ class Client:
         return self._client.health()
 
     def revoke(self, node: str) -> Coroutine[Any, Any, None]:
-        """Ask a contender to give its lock up. See `zklock.Client.revoke`.
+        """Ask a contender to give up its lock. See `zklock.Client.revoke`.
 
         >>> async with lock as lease:
         ...     await client.revoke(lease.node)
@@ -132,7 +132,7 @@ class Client:
         return outcome(_zklock.start_revoke(self._client, node))
 
     def break_lock(self, node: str) -> Coroutine[Any, Any, None]:
-        """Take a contender's lock, or its place in the queue, away. See `zklock.Client.break_lock`.
+        """Take away a contender's lock or its place in the queue. See `zklock.Client.break_lock`.
 
         >>> for contender in await lock.contenders():
         ...     if contender.host == "retired.example.org":
@@ -141,7 +141,7 @@ class Client:
         return outcome(_zklock.start_break_lock(self._client, node))
 
     def get(self, path: str) -> Coroutine[Any, Any, NodeData | None]:
-        """The data of a node and its version, or None if there is no node. See `zklock.Client.get`.
+        """Return the data and version of a node, or None if there is no node. See `zklock.Client.get`.
 
         >>> await client.get("/report/state") is None
         True
@@ -149,7 +149,7 @@ class Client:
         return outcome(_zklock.start_get(self._client, path))
 
     def set_shared_count(self, path: str, count: int) -> Coroutine[Any, Any, None]:
-        """Set the number of permits of semaphores with this `shared_count`.
+        """Set the number of permits of all semaphores with this `shared_count`.
 
         >>> await client.set_shared_count("/settings/upstream", 5)
         >>> shared = "/settings/upstream"
@@ -160,18 +160,18 @@ class Client:
         return outcome(_zklock.start_set_shared_count(self._client, path, count))
 
     def close(self, drain: float | None = None) -> Coroutine[Any, Any, None]:
-        """Close the client: its leases are lost, its waiters fail, and its nodes go with its session.
+        """Close the client: it loses its leases, its waiters fail, and its session removes its nodes.
 
         >>> await client.close()
 
-        The closing has begun when this returns; awaiting it waits until the server has acknowledged it, for
-        two seconds at most. Closing again waits for the same end.
+        The close has begun when this returns. Await it to wait until the server has acknowledged the close,
+        for two seconds at most. A second call waits for the same close.
 
         >>> await client.close(drain=10)
 
-        With `drain` it closes as soon as it holds nothing any more, or after so many seconds. Until then its
-        leases stay valid, and every other acquire raises `ClientClosed`. Cancelled, it goes on draining. See
-        `zklock.Client.close`.
+        With `drain` the client closes as soon as it holds nothing, or after that many seconds. Until then its
+        leases stay valid, and every other acquire raises `ClientClosed`. If the call is cancelled, the client
+        continues to drain. See `zklock.Client.close`.
         """
         return Begun(_zklock.start_close(self._client, drain))
 
@@ -189,14 +189,14 @@ class Client:
 
 
 def client_of(lock: _zklock.Lock) -> Client:
-    """The client on which a lock is."""
+    """Return the client of a lock."""
     client = Client.__new__(Client)
     client._client = lock.client
     return client
 
 
 def source(client: Client | str | None) -> _zklock.Client | str | None:
-    """Where a lock's client comes from."""
+    """The client argument of a lock."""
     if isinstance(client, _zklock.Client):
         raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
     return client._client if isinstance(client, Client) else client

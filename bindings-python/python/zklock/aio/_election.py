@@ -25,13 +25,13 @@ class Leadership(Lease):
     >>> async with election.lead() as leadership:
     ...     leadership.check()
 
-    Its election keeps it until it is resigned or lost.
+    The election keeps it until it is resigned or lost.
     """
 
     __slots__ = ()
 
     def resign(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Let the next candidate lead: another name for `release()`.
+        """Let the next candidate lead. This is another name for `release()`.
 
         >>> async with election.lead() as leadership:
         ...     await leadership.resign()
@@ -41,13 +41,14 @@ class Leadership(Lease):
 
 @final
 class Election:
-    """A candidate for the leadership at a path, or one who only wants to know who leads.
+    """A candidate in the election at a path, or an observer that only asks for the leader.
 
     >>> election = aio.Election(client, "/elections/scheduler", id="scheduler-1")
     >>> async with election.lead() as leadership:
     ...     await run_scheduler(leadership.fencing_token)
 
-    An election object is one candidate, whichever task campaigns. See `zklock.Election`, which says more.
+    An election object is one candidate, even if several tasks campaign. See `zklock.Election` for the
+    details.
     """
 
     __slots__ = ("__weakref__", "_inner")
@@ -74,7 +75,7 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads. Sends nothing. See `zklock.Election.is_leader`."""
+        """Whether this candidate leads. Sends no request. See `zklock.Election.is_leader`."""
         return self._inner.is_leader
 
     def campaign(
@@ -85,18 +86,19 @@ class Election:
         >>> leadership = await election.campaign(timeout=5)
         >>> await leadership.resign()
 
-        Cancelling it withdraws the candidate.
+        If the call is cancelled, the candidate is withdrawn.
         """
         return self._lead_on(this_task_if_any(), _zklock.Timeout(True, timeout, connect_timeout))
 
     def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
-        """An asynchronous context manager that campaigns, and resigns at the end of its block.
+        """Return an async context manager that campaigns, and resigns at the end of the block.
 
         >>> async with election.lead(timeout=5):
         ...     election.is_leader
         True
 
-        The loss of the leadership cancels the task inside the block, whose end then raises `LockLost`.
+        A loss of the leadership cancels the task inside the block. The end of the block then raises
+        `LockLost`.
         """
         return Lead(self, _zklock.Timeout(True, timeout, connect_timeout))
 
@@ -105,14 +107,15 @@ class Election:
 
         >>> await election.run(schedule)
 
-        The loss of the leadership cancels the body, as in `lead()`, and another campaign follows. See
-        `zklock.Election.run` for its pauses and its end. Cancelling it cancels the body, and resigns.
+        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. See
+        `zklock.Election.run` for its pauses and its end. If the call is cancelled, it cancels the body, and
+        resigns.
         """
         check_any_body(body)
         return self._run(body)
 
     def leader(self) -> Coroutine[Any, Any, Candidate | None]:
-        """Who leads, or is about to; None if there is no candidate. See `zklock.Election.leader`.
+        """Return the candidate that leads or is about to lead, or None. See `zklock.Election.leader`.
 
         >>> async with election.lead():
         ...     (await election.leader()).id
@@ -121,7 +124,7 @@ class Election:
         return outcome(_zklock.start_leader(self._inner))
 
     def candidates(self) -> Coroutine[Any, Any, list[Candidate]]:
-        """The candidates, in the order in which they lead.
+        """Return the candidates, in the order in which they lead.
 
         >>> async with election.lead():
         ...     [candidate.id for candidate in await election.candidates()]
@@ -130,7 +133,7 @@ class Election:
         return outcome(_zklock.start_candidates(self._inner))
 
     async def observe(self) -> AsyncGenerator[Candidate | None]:
-        """Who leads, now and after each change; None while there is no candidate.
+        """Yield the current leader, now and after each change, or None while there is no candidate.
 
         >>> async with election.lead():
         ...     async for leader in election.observe():
@@ -138,15 +141,15 @@ class Election:
         ...         break
         scheduler-1
 
-        It needs no candidate, and watches one node, however many candidates there are. Of changes that follow
-        one another faster than they are asked for, only the last is given.
+        The call needs no candidate, and watches one node, regardless of the number of candidates. If changes
+        follow each other faster than the caller reads them, only the last one is yielded.
         """
         leaders = _zklock.observe(self._inner)
         while True:
             yield await outcome(_zklock.start_next_leader(leaders))
 
     def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
-        """Have the event loop call `callback` with who leads, now and after each change. See `observe()`.
+        """Make the event loop call `callback` with the leader, now and after each change. See `observe()`.
 
         >>> notice = election.on_leader(lambda leader: print("leads:", leader))
         >>> notice.cancel()
@@ -197,7 +200,7 @@ class Election:
 
 @final
 class Lead:
-    """What `Election.lead()` returns. Can be entered more than once."""
+    """The result of `Election.lead()`. It can be entered more than once."""
 
     __slots__ = ("_election", "_scopes", "_wait_limit")
 

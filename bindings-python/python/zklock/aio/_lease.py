@@ -1,4 +1,4 @@
-"""`zklock.aio.Lease` and `zklock.aio.Leases`: what one acquire gives."""
+"""`zklock.aio.Lease` and `zklock.aio.Leases`: the results of an acquire."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _I = TypeVar("_I", _zklock.Lease, _zklock.Leases)
 
 
 class Level(Generic[_I]):
-    """What can be checked and released: a lease, or several."""
+    """Base class of a lease and of several leases."""
 
     __slots__ = ("__weakref__", "_inner")
 
@@ -31,33 +31,33 @@ class Level(Generic[_I]):
         self._inner: _I = inner
 
     def check(self) -> None:
-        """Return if the lock is held, or all locks of several leases. Sends nothing.
+        """Check that the lock is held, or all locks of several leases. Send no request.
 
         >>> async with lock as lease:
         ...     lease.check()
 
-        Raises `LockLost`, or `NotHeld` after a release.
+        Raise `LockLost` if it is lost, and `NotHeld` after a release.
         """
         self._inner.check()
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Release this level, from anywhere, once. The last level of a hold frees the lock.
+        """Release this level, from any task or thread, once. The last release of a hold frees the lock.
 
         >>> async with lock as lease:
         ...     await lease.release(wait=False)
 
-        Of several leases, release those that were not yet released, the last one first.
+        For several leases, release those that have not been released yet, the last one first.
 
-        The release has begun when this returns; awaiting it waits until the server has acknowledged it, but
-        for no more than `timeout` seconds, and no longer than `remaining` was: half the session time-out at
-        most. It then returns as usual, and the release goes on in the background, as at once with
-        `wait=False`. It never fails because of the network. Cancelling it does not undo it, and a callback
-        need not await it.
+        The release has begun when this returns. Await it to wait until the server has acknowledged the
+        release, but no longer than `timeout` seconds, and no longer than the value of `remaining` at the
+        call: at most half the session timeout. After that time the await returns normally, and the release
+        continues in the background. With `wait=False` that happens immediately. It never fails because of the
+        network. Cancelling the await does not undo the release, and a callback need not await it.
 
-        If somebody had deleted the lock's node or ended the session, `state` is `lost` afterwards.
+        If another client had deleted the lock's node or closed the session, `state` is `lost` afterwards.
 
-        Raises `NotHeld` the second time, and `BadArgument` for a time-out below zero (but -1 is none), or
-        together with `wait=False`.
+        Raise `NotHeld` on the second call. Raise `BadArgument` for a timeout below zero (except -1, which
+        means no timeout), and for a timeout together with `wait=False`.
         """
         return self._release(_zklock.ReleaseTimeout(wait, timeout))
 
@@ -89,7 +89,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def mode(self) -> _LockMode:
-        """What it is held for: `mutex`, `read`, `write`, `permit` or `leadership`."""
+        """The mode of the hold: `mutex`, `read`, `write`, `permit` or `leadership`."""
         return self._inner.mode
 
     @property
@@ -99,7 +99,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def handoffs(self) -> int:
-        """How many holds there were on its node before its own. See `zklock.Lease.handoffs`."""
+        """The number of earlier holds on this lease's node. See `zklock.Lease.handoffs`."""
         return self._inner.handoffs
 
     @property
@@ -109,37 +109,43 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def session_timeout(self) -> float:
-        """The session time-out that the server granted, in seconds. See `zklock.Lease.session_timeout`."""
+        """The session timeout that the server granted, in seconds. See `zklock.Lease.session_timeout`."""
         return self._inner.session_timeout
 
     @property
     def state(self) -> _LeaseState:
-        """`held`, `suspended`, `lost` for good, or `released`. Sends nothing. See `zklock.Lease.state`."""
+        """`held`, `suspended`, `lost` permanently, or `released`. See `zklock.Lease.state`.
+
+        Sends no request.
+        """
         return self._inner.state
 
     @property
     def remaining(self) -> float:
-        """For how many seconds no one else can get the lock. Sends nothing. See `zklock.Lease.remaining`."""
+        """The time in seconds in which no other client can get the lock. See `zklock.Lease.remaining`.
+
+        Sends no request.
+        """
         return self._inner.remaining
 
     @property
     def loss_reason(self) -> _LossReason | None:
-        """Why the lease is lost, or None. Sends nothing. See `zklock.Lease.loss_reason`."""
+        """The reason of the loss, or None. Sends no request. See `zklock.Lease.loss_reason`."""
         return self._inner.loss_reason
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
-        """Have the event loop call `callback` with the lease, once, when it is lost; soon, if it already is.
+        """Make the event loop call `callback` once with the lease when it is lost, or soon if it already is.
 
         >>> async with lock as lease:
         ...     notice = lease.on_lost(lambda lease: print("lost:", lease.loss_reason))
 
-        An async function is run as a task. Nothing is called once the lease is released. An `async with`
-        block needs no callback: its task is cancelled.
+        An async function is run as a task. After the release of the lease, the callback is not called. An
+        `async with` block needs no callback: its task is cancelled.
         """
         return self._notify(self._inner.on_lost, callback)
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
-        """Have the event loop call `callback` with the lease when another contender asks for the lock.
+        """Make the event loop call `callback` with the lease when another contender asks for the lock.
 
         >>> asked = asyncio.Event()
         >>> async with lock as lease:
@@ -150,7 +156,7 @@ class Lease(Level[_zklock.Lease]):
         return self._notify(self._inner.on_revoke, callback)
 
     def transaction(self) -> Transaction:
-        """Begin a transaction that is carried out only while the lock is held. Sends nothing.
+        """Create a transaction that is executed only while the lock is held. Send no request.
 
         >>> async with lock as lease:
         ...     await lease.transaction().set_data("/state", b"done").commit()
@@ -158,7 +164,7 @@ class Lease(Level[_zklock.Lease]):
         return Transaction(self._inner.transaction())
 
     async def wait_lost(self, timeout: float | None = -1) -> bool:
-        """Wait until the lease is lost; False if it was released first, or after `timeout` seconds.
+        """Wait until the lease is lost. Return False if it is released first, or after `timeout` seconds.
 
         >>> async with lock as lease:
         ...     await lease.wait_lost(timeout=0.1)

@@ -1,4 +1,4 @@
-"""`zklock.aio.Lock`, and the locks that are nothing else."""
+"""`zklock.aio.Lock`, `zklock.aio.Mutex` and `zklock.aio.ReadWriteLock`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from zklock.aio._lease import Lease
 from zklock.aio._scope import Scope
 from zklock.aio._tasks import outcome, represent, this_task
 
-# An async function.
+# Parameters and result of an async function.
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 class Lock(Acquirable[Lease]):
-    """Something that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+    """A lock that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
 
     >>> async with lock as lease:
     ...     await write_report(lease.fencing_token)
 
-    See `zklock.Lock`, which says more. A lock decorates async functions:
+    See `zklock.Lock` for the details. A lock decorates async functions:
 
     >>> @lock
     ... async def rebuild_the_index():
@@ -49,7 +49,7 @@ class Lock(Acquirable[Lease]):
 
     @property
     def client(self) -> Client:
-        """The client on which the lock is. See `zklock.Lock.client`.
+        """The client of the lock. See `zklock.Lock.client`.
 
         >>> lock.client.state
         'connected'
@@ -58,35 +58,36 @@ class Lock(Acquirable[Lease]):
 
     @property
     def lease(self) -> Lease | None:
-        """The calling task's newest lease of this object that has not been released, or None.
+        """The calling task's newest unreleased lease of this object, or None.
 
-        With `reentrant=False`, and for a semaphore: the object's newest, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: the newest lease of the object, from any caller.
         """
         return self._newest()
 
     def owned(self) -> bool:
-        """Whether the calling task holds the lock, through this object or another one. Sends nothing.
+        """Return whether the calling task holds the lock, through any lock object. Send no request.
 
         >>> async with lock:
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and for a semaphore: whether this object holds it, whoever acquired it.
+        With `reentrant=False`, and for a semaphore: return whether this object holds it, for any caller.
         """
         return _zklock.owned_by(self._lock, self._caller())
 
     def locked(self) -> Answer[bool]:
-        """Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free.
+        """Return whether any contender holds the lock or waits for it.
 
         >>> await lock.locked()
         False
 
-        One read. See `zklock.Lock.locked`. `if lock.locked():`, without `await`, raises `TypeError`.
+        For a semaphore, return whether no permit is free. This is a single read. See `zklock.Lock.locked`.
+        Without `await`, `if lock.locked():` raises `TypeError`.
         """
         return Answer(outcome(_zklock.start_locked(self._lock)), "locked()")
 
     def contenders(self) -> Coroutine[Any, Any, list[_zklock.Contender]]:
-        """The contenders for the lock, in queue order. See `zklock.Lock.contenders`.
+        """Return the contenders for the lock, in queue order. See `zklock.Lock.contenders`.
 
         >>> async with lock:
         ...     (await lock.contenders())[0].language
@@ -103,16 +104,16 @@ class Lock(Acquirable[Lease]):
 
 @final
 class Mutex(Lock):
-    """A fair, exclusive lock. See `zklock.Mutex`, which describes the arguments.
+    """A fair, exclusive lock. See `zklock.Mutex` for the arguments.
 
     >>> async with aio.Mutex(client, "/locks/report") as lease:
     ...     await write_report(lease.fencing_token)
 
-    With a hosts string for `client`, the process's one client for these hosts is used, created at the first
-    acquire; None stands for the hosts that a client uses by default. It is the one that `zklock.Mutex` uses
-    too: it does not belong to an event loop.
+    `client` can be a hosts string instead. The lock then uses the process's shared client for these hosts,
+    which is created at the first acquire. None means the default hosts of a client. `zklock.Mutex` uses the
+    same client: it does not belong to an event loop.
 
-    With `reentrant=False`, an acquire by the task that holds it waits, or times out, and any task may release
+    With `reentrant=False`, an acquire by the task that holds it waits or times out, and any task can release
     it, as with `asyncio.Lock`.
     """
 
@@ -157,7 +158,7 @@ class Mutex(Lock):
         timeout: float | None = None,
         record: Literal["body", "start"] = "body",
     ) -> Coroutine[Any, Any, _T | None]:
-        """Await `body(lease)`, unless this slot is recorded; then record the slot, and release the lock.
+        """Await `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
 
         >>> async def report(lease):
         ...     return "a report"
@@ -166,8 +167,8 @@ class Mutex(Lock):
         >>> await lock.once("2026-11-26", report) is None
         True
 
-        The loss of the lock cancels the body, as in a scope, and raises `LockLost`; nothing is recorded then.
-        See `zklock.Mutex.once`, which describes the arguments.
+        A loss of the lock cancels the body, as in a scope, and raises `LockLost`. Nothing is recorded then.
+        See `zklock.Mutex.once` for the arguments.
         """
         slot, wait_limit = _zklock.Slot.key(key, record), _zklock.Timeout(True, timeout)
         check_any_body(body)
@@ -176,7 +177,7 @@ class Mutex(Lock):
     def once_per(
         self, period: float, *, timeout: float | None = None, record: Literal["body", "start"] = "body"
     ) -> Callable[[Callable[_P, Coroutine[Any, Any, _T]]], Callable[_P, Coroutine[Any, Any, _T | None]]]:
-        """A decorator of async functions: a call runs the function unless it has run in this period.
+        """Return a decorator of async functions: a call runs the function at most once per period.
 
         >>> @lock.once_per(3600)
         ... async def clean_up():
@@ -197,7 +198,8 @@ class Mutex(Lock):
         body: Callable[[Lease], Awaitable[_T]],
         wait_limit: _zklock.Timeout,
     ) -> _T | None:
-        # The task that runs the body, and not the one that calls: tasks that a caller starts are kept apart.
+        # The owner is the task that runs the body, even if another task called `once()`. So tasks that a
+        # caller starts exclude each other.
         owner = this_task()
         turn = await outcome(_zklock.start_turn(self._mutex, owner, slot, wait_limit))
         if turn is None:
@@ -218,15 +220,15 @@ class Mutex(Lock):
 
 @final
 class ReadWriteLock:
-    """A fair, reentrant read/write lock. See `zklock.ReadWriteLock`, which says more.
+    """A fair, reentrant read/write lock. See `zklock.ReadWriteLock` for the details.
 
     >>> catalogue = aio.ReadWriteLock(client, "/locks/catalogue")
     >>> async with catalogue.read_lock:
     ...     print("reading, with others")
     reading, with others
 
-    A task that holds the write lock may take the read lock as well, and keeps it when it releases the write
-    lock. The other way round is refused with `UpgradeRefused`.
+    A task that holds the write lock can also acquire the read lock. It keeps the read lock when it releases
+    the write lock. The reverse raises `UpgradeRefused`.
     """
 
     __slots__ = ("__weakref__", "_lock", "_read_lock", "_write_lock")
@@ -267,12 +269,12 @@ class ReadWriteLock:
 
     @property
     def read_lock(self) -> Lock:
-        """The half that is held together with other readers."""
+        """The half that several readers can hold together."""
         return self._read_lock
 
     @property
     def write_lock(self) -> Lock:
-        """The half that is held alone."""
+        """The half that only one writer can hold."""
         return self._write_lock
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -284,7 +286,7 @@ class ReadWriteLock:
 
 
 def _again(kind: type[ReadWriteLock], inner: _zklock.ReadWriteLock) -> ReadWriteLock:
-    """The asynchronous form of a lock's copy."""
+    """Return the asynchronous form of a lock's copy."""
     function, (_, *how) = inner.__reduce__()
     lock: ReadWriteLock = function(kind, *how)
     return lock

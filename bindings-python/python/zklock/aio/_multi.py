@@ -13,7 +13,7 @@ from zklock.aio._lock import Lock, ReadWriteLock
 
 @final
 class MultiLock(Acquirable[Leases]):
-    """Several locks taken as one: all, or none. See `zklock.MultiLock`, which says more.
+    """Several locks that are acquired together: all, or none. See `zklock.MultiLock` for the details.
 
     >>> async with aio.MultiLock([lock, catalogue.write_lock]) as leases:
     ...     len(leases)
@@ -31,12 +31,12 @@ class MultiLock(Acquirable[Leases]):
 
     @property
     def paths(self) -> list[str]:
-        """The locks' paths, in the order in which they are taken."""
+        """The paths of the locks, in the order of acquisition."""
         return self._locks.paths
 
     @property
     def leases(self) -> Leases | None:
-        """The calling task's newest leases of this object that have not been released, or None."""
+        """The calling task's newest unreleased leases of this object, or None."""
         return self._newest()
 
     def __reduce__(self) -> tuple[Any, ...]:

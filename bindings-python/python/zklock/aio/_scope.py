@@ -15,7 +15,7 @@ from zklock.aio._tasks import outcome
 
 
 class Scope:
-    """The body of an `async with` block. On a loss its task is cancelled, as by `asyncio.timeout`."""
+    """The body of an `async with` block. A loss cancels its task, like `asyncio.timeout`."""
 
     __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_lease", "_notices", "_open", "_task")
 
@@ -25,7 +25,7 @@ class Scope:
         self._cancelling = 0 if self._task is None else self._task.cancelling()
         self._open = True
         self._cancelled = False
-        # A scope that is abandoned goes with its lock object, and its lease is released.
+        # An abandoned scope is dropped with its lock object, and its lease is released.
         weak = ref(self)
 
         def lost(_: Lease) -> None:
@@ -41,27 +41,27 @@ class Scope:
             self._task.cancel()
 
     def has_ended(self) -> bool:
-        """Whether the task that entered it has ended, and so will not leave it."""
+        """Return whether the task that entered the scope has ended, and so will not leave it."""
         return self._task is None or self._task.done()
 
     async def leave(self, raised: BaseException | None) -> None:
-        """Release the lease. If it was lost, raise that, unless something else matters more."""
+        """Release the lease. If it was lost, raise `LockLost`, unless the body raised another exception."""
         self._close()
         leaving = _zklock.Leaving(self._lease._inner)
-        # The body may have released it, and a forked child does not own it.
+        # The body might have released it, and a forked child does not own it.
         with suppress(NotHeld, Forked):
             await self._lease.release()
-        # Only we cancelled the task: no one else asked for it.
+        # True if only this scope cancelled the task.
         ours = self._uncancel() and isinstance(raised, asyncio.CancelledError)
         leaving.end(raised, ours)
 
     async def record(self, turn: _zklock.Turn) -> None:
-        """Record the slot of a turn, whose body has succeeded, and release the lease."""
+        """Record the slot of a turn whose body has succeeded, and release the lease."""
         self._close()
         try:
             await outcome(turn.start_record())
         finally:
-            # The body has swallowed the cancellation of a loss, which is what the record fails with.
+            # The body has swallowed the cancellation that a loss caused. The record fails with that loss.
             self._uncancel()
 
     def _close(self) -> None:
@@ -70,7 +70,7 @@ class Scope:
             notice.cancel()
 
     def _uncancel(self) -> bool:
-        """Take back the cancellation of the task: whether nobody else has cancelled it."""
+        """Take back the cancellation of the task. Return whether nothing else has cancelled it."""
         if not self._cancelled or self._task is None:
             return False
         return self._task.uncancel() <= self._cancelling
@@ -78,7 +78,8 @@ class Scope:
 
 def left(scope: Scope | None, raised: BaseException | None) -> CoroutineType[Any, Any, None]:
     """Leave a scope, if there is one."""
-    # The type of what an async function returns, which some checkers tell from that of other coroutines.
+    # The precise type of the result of an async function: some type checkers distinguish it from other
+    # coroutines.
     return cast("CoroutineType[Any, Any, None]", _leave(scope, raised))
 
 

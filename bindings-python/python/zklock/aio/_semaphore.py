@@ -16,7 +16,7 @@ from zklock.aio._tasks import outcome, this_task_if_any
 
 @final
 class Acquiring(Answer[Leases]):
-    """Leases once they are there; or the scope that waits for them."""
+    """The awaitable of several leases, and the scope that acquires them."""
 
     __slots__ = ("_scope",)
 
@@ -39,8 +39,8 @@ class Semaphore(Lock):
     ...     print("one of five")
     one of five
 
-    Permits have no owner: every acquire takes another one, and `release()` gives back the newest that was
-    acquired through this object with `acquire()`, whoever calls it.
+    Permits have no owner: every acquire takes another permit. `release()` returns the newest permit that any
+    caller acquired through this object with `acquire()`.
     """
 
     __slots__ = ("_semaphore",)
@@ -89,7 +89,7 @@ class Semaphore(Lock):
         *,
         connect_timeout: float | None = None,
     ) -> Acquiring:
-        """Acquire `count` permits, all or none, and return their leases: a context manager, before and after.
+        """Acquire `count` permits, all or none. Await it, or use it as an async context manager.
 
         >>> async with semaphore.acquire_many(3, timeout=10) as leases:
         ...     leases[2].state
@@ -97,8 +97,9 @@ class Semaphore(Lock):
         >>> leases = await semaphore.acquire_many(2)
         >>> await leases.release()
 
-        Arguments and exceptions are those of `zklock.Semaphore.acquire_many`. Without `await`, as here at
-        first, the body is cancelled if a permit is lost, as with other locks.
+        See `zklock.Semaphore.acquire_many` for the arguments and exceptions. The leases are also a context
+        manager. In the first form, without `await`, the loss of a permit cancels the body, as with other
+        locks.
         """
         wait_limit = _zklock.Timeout(blocking, timeout, connect_timeout)
         return Acquiring(self._acquire_many(this_task_if_any(), count, wait_limit), "acquire_many()")

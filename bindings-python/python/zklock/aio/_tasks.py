@@ -1,4 +1,4 @@
-"""What tasks are to locks: owners, and waiters for outcomes."""
+"""Tasks as owners of locks, and as waiters for outcomes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zklock import _zklock
 
 _T = TypeVar("_T")
 
-# Not the tasks' ids or addresses, which are reused.
+# Keyed by the task itself: ids and addresses of tasks are reused.
 _owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary()
 
-# The task in whose context a callback runs, which is a copy of that of the task that scheduled it.
+# The task that scheduled a callback. A callback runs in a copy of that task's context.
 _scheduled_by: ContextVar[_zklock.Owner] = ContextVar("_scheduled_by")
 
-# The same as in `_owners`, where it is found faster. The task is there because another one may run in this
-# context, or in a copy of it.
+# A faster copy of the entry in `_owners`. It names the task, because another task might run in this context
+# or in a copy of it.
 _here: ContextVar[tuple[ref[asyncio.Task[Any]], _zklock.Owner]] = ContextVar("_here")
 
 # Event loops keep only weak references to tasks.
@@ -28,7 +28,7 @@ _running: set[asyncio.Task[Any]] = set()
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """The event loop that runs on this thread."""
+    """Returns the event loop that runs on this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -49,7 +49,7 @@ def _current_task() -> asyncio.Task[Any] | None:
 
 
 def this_task() -> _zklock.Owner:
-    """The owner that represents the calling task."""
+    """Return the owner that represents the calling task."""
     task = _current_task()
     if task is None:
         raise RuntimeError("the owner of a lock is a task: call this from within one")
@@ -65,9 +65,9 @@ def this_task() -> _zklock.Owner:
 
 
 def this_task_if_any() -> _zklock.Owner | None:
-    """The owner that represents the calling task; None outside tasks.
+    """Return the owner that represents the calling task, or None outside of tasks.
 
-    A coroutine that nobody awaits any more may be closed there.
+    An abandoned coroutine can be closed outside of tasks.
     """
     try:
         return this_task()
@@ -76,9 +76,9 @@ def this_task_if_any() -> _zklock.Owner | None:
 
 
 def this_task_or_callback() -> _zklock.Owner:
-    """The owner that represents the calling task; in a callback, the task that scheduled it.
+    """Return the owner that represents the calling task or, in a callback, the task that scheduled it.
 
-    If that task has not used a lock, the next one that has, among those that created it.
+    If that task has not used a lock, return its nearest ancestor task that has.
     """
     if _current_task() is None:
         owner = _scheduled_by.get(None)
@@ -96,12 +96,12 @@ async def outcome(pending: _zklock.Pending[_T]) -> _T:
         await pending
         return pending.take()
     finally:
-        # When cancelled, it leaves the queue and releases a lease that has just arrived.
+        # On a cancellation, this leaves the queue and releases a lease that has just arrived.
         pending.abandon()
 
 
 def call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: Any) -> None:
-    """Have an event loop call a function, unless the loop is closed by now."""
+    """Make an event loop call a function, unless the loop is already closed."""
     with suppress(RuntimeError):
         event_loop.call_soon_threadsafe(call, callback, *args)
 
@@ -116,5 +116,5 @@ def call(callback: Callable[..., object], *args: Any) -> None:
 
 
 def represent(inner: object) -> str:
-    """The `repr` of an object's asynchronous form."""
+    """Return the `repr` of an object's asynchronous form."""
     return repr(inner).replace("zklock.", "zklock.aio.", 1)

@@ -11,7 +11,7 @@ from zklock.aio._tasks import outcome
 
 @final
 class Transaction:
-    """Writes to ZooKeeper that are carried out only while a lock is held. See `zklock.Transaction`.
+    """Writes to ZooKeeper that are executed only while a lock is held. See `zklock.Transaction`.
 
     >>> async with lock as lease:
     ...     writes = lease.transaction().create("/report", b"draft")
@@ -33,7 +33,7 @@ class Transaction:
         return self
 
     def set_data(self, path: str, data: bytes, version: int | None = None) -> Self:
-        """Write a node's data, if its version matches; None matches any.
+        """Write a node's data if its version matches. None matches any version.
 
         >>> async with lock as lease:
         ...     await lease.transaction().set_data("/state", b"done", 0).commit()
@@ -42,7 +42,7 @@ class Transaction:
         return self
 
     def delete(self, path: str, version: int | None = None) -> Self:
-        """Delete a node, if its version matches; None matches any.
+        """Delete a node if its version matches. None matches any version.
 
         >>> async with lock as lease:
         ...     await lease.transaction().delete("/state").commit()
@@ -60,11 +60,11 @@ class Transaction:
         return self
 
     def commit(self) -> Coroutine[Any, Any, None]:
-        """Carry out all operations, or none. Raises what `zklock.Transaction.commit` raises.
+        """Execute all operations, or none. See `zklock.Transaction.commit` for the exceptions.
 
         >>> async with lock as lease:
         ...     await lease.transaction().create("/report", b"draft").commit()
 
-        If it is cancelled, the operations may or may not have been applied.
+        If the call is cancelled, the operations may or may not have been executed.
         """
         return outcome(_zklock.start_commit(self._transaction))

@@ -1,1 +1,1 @@
-"""Other libraries' interfaces to zklock's locks, for programs that move to it."""
+"""zklock's locks with the interfaces of other libraries, for programs that migrate to zklock."""

@@ -1,4 +1,4 @@
-"""kazoo's locks on a zklock client: the same names, arguments and outcomes, and nodes that kazoo understands.
+"""kazoo's locks on a zklock client: same names, arguments and outcomes, and nodes that kazoo understands.
 
 >>> from zklock.compat.kazoo import Lock, LockTimeout
 >>> report = Lock(client, "/locks/report", "my-identifier")
@@ -63,7 +63,7 @@ class CancelledError(Error):
 
 
 class InconsistentLeases(PermitsMismatch, ValueError):  # noqa: N818
-    """The holders of a semaphore have another number of leases in mind. kazoo raises `ValueError`.
+    """Other holders of a semaphore use a different number of leases. kazoo raises `ValueError`.
 
     >>> with Semaphore(client, "/locks/pool", max_leases=5):
     ...     try:
@@ -75,9 +75,9 @@ class InconsistentLeases(PermitsMismatch, ValueError):  # noqa: N818
 
 
 class _Recipe:
-    """What kazoo's locks and its semaphore have in common.
+    """The common part of kazoo's locks and its semaphore.
 
-    An object holds the lock once, whichever thread acquired it, and one acquire of it is under way at a time.
+    An object holds the lock only once, for all threads, and has at most one acquire in progress.
     """
 
     client: Client | str | None
@@ -101,16 +101,19 @@ class _Recipe:
 
     @property
     def is_acquired(self) -> bool:
-        """Whether this object holds it. Unlike kazoo's, it is false once the lock is lost. Sends nothing."""
+        """Whether this object holds the lock. Unlike kazoo's, it is false once the lock is lost.
+
+        Sends no request.
+        """
         return _valid(self._lease)
 
     @property
     def lease(self) -> Lease | None:
-        """What was acquired last and not released: its fencing token, `check`, `on_lost`. Not in kazoo."""
+        """The newest unreleased lease, with its fencing token, `check` and `on_lost`. Not in kazoo."""
         return self._lease
 
     def cancel(self) -> None:
-        """End the acquire of this object that is under way: it leaves the queue and raises `CancelledError`.
+        """End the acquire in progress of this object: it leaves the queue and raises `CancelledError`.
 
         >>> waiting = Lock(client, "/locks/taken")
         >>> threading.Timer(0.1, waiting.cancel).start()
@@ -120,21 +123,21 @@ class _Recipe:
         ...     print("cancelled")
         cancelled
 
-        Does nothing if none is under way. In kazoo the next one fails then.
+        Do nothing if none is in progress. In kazoo the next acquire would fail then.
         """
         self.cancelled = True
         if (pending := self._pending) is not None:
             pending.abandon()
 
     def release(self) -> bool:
-        """Release it, from any thread; False if this object does not hold it, or has lost it.
+        """Release it, from any thread. Return False if this object does not hold it, or has lost it.
 
         >>> report = Lock(client, "/locks/report")
         >>> report.acquire(), report.release(), report.release()
         (True, True, False)
 
-        Waits until the server has acknowledged it, for half the session time-out at most. It never fails
-        because of the network.
+        Wait until the server has acknowledged the release, for at most half the session timeout. The call
+        never fails because of the network.
         """
         lease, self._lease = self._lease, None
         if lease is None or self._pid != os.getpid():
@@ -143,7 +146,7 @@ class _Recipe:
         try:
             lease.release()
         except NotHeld:
-            # The program has released the lease itself, or in another thread.
+            # The program has released the lease directly, or in another thread.
             return False
         return held
 
@@ -161,10 +164,10 @@ class _Recipe:
     def _acquire(self, blocking: bool, timeout: float | None) -> bool:
         if timeout is not None and timeout < 0:
             raise BadArgument(f"timeout: {timeout} is below zero; None waits as long as it takes")
-        # Checks them, before anything waits.
+        # Checks the arguments, before any wait.
         Timeout(blocking, timeout)
         if self._pid != os.getpid():
-            # A forked child inherited what is its parent's, perhaps while another thread was at work in it.
+            # A forked child inherited the parent's state, perhaps while another thread was changing it.
             self._begin()
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._one_at_a_time.acquire(blocking, -1 if timeout is None else min(timeout, TIMEOUT_MAX)):
@@ -181,7 +184,7 @@ class _Recipe:
         while (lease := self._lease) is not None and _valid(lease):
             if not (blocking and self._wait(start_wait_lost(lease), _left(deadline))):
                 return False
-        # Each acquire has an owner of its own: one thread's locks exclude each other too.
+        # Each acquire has a new owner: locks of the same thread exclude each other too.
         acquiring = start_acquire(self._lock, Owner(), Timeout(blocking, _left(deadline)))
         assert isinstance(acquiring, Pending), "a new owner holds nothing"
         self._wait(acquiring, None)
@@ -198,21 +201,21 @@ class _Recipe:
             raise self._cancelled() from None
         self._lease = lease
         try:
-            # As in kazoo, it stays held if the program drops this object: the callback refers to it.
+            # As in kazoo, the lock stays held if the program drops this object: the callback refers to it.
             lease.on_lost(self._lost)
             pin(lease)
             self._granted()
         except BaseException:
-            # Ctrl-C: the caller does not learn that it was acquired.
+            # On Ctrl-C the caller does not learn that the lock was acquired.
             self.release()
             raise
         return True
 
     def _wait(self, pending: Pending[Any], timeout: float | None) -> bool:
-        """Wait for an outcome, up to `timeout` seconds; `cancel()` can end it meanwhile."""
+        """Wait for an outcome, up to `timeout` seconds. `cancel()` can end the wait."""
         self._pending = pending
         try:
-            # It may have come just before.
+            # `cancel()` might have been called just before.
             if not self.cancelled and pending.wait(timeout):
                 return True
         except BaseException:
@@ -242,16 +245,16 @@ class Lock(_Recipe):
     ...     report.is_acquired
     True
 
-    `client` is a `zklock.Client` or a hosts string, as for `zklock.Mutex`, `path` the lock's directory, and
-    `identifier`, of up to 1 KiB, what `contenders()` shows. `extra_lock_patterns` is accepted, and not
-    needed: every contender counts, whichever client its node is from. So, unlike kazoo's, this lock waits
-    for a `ReadLock` too. Creating one sends nothing.
+    `client` is a `zklock.Client` or a hosts string, as for `zklock.Mutex`. `path` is the lock's directory.
+    `contenders()` shows `identifier`, which can have up to 1 KiB. `extra_lock_patterns` is accepted, but not
+    needed: every contender counts, with the node names of any client. So, unlike kazoo's, this lock also
+    waits for a `ReadLock`. The constructor sends nothing.
 
-    One object holds the lock once, for all threads: any of them may release it, and the holder that acquires
-    again waits for itself. What was acquired stays held until it is released or lost, or the client closed,
-    even if nothing refers to the object.
+    One object holds the lock once, for all threads. Any thread can release it. If the holder acquires again,
+    it waits for itself. The lock stays held until it is released or lost, or the client is closed, even if
+    nothing refers to the object.
 
-    Raises `BadArgument` for a malformed argument.
+    Raise `BadArgument` for a malformed argument.
     """
 
     def __init__(
@@ -261,7 +264,7 @@ class Lock(_Recipe):
         identifier: object = None,
         extra_lock_patterns: Iterable[str] = (),
     ) -> None:
-        # Every node with a sequence number counts anyway.
+        # Every node with a sequence number counts.
         del extra_lock_patterns
         super().__init__(self._on(client, path, _text(identifier)), client, path, identifier)
 
@@ -278,7 +281,7 @@ class Lock(_Recipe):
     def acquire(
         self, blocking: bool = True, timeout: float | None = None, ephemeral: Literal[True] = True
     ) -> bool:
-        """Acquire the lock, waiting up to `timeout` seconds; None waits as long as it takes.
+        """Acquire the lock, waiting up to `timeout` seconds. None waits without a limit.
 
         >>> waiting = Lock(client, "/locks/taken")
         >>> waiting.acquire(blocking=False)
@@ -289,19 +292,20 @@ class Lock(_Recipe):
         ...     print("taken")
         taken
 
-        Returns False if it is taken, with `blocking=False`, and if this very object holds it, for as long as
-        it may wait. Otherwise raises `LockTimeout` when the time is up, also if no server is reachable.
+        Return False with `blocking=False` if the lock is taken. Also return False if this same object still
+        holds the lock when the time is up. Otherwise raise `LockTimeout` when the time is up, even if no
+        server is reachable.
 
-        Raises `CancelledError` after `cancel()`; `BadArgument` for a time-out below zero, or together with
-        `blocking=False`, and for `ephemeral=False`: locks that outlive their holder are not offered; and what
-        `zklock.Lock.acquire` raises.
+        Raise `CancelledError` after `cancel()`. Raise `BadArgument` for a timeout below zero, for a timeout
+        together with `blocking=False`, and for `ephemeral=False`: zklock has no locks that outlive their
+        holder. Raise the exceptions of `zklock.Lock.acquire`.
         """
         if not ephemeral:
             raise BadArgument("ephemeral: False is not offered; a lock ends with its session at the latest")
         return self._acquire(blocking, timeout)
 
     def contenders(self) -> list[str]:
-        """The identifiers of all contenders in the order of the queue; empty strings where there is none.
+        """Return the identifiers of all contenders, in queue order. Without an identifier: an empty string.
 
         >>> report = Lock(client, "/locks/report", "my-identifier")
         >>> with report:
@@ -318,7 +322,7 @@ class WriteLock(Lock):
     ...     ReadLock(client, "/locks/catalogue").acquire(blocking=False)
     False
 
-    The arguments and methods are those of `Lock`.
+    See `Lock` for the arguments and methods.
     """
 
     @staticmethod
@@ -333,7 +337,8 @@ class ReadLock(Lock):
     ...     ReadLock(client, "/locks/catalogue").acquire(blocking=False)
     True
 
-    The arguments and methods are those of `Lock`. It waits for a `Lock` too, and a `Lock` for it.
+    See `Lock` for the arguments and methods. A `ReadLock` also waits for a `Lock`, and a `Lock` for a
+    `ReadLock`.
     """
 
     @staticmethod
@@ -348,14 +353,16 @@ class Semaphore(_Recipe):
     ...     lease.state
     'held'
 
-    **Never use a path that a kazoo `Semaphore` uses**: the two do not see each other's leases. It shares them
-    with other programs on this module, with `zklock.Semaphore` and with Curator's `InterProcessSemaphoreV2`.
-    If kazoo's has left its number there, a warning in the log says so, unless `client` is a hosts string.
+    **Never use a path that a kazoo `Semaphore` uses**: the two do not see each other's leases. This class
+    shares leases with other programs that use it, with `zklock.Semaphore` and with Curator's
+    `InterProcessSemaphoreV2`. If kazoo has left its number in the node, the log has a warning, unless
+    `client` is a hosts string.
 
-    All holders and waiters must agree on `max_leases`; once there are none, the number is forgotten. An
-    object takes one lease. As with `Lock`, it belongs to all threads, and stays held until it is released.
+    All holders and waiters must agree on `max_leases`. Once there are none, the number is forgotten. An
+    object takes one lease. As with `Lock`, the lease belongs to all threads, and stays held until it is
+    released.
 
-    Raises `BadArgument` for a malformed argument.
+    Raise `BadArgument` for a malformed argument.
     """
 
     def __init__(
@@ -367,20 +374,20 @@ class Semaphore(_Recipe):
         self._looked = False
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """Acquire a lease, waiting up to `timeout` seconds; None waits as long as it takes.
+        """Acquire a lease, waiting up to `timeout` seconds. None waits without a limit.
 
         >>> semaphore = Semaphore(client, "/locks/upstream")
         >>> semaphore.acquire(), semaphore.acquire()
         (True, True)
 
-        Returns True at once if this object has one, and False with `blocking=False` if there is none left.
-        Raises `LockTimeout` when the time is up, `InconsistentLeases`, which is a `ValueError`, if the
-        others have another number in mind, and what `Lock.acquire` raises.
+        Return True immediately if this object has a lease, and False with `blocking=False` if there is none
+        left. Raise `LockTimeout` when the time is up. Raise `InconsistentLeases`, which is a `ValueError`, if
+        other holders use a different number. Raise the exceptions of `Lock.acquire`.
         """
         return self._acquire(blocking, timeout)
 
     def lease_holders(self) -> list[str]:
-        """The identifiers of those who have a lease, in no particular order; empty strings for no identifier.
+        """Return the identifiers of the lease holders, in any order. Without an identifier: an empty string.
 
         >>> semaphore = Semaphore(client, "/locks/upstream", "worker-7", max_leases=5)
         >>> with semaphore:
@@ -389,7 +396,7 @@ class Semaphore(_Recipe):
         """
         contenders, leases = self._lock.contenders(), f"{self._lock.path}/leases/"
         queue = [contender for contender in contenders if contender.node.startswith(leases)]
-        # Whoever is next has a node here already while it waits.
+        # The next waiter already has a node here.
         return [_identifier(contender) for contender in queue[: self.max_leases]]
 
     def _acquire_alone(self, blocking: bool, deadline: float | None) -> bool:
@@ -401,14 +408,14 @@ class Semaphore(_Recipe):
             raise InconsistentLeases(str(mismatch)) from mismatch
 
     def _granted(self) -> None:
-        """Warn if a semaphore of kazoo's has left its number in the node: it may still be in use."""
+        """Warn if a kazoo semaphore has left its number in the node: it might still be in use."""
         if self._looked or not isinstance(self.client, Client):
             return
         self._looked = True
         try:
             found = self.client.get(self.path)
         except Error:
-            # What was acquired is acquired; what is wrong with the client will show.
+            # The lease is acquired. A problem of the client will show elsewhere.
             return
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(
@@ -419,7 +426,7 @@ class Semaphore(_Recipe):
 
 
 def _text(identifier: object) -> str:
-    # Empty, not None, which would stand for the client's label.
+    # An empty string: None would select the client's label.
     return str(identifier or "")
 
 
@@ -434,5 +441,5 @@ def _left(deadline: float | None) -> float | None:
 def _identifier(contender: Contender) -> str:
     if contender.host is not None:
         return contender.label or ""
-    # kazoo's node: its data is the identifier.
+    # A kazoo node: its data is the identifier.
     return contender.data.decode("utf-8", "replace")

@@ -1,12 +1,12 @@
-"""A ZooKeeper server within the process, for tests and development only. Production is Apache ZooKeeper.
+"""A ZooKeeper server in this process, for tests and development only. Production is Apache ZooKeeper.
 
 >>> from zklock.testing import Server
 >>> with Server() as server, zklock.Client(server.hosts) as client:
 ...     client.state
 'connected'
 
-pytest has it as the fixture `zklock_server`, and a shell as `python -m zklock.testing`. `docs/testing.md`
-shows how to test that a job handles a lost lock, a slow lock, and a server that is away.
+pytest provides it as the fixture `zklock_server`, and `python -m zklock.testing` starts it from a shell.
+`docs/testing.md` shows how to test that a job handles a lost lock, a slow lock, and an unreachable server.
 """
 
 from zklock._zklock import Server

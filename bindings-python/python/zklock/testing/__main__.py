@@ -1,4 +1,4 @@
-"""`python -m zklock.testing`: the server for a shell."""
+"""`python -m zklock.testing`: the test server for a shell."""
 
 import argparse
 import signal
@@ -23,7 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m zklock.testing",
         description="A ZooKeeper server of one node, in memory: for tests and development only."
-        " Production is Apache ZooKeeper. Its nodes are gone when it ends, on Ctrl-C or SIGTERM.",
+        " Production is Apache ZooKeeper. Ctrl-C or SIGTERM stops it, and its nodes are lost.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -31,16 +31,16 @@ def main() -> int:
         "--port",
         type=int,
         default=0,
-        help="where to listen on 127.0.0.1; 0, the default, is any free port",
+        help="the port on 127.0.0.1; 0, the default, selects a free port",
     )
     port = parser.parse_args().port
-    # Waited for below, and held back until then.
+    # The program waits for these signals below. Until then they are blocked.
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     try:
         server = Server(port)
     except (BadArgument, OSError) as problem:
-        # The text of an OSError is preceded by its number.
+        # The text of an `OSError` starts with its number.
         print(getattr(problem, "strerror", None) or problem, file=sys.stderr)
         return 1
     with server:
