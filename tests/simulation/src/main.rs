@@ -1,8 +1,14 @@
-//! zklock, its client crate and servers on one thread in simulated time, everything from one seed: see README.md.
+//! Runs zklock, its client crate and its servers on one thread in simulated time. Everything
+//! follows from one seed: see README.md.
 //!
-//! From the bottom: `clock`, `chance` and `gate` are the seams to the code under test, and `network` its sockets;
-//! `ensemble` is the model of the servers. `setting`, `fault` and `plan` are what a seed means; `workload` and `oracle`
-//! what clients do and who judges it; `world` lets it all happen. `shrink` and `report` are for people.
+//! The modules, from the bottom up:
+//!
+//! - `clock`, `chance` and `gate` connect to the code under test; `network` provides its sockets.
+//! - `ensemble` models the servers.
+//! - `setting`, `fault` and `plan` turn a seed into a plan.
+//! - `workload` is what clients do, and `oracle` judges it.
+//! - `world` runs everything.
+//! - `shrink` and `report` present the results.
 
 mod chance;
 mod clients;
@@ -69,10 +75,10 @@ simulation --scale N
 simulation --progress …
     the same with one thing in each seed that has to happen soon, compared with its bound";
 
-/// One seed with an outage for so many others.
+/// There is one outage seed for this many other seeds.
 const OUTAGES: u64 = 10;
 
-/// What is asked for.
+/// The command line options.
 #[derive(Debug, Default)]
 struct Wish {
     seed: Option<u64>,
@@ -91,19 +97,19 @@ struct Wish {
     scale: Option<usize>,
 }
 
-/// The faults of a run.
+/// The kind of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Faults {
-    /// All faults, and then outages in a tenth as many seeds.
+    /// All faults, followed by outages in a tenth as many seeds.
     #[default]
     All,
-    /// One outage in each seed, and nothing else.
+    /// One outage in each seed.
     Outages,
     /// Some faults in each seed, and contenders that combine features on purpose.
     Together,
     /// All faults, and contenders that run bodies once per slot.
     Once,
-    /// One case of progress in each seed, and nothing else.
+    /// One measured case of progress in each seed.
     Progress,
 }
 
@@ -149,7 +155,7 @@ impl Wish {
                 "--from" => wish.from = value.parse().ok()?,
                 "--seeds" => wish.seeds = value.parse().ok()?,
                 "--grants" => wish.grants = value.parse().ok()?,
-                // It is to survive a shell, and make.
+                // The text must survive quoting by a shell and by make.
                 "--find" => {
                     wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
@@ -173,7 +179,7 @@ impl Wish {
         plan.seeking(self.find.clone())
     }
 
-    /// Carries a plan out, and writes down what others are to judge.
+    /// Runs a plan, and writes its history for other judges if the options ask for it.
     fn simulate(&self, plan: &Plan, lines: bool) -> Outcome {
         let outcome = simulate(plan, Records { lines, holds: self.histories.is_some() });
         if let Some(file) = &self.histories {
@@ -182,7 +188,7 @@ impl Wish {
         outcome
     }
 
-    /// The seeds of a run, with what happens in each.
+    /// Returns the seeds of a run, with the kind of each.
     fn plans(&self) -> Vec<(u64, Faults)> {
         let seeds = |count: u64, faults| (self.from..self.from + count).map(move |seed| (seed, faults));
         let outages = if self.faults == Faults::All { self.seeds / OUTAGES } else { 0 };
@@ -195,8 +201,8 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
-    // What panics as planned is nobody's business, nor are the watches of the client crate, which panic when nobody serves
-    // their session any more. If a contender panics, that is found out otherwise.
+    // Hide expected panics: planned ones, and those of the client crate's watches, which panic when
+    // their session is no longer served. The run notices a contender's panic by other means.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();
@@ -224,7 +230,7 @@ fn main() -> ExitCode {
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Shows what happens in one plan.
+/// Runs one plan and prints its history.
 fn replay(plan: &Plan, wish: &Wish) -> bool {
     let outcome = wish.simulate(plan, true);
     say(&format!("{plan}: {:?}", plan.setting));
@@ -236,7 +242,7 @@ fn replay(plan: &Plan, wish: &Wish) -> bool {
     report.end(0)
 }
 
-/// Runs many seeds, on several threads.
+/// Runs many seeds on several threads.
 fn run(wish: &Wish) -> bool {
     let plans = wish.plans();
     let next = AtomicUsize::new(0);
@@ -261,13 +267,14 @@ fn run(wish: &Wish) -> bool {
     report.lock().expect("no panic while reporting").end(wish.grants)
 }
 
-/// Runs one of them, and says whether all is well.
+/// Runs one seed. Returns `true` if it has no violation.
 fn one(plan: &Plan, wish: &Wish, report: &Mutex<Report>) -> bool {
     let outcome = wish.simulate(plan, false);
     if wish.digests {
         say(&format!("{plan}: {:016x}", outcome.digest));
     }
-    // One kind of violation does not hide another: a run goes on, and shows the first seed of each.
+    // One kind of violation must not hide another, so the run continues and shows the first seed of
+    // each kind.
     if report.lock().expect("no panic while reporting").is_news(&outcome) {
         if wish.first || wish.as_they_are {
             report::failed(plan, &outcome);
