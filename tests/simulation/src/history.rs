@@ -2,8 +2,8 @@
 
 use crate::clock;
 
-/// FNV-1a hash. It is the same in every build and on every machine, which the standard library does
-/// not promise of its own.
+/// FNV-1a hash. It is the same in every build and on every machine; the standard library's hashes
+/// are not.
 #[derive(Debug)]
 struct Digest(u64);
 

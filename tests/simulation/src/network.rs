@@ -275,7 +275,7 @@ impl Network {
         own.map(|(id, _)| *id).collect()
     }
 
-    /// Drops all packets in these directions into silence until the given time.
+    /// Holds back all packets in these directions until the given time.
     pub fn silence(&mut self, client: usize, server: usize, ways: &[Way], until: u64) {
         for way in ways {
             let end = self.silence.entry((client, server, *way)).or_default();

@@ -198,8 +198,8 @@ impl Oracle {
 
     /// Returns `true` if the client with this name has run without a stop since that time.
     ///
-    /// A contender uses two clients, and the first one to respond starts its next step. A stop of
-    /// the client with the previous number therefore counts too.
+    /// The tasks of a client can be stopped together with the client of the previous number. A
+    /// contender uses both clients, and the first contender that uses a client starts its tasks.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
         let number = name % CLIENTS;
         let before = (number + self.clients - 1) % self.clients;

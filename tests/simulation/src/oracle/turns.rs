@@ -73,8 +73,7 @@ impl Oracle {
         clock::now().checked_sub(alone)
     }
 
-    /// Reports the late grants after all directories were listed: see
-    /// [`Prompt::take_late`](super::prompt::Prompt::take_late).
+    /// Reports the late grants after all directories were listed: see `Prompt::take_late`.
     pub fn judge_promptness(&mut self) {
         for (node, waited) in self.prompt.take_late() {
             self.violation(format!("{node} was granted when nobody had gone for {waited} ms"));
