@@ -1,10 +1,10 @@
 // A node in ZooKeeper that only the current holder of the lock can write.
 //
-// A process is stopped between checking its lease and writing, as the kernel or a hypervisor may stop any process.
-// Meanwhile the lock goes to another process. When the first resumes it writes, because it cannot know. But a
-// transaction is carried out only if the lock is held: the servers check that in the same step in which they write.
-// With `--unguarded` the stopped process writes as if there were no lock, overwrites the newer report, and the
-// program fails.
+// A process is stopped between checking its lease and writing, as the kernel or a hypervisor can
+// stop any process. Meanwhile another process acquires the lock. When the first one resumes, it
+// writes, because it cannot know. But the servers check in the same step that the lock is held, and
+// refuse the transaction. With `--unguarded`, the stopped process writes as if there were no lock
+// and overwrites the newer report, so the program fails.
 //
 //     ZKLOCK_HOSTS=127.0.0.1:2181 node guarded-write.mjs [--unguarded]
 
@@ -34,7 +34,7 @@ async function stoppedWriter(report, guarded) {
     await new Mutex(client, LOCK).using(async (lease) => {
       console.log('the first writer holds the lock');
       await new Promise((sent) => process.send('holding', sent));
-      lease.check(); // All is well, and yet:
+      lease.check(); // The check passes, but then:
       process.kill(process.pid, 'SIGSTOP');
       await (guarded ? write(lease, report, 'old') : writeUnguarded(client, report, 'old'));
       console.log('the first writer resumes, and is not refused');
@@ -66,7 +66,7 @@ async function main(options) {
 
   await mutex.using(async (lease) => {
     try {
-      // After one write a node has version 1.
+      // After one write, a node has version 1.
       await lease.transaction().delete(report, 1).commit();
       console.log('the new report remains');
     } catch (error) {
