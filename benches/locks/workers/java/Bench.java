@@ -34,7 +34,7 @@ public final class Bench {
         }
 
         boolean writes(int contender, int turn) {
-            // Never with 100 % readers.
+            // The share of readers is never 100 %.
             long step = Math.round(100 / (100 - reads));
             return (contender + turn) % step == step - 1;
         }
@@ -135,7 +135,7 @@ public final class Bench {
                 default -> tries(new InterProcessMutex(client, task.lockPath(contender)));
             }
         } catch (Exception end) {
-            // It ends with its client.
+            // The exception comes from closing the client.
         }
     }
 

@@ -1,4 +1,4 @@
-// What the workers in JavaScript share: the task they are given, the gate, and the lines to the driver.
+// Common parts of the JavaScript workers: the task, the gate, and the line protocol.
 
 import { performance } from 'node:perf_hooks'
 import process from 'node:process'
