@@ -107,7 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="only these suites")
     parser.add_argument("--all", action="store_true", help="both tiers")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run them N times")
-    parser.add_argument("--load", type=int, default=0, metavar="L", help="beside L busy processes")
+    parser.add_argument("--load", type=int, default=0, metavar="L", help="keep L processes busy meanwhile")
     asked = parser.parse_args()
     if unknown := set(asked.suites) - set(SUITES) - set(APART):
         parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {known}")

@@ -22,12 +22,12 @@ async function write(lease, report, text) {
   await lease.transaction().setData(report, text).commit();
 }
 
-/** Writes like a ZooKeeper client that knows of no lock; here, under a lock that guards nothing. */
+/** Writes like a ZooKeeper client without locks, here under an unrelated lock. */
 async function writeUnguarded(client, report, text) {
   await new Mutex(client, `${LOCK}-not`).using((lease) => write(lease, report, text));
 }
 
-/** Holds the lock, is stopped between checking and writing, and writes. */
+/** Acquires the lock, is stopped between checking and writing, and writes. */
 async function stoppedWriter(report, guarded) {
   const client = await Client.connect(undefined, { sessionTimeout: 2000 });
   try {
@@ -47,7 +47,7 @@ async function stoppedWriter(report, guarded) {
   process.disconnect();
 }
 
-/** Fails unless the report that remains is that of the second writer, which holds the lock. */
+/** Fails unless the second writer's report remains, because that writer holds the lock. */
 async function main(options) {
   const report = `/examples/report-${process.pid}`;
   const client = await Client.connect();

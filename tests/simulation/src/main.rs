@@ -54,26 +54,27 @@ use crate::world::{Outcome, Records, simulate};
 const USAGE: &str = "\
 simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-are] [--grants G] [--find TEXT]
            [--histories FILE]
-    runs N seeds from M on, and a tenth as many with outages in place of all other faults, on J threads; with --digests
-    prints a number for the history of each; with --first ends with the first one that fails, and shows it as it is;
-    with --as-they-are shows all as they are, which is quicker; with --grants fails if fewer locks were granted; with
-    --find takes a line of a history with this text for a violation; with
-    --histories writes who held what, for other judges (tests/porcupine)
+    runs N seeds from M on, and a tenth as many with outages instead of all other faults, on J threads
+    --digests      prints a digest of each history
+    --first        stops at the first failing seed, and shows it without shrinking it
+    --as-they-are  shows failing seeds without shrinking them, which is faster
+    --grants       fails if fewer than G locks were granted
+    --find         treats a history line with this text as a violation
+    --histories    writes all holds to a file, for other judges (tests/porcupine)
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
            [--histories FILE]
-    runs one seed, without some of what happens in it, and prints its history
+    runs one seed, without the given faults and contenders, and prints its history
 simulation --outages …
-    the same with outages only: a client holds a lock, or waits for one, and is to be connected
+    the same with outages only: a client holds a lock or waits for one, and must be connected
     in time
 simulation --together …
-    the same with contenders that combine features on purpose, two and three at a time; prints how many combinations were
-    met
+    the same with contenders that combine two or three features on purpose; prints how many combinations happened
 simulation --once …
     the same with contenders that run bodies once per slot
 simulation --scale N
-    N clients on one server, idle, holding, waiting, and coming back all at once: counts what they ask (docs/scale.md)
+    runs N clients on one server that idle, hold, wait and reconnect together, and counts their requests (docs/scale.md)
 simulation --progress …
-    the same with one thing in each seed that has to happen soon, compared with its bound";
+    the same with one measured case in each seed, compared with its bound";
 
 /// There is one outage seed for this many other seeds.
 const OUTAGES: u64 = 10;

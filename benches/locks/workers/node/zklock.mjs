@@ -13,7 +13,7 @@ const { version } = require('./package.json')
 
 const options = { cohort: task.cohort, linger: 1000 * task.linger }
 
-/** What a contender acquires to write, and to read. */
+/** Returns a contender's locks for writing and reading. */
 function locks(client, contender) {
   const path = lockPath(contender)
   if (task.kind === 'readwrite') {

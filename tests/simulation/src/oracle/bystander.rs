@@ -190,7 +190,7 @@ impl Oracle {
         sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
     }
 
-    /// Returns `true` if a hold's client was told that its node does not exist.
+    /// Returns `true` if a hold's client has learned that its node does not exist.
     fn knows_missing(&self, hold: &Hold) -> bool {
         let since = network::with(|network| network.witness.missing(&hold.node));
         since.zip(of(hold)).is_some_and(|(since, of)| since < clock::now() && self.has_run_since(of, since))
