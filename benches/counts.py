@@ -108,7 +108,8 @@ def version(command: str) -> str:
 
 
 def processor() -> str:
-    """Return the processor's name and generation, because copying and comparing have different code for each.
+    """Return the processor's name and generation, because copying and comparing have
+    different code for each.
     """
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}

@@ -1,4 +1,5 @@
-"""Compares the public API of each language with docs/api.toml and fails if they differ in either direction.
+"""Compares the public API of each language with docs/api.toml and fails if they differ
+in either direction.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ def scenarios(whole: bool) -> Tally:
 
 
 def on_the_embedded_server(_whole: bool) -> Tally:
-    """Run the scenarios on the embedded server, each on one surface. All of them also run on the real server.
+    """Run the scenarios on the embedded server, each on one surface. All of them also
+    run on the real server.
     """
     options = ("--server", "embedded", "--one-surface", *spread(WAITING_AT_A_TIME))
     tally = pytest("scenarios", *options, cwd="tests", quiet=False)

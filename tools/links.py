@@ -51,7 +51,8 @@ def links(text: str) -> Iterator[Link]:
 
 
 def anchor(heading: str) -> str:
-    """Return the hosting site's anchor for a heading. The documentation site is configured to use the same.
+    """Return the hosting site's anchor for a heading. The documentation site is
+    configured to use the same.
     """
     shown = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
     return re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")

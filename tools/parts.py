@@ -85,7 +85,8 @@ class Part:
         return recorded
 
     def record(self, digests: dict[str, str]) -> None:
-        """Record a build. The digests must be from before the build, because a source can change meanwhile.
+        """Record a build. The digests must be from before the build, because a source
+        can change meanwhile.
         """
         STAMPS.mkdir(exist_ok=True)
         self.stamp.write_text(json.dumps(digests, indent=0))
@@ -319,7 +320,8 @@ def everything() -> bool:
 
 
 def server_part() -> str:
-    """Return the part that provides the tests' server: the real one, unless this machine lacks its programs.
+    """Return the part that provides the tests' server: the real one, unless this
+    machine lacks its programs.
     """
     return "jars" if everything() or lacking("jars") is None else "embedded"
 

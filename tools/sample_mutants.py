@@ -260,7 +260,8 @@ def accepted() -> dict[Survivor, str]:
 
 
 def drawn(known: dict[Mutant, Survivor], seed: int) -> list[Mutant]:
-    """Return all mutants in the order of drawing. The order is stable for mutants whose lines do not change.
+    """Return all mutants in the order of drawing. The order is stable for mutants whose
+    lines do not change.
     """
     return sorted(known, key=lambda mutant: sha256(f"{seed} {known[mutant]}".encode()).digest())
 

@@ -201,7 +201,8 @@ def guilty(span: dict[str, Any], texts: dict[str, str]) -> Iterator[int]:
 
 
 def blamed(message: dict[str, Any], texts: dict[str, str]) -> set[int]:
-    """Return the mutants that a compiler message is about: those at its primary place, or else at any place.
+    """Return the mutants that a compiler message is about: those at its primary place,
+    or else at any place.
     """
     spans = sorted(message["spans"], key=lambda span: not span["is_primary"])
     for span in spans:

@@ -48,7 +48,8 @@ def run(
     quiet: bool = False,
     env: dict[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Run a command in its own process group. On a timeout, kill it with all processes that it has started.
+    """Run a command in its own process group. On a timeout, kill it with all processes
+    that it has started.
     """
     output = subprocess.PIPE if quiet else None
     with marked() as environment:

@@ -1,4 +1,5 @@
-"""Unpacks programs from Debian's packages below this directory. Nothing is installed and no service starts.
+"""Unpacks programs from Debian's packages below this directory. Nothing is installed
+and no service starts.
 """
 
 from __future__ import annotations

@@ -176,7 +176,8 @@ class Table:
         return None if found is None or "traffic" not in found else float(found["traffic"]["total"])
 
     def processor(self, workload: str, peer: str) -> tuple[float, float] | None:
-        """Return the microseconds of processor time for one acquire with its release, of client and server.
+        """Return the microseconds of processor time for one acquire with its release,
+        of client and server.
         """
         found = self.entry(workload, peer)
         if found is None or "processor_us" not in found:

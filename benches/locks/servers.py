@@ -1,4 +1,5 @@
-"""The servers of the peers: ZooKeeper and those of other locks, each with its data in memory or without sync.
+"""The servers of the peers: ZooKeeper and those of other locks, each with its data in
+memory or without sync.
 """
 
 from __future__ import annotations

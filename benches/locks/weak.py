@@ -1,4 +1,5 @@
-"""Sentences about what other peers do better and about limits. Each appears only if the figures support it.
+"""Sentences about what other peers do better and about limits. Each appears only if the
+figures support it.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@ package main
 
 import "sort"
 
-// A queue serves contenders in their order. The server numbers nodes in that order, and tokens are
-// the transactions that created the nodes. Both therefore give every hold a rank: the number of
-// earlier holds with which it cannot share the lock. The model grants a hold once exactly these
-// were granted.
+// A queue serves contenders in their order. The server numbers nodes in that order, and the tokens are the transactions
+// that created them. So both give every hold a rank: how many holds with which it cannot share the lock were to be
+// granted before it. The model grants a hold once exactly these were granted.
 const (
 	byNumber = iota
 	byToken
@@ -24,15 +23,13 @@ func lookup(key int, one *hold, restarts bool) *int64 {
 		return one.Token
 	}
 	if restarts {
-		// Sequence numbers restart when an idle directory is removed. Tokens do not, so only they define
-		// the order.
+		// Numbers begin anew when an idle directory is removed. Tokens do not, and tell the order alone.
 		return nil
 	}
 	return one.sequence()
 }
 
-// setRanks ranks the holds of one lock that is not a semaphore. The holds are in the order of their
-// grants.
+// setRanks ranks the holds of one lock that is no semaphore. They are in the order of their grants.
 func setRanks(holds []*hold, restarts bool) {
 	pairDowngrades(holds)
 	for key := 0; key < keys; key++ {

@@ -1,4 +1,5 @@
-"""The worker that locks a row in PostgreSQL: `SELECT … FOR UPDATE`, held until the transaction is committed.
+"""The worker that locks a row in PostgreSQL: `SELECT … FOR UPDATE`, held until the
+transaction is committed.
 """
 
 from __future__ import annotations
