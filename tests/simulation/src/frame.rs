@@ -3,7 +3,7 @@
 
 use crate::fateful::Fateful;
 
-/// How a server processes a request.
+/// The kind of a request, by the way in which a server processes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An operator's four-letter word, on a connection without a session.

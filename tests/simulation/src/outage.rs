@@ -28,7 +28,7 @@ const OTHER: usize = 1;
 /// Tolerance in milliseconds, because the timer of each step is rounded up.
 const SLACK: u64 = 5;
 
-/// How long a server can be silent before the client tries another one, in milliseconds.
+/// Time for which a server can be silent before the client tries another one, in milliseconds.
 const STUCK_AFTER: u64 = 1000;
 
 /// The fault of the servers.

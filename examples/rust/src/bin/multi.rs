@@ -11,7 +11,7 @@ async fn main() -> zklock::Result<()> {
     let (from, to) =
         (Mutex::new(&client, "/examples/accounts/2")?, Mutex::new(&client, "/examples/accounts/1")?);
 
-    // Whatever the order here, all programs acquire them in the same order.
+    // The order here does not matter: all programs acquire them in the same order.
     let both = MultiLock::new([(&from).into(), (&to).into()])?;
     let outcome = both.hold_within(Duration::from_secs(10), |leases| async move {
         leases.check()?;

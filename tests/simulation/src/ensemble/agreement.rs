@@ -1,4 +1,4 @@
-//! How servers exchange messages until a change is decided, and how each replica applies decisions.
+//! Exchanges messages between servers until a change is decided, and applies decisions to replicas.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! How a server processes client requests: which it answers itself, and which it forwards to the
+//! Processes client requests at a server: some it answers itself, and others it forwards to the
 //! leader.
 
 use zklock_embedded::Output;

@@ -21,7 +21,7 @@ pub struct Attempt {
     /// True if its client can hand it the lock: in any order, and through a node that another
     /// attempt created.
     pub(super) in_cohort: bool,
-    /// How long its node can be kept while no other client waits, in milliseconds. Other attempts
+    /// Time for which its node can be kept while no other client waits, in milliseconds. Other attempts
     /// of its client can reuse it.
     pub(super) keeps: u64,
     /// True if it writes and has also asked to read, which joins the queue a second time.

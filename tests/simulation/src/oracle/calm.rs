@@ -15,13 +15,13 @@ pub struct Calm {
     active: usize,
     /// Time since which all effects of the last fault are over.
     since: u64,
-    /// How long clients can feel a fault that is over, because they reconnect gradually.
+    /// Time for which clients can feel a fault that is over, because they reconnect gradually.
     settling: u64,
     /// Maximum duration of a few round trips.
     soon: u64,
     /// Maximum time that entering a queue takes.
     entry: u64,
-    /// How long a connection can be silent before its client leaves it.
+    /// Time for which a connection can be silent before its client leaves it.
     wait_limit: u64,
     /// True if latencies are so low that no client leaves a connection because of them, and watches
     /// report every relevant change.

@@ -53,7 +53,7 @@ pub(super) struct Hold {
     pub(super) since: u64,
     /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// How long before the end of its term the lease is lost.
+    /// Time before the end of its term at which the lease is lost.
     pub(super) grace: Duration,
     /// True if a violation was reported for it.
     pub(super) accused: bool,
@@ -95,7 +95,7 @@ pub struct Granted {
     pub node: String,
     /// Maximum hold time, if there is one.
     pub limit: Option<Duration>,
-    /// How long before the end of its term the lease is lost.
+    /// Time before the end of its term at which the lease is lost.
     pub grace: Duration,
 }
 

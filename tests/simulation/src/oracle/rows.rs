@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use super::judge::{Granted, Mode, Oracle};
 use crate::clock;
 
-/// How a hold has ended.
+/// The way in which a hold has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parting {
     /// The next waiter of the client received the lock.
@@ -31,7 +31,7 @@ pub enum Parting {
     Unseen,
 }
 
-/// How a hold has begun.
+/// The way in which a hold has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// On its own node, or unknown.

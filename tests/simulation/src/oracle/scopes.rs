@@ -18,7 +18,7 @@ const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
 
-/// How a scope is entered and left.
+/// The way in which a scope is entered and left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// By a statement in a function.

@@ -12,7 +12,7 @@ use super::stage::{BLOCKER, Ending, OTHER, PATIENCE, SLACK, Stage, WAITER, pause
 use crate::chance::Chance;
 use crate::clock;
 
-/// How a blocker stops blocking.
+/// The way in which a blocker stops blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Going {
     Released,

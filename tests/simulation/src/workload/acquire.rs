@@ -1,4 +1,4 @@
-//! How a contender requests a lock, and checks of the result and its time.
+//! The requests of a contender for a lock, and checks of the result and its time.
 
 use std::sync::Arc;
 use std::time::Duration;

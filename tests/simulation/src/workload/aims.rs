@@ -1,4 +1,4 @@
-//! How a contender tries to reach the features that an attempt aims at.
+//! Steers attempts toward the features that they aim at.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use crate::oracle::Granted;
 /// Companions have numbers above those of contenders and visitors.
 const COMPANIONS: usize = 100;
 
-/// How a companion helps an attempt to reach its aims.
+/// The help of a companion for the aims of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
     /// It holds first and keeps the node.

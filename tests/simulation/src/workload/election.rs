@@ -1,4 +1,4 @@
-//! What candidates and observers of an election do, and checks of what they observe.
+//! The actions of candidates and observers of an election, and checks of their observations.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a contender does while it holds a lock.
+//! The actions of a contender while it holds a lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What contenders do. Each acquires locks of different kinds in different ways, one after another,
+//! The actions of contenders. Each acquires locks of different kinds in different ways, one after another,
 //! and reports to the oracle.
 
 mod acquire;
@@ -77,13 +77,13 @@ struct Attempt {
     owner: Owner,
     /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// How long before the end of its term the lease is lost.
+    /// Time before the end of its term at which the lease is lost.
     grace: Duration,
     /// Maximum number of waiters when it joins the queue, if there is a limit.
     waiters: Option<u32>,
     /// Maximum number of holds on one node.
     cohort: u32,
-    /// How long its node is kept.
+    /// Time for which its node is kept.
     linger: Duration,
     /// The features that it aims at, and those that have happened.
     aims: Features,

@@ -1,4 +1,4 @@
-//! How a contender releases its leases.
+//! The releases of a contender's leases.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! How contenders wait for their client's session, and close their client.
+//! The waits of contenders for their client's session, and the closing of clients.
 
 use std::time::Duration;
 

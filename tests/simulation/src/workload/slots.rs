@@ -39,7 +39,7 @@ struct Slotted {
     dropped: bool,
 }
 
-/// How the slots of a mutex are numbered.
+/// The numbering of a mutex's slots.
 #[derive(Clone, Copy)]
 struct Numbering {
     /// Duration of each slot, in milliseconds.
