@@ -1,8 +1,8 @@
-"""Counts instructions and allocations of single operations, and compares them with a stored baseline.
+"""Counts instructions and allocations of single operations and compares them with a stored baseline.
 
-`make bench-counts`; with `RENEW=1` what was counted becomes the baseline. Unlike times, these hardly depend
-on what else a machine does: what the queue does is the same in each run, and what the driver does differs by
-how events of its threads fall together.
+Usage: `make bench-counts`; with `RENEW=1` the new counts become the baseline. Unlike times, the counts hardly
+depend on other load. The queue's counts are the same in each run, and the driver's vary a little with the
+order of events on its threads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Tools = dict[str, str]
 
 @dataclass(frozen=True)
 class Work:
-    """What is carried out how often, and by how much its counts may grow."""
+    """An operation, the number of its repetitions, and the permitted growth of its counts."""
 
     name: str
     shown: str
@@ -50,7 +50,9 @@ WORKS = (
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The embedded server (for development and tests only), as a process: its work does not count."""
+    """Run the block with a process of the embedded server (for development and tests only), whose work does
+    not count.
+    """
     process = subprocess.Popen([RELEASE / "zklock-test-server"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -61,31 +63,33 @@ def server() -> Iterator[str]:
 
 
 def carried_out(work: Work, times: int, hosts: str, *before: str) -> subprocess.CompletedProcess[str]:
-    """Carry out some work, perhaps under another program."""
+    """Run some work, optionally under another program."""
     command = [*before, str(RELEASE / "zklock-bench-counts"), work.name, str(times), hosts]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
 
 
 def instructions(work: Work, hosts: str) -> float:
-    """For each time: what three times as often takes more, so that what happens once is not in it."""
+    """Return the instructions for one repetition. Two runs of different lengths are subtracted, so that
+    one-time work does not count.
+    """
     tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     found = []
     for times in (work.times // 4, work.times // 4 * 3):
         (collected,) = re.findall(r"Collected : (\d+)", carried_out(work, times, hosts, *tool).stderr)
-        # A tenth is done before, to warm up.
+        # A tenth runs before, as a warm-up.
         found.append((int(collected), times + times // 10 + 1))
     (few, few_times), (many, many_times) = found
     return (many - few) / (many_times - few_times)
 
 
 def counted() -> Counts:
-    """Everything, for each time that the work is done."""
+    """Return the counts of each kind of work for one repetition."""
     counts: Counts = {}
     has_valgrind = shutil.which("valgrind") is not None
     if not has_valgrind:
         print("left out: instructions (valgrind is not on the PATH)")
     for work in WORKS:
-        # A server of its own: nodes and sessions of others would be in the way.
+        # Each kind of work has its own server, because nodes and sessions of others would disturb it.
         with server() as hosts:
             told = json.loads(carried_out(work, work.times, hosts).stdout)
         counts[work.name] = {name: round(value / work.times, 2) for name, value in told.items()}
@@ -99,25 +103,27 @@ def counted() -> Counts:
 
 
 def version(command: str) -> str:
-    """What a tool says of itself."""
+    """Return the version that a tool reports."""
     return subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def processor() -> str:
-    """Its name and generation: copying and comparing have a form for each."""
+    """Return the processor's name and generation, because copying and comparing have
+    different code for each.
+    """
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     return " ".join(told.get(name, "") for name in ("model name", "cpu family", "model")).strip()
 
 
 def tools() -> Tools:
-    """What decides, beside the code, how many instructions it takes."""
+    """Return the properties other than the code that affect the number of instructions."""
     known = {"rustc": version("rustc"), "libc": " ".join(platform.libc_ver()), "processor": processor()}
     return known | ({"valgrind": version("valgrind")} if shutil.which("valgrind") else {})
 
 
 def differences(baseline: Tools, now: Tools) -> list[str]:
-    """Where the baseline was counted with something else."""
+    """Return the properties that differ from those of the baseline."""
     return [
         f"the baseline was counted with another {name} ({baseline[name]}, here {value}): it may be the cause"
         for name, value in now.items()
@@ -126,7 +132,7 @@ def differences(baseline: Tools, now: Tools) -> list[str]:
 
 
 def moved(baseline: Counts, now: Counts) -> list[str]:
-    """What has grown by more than it may, and what has shrunk by as much, so that the baseline can follow."""
+    """Return the counts that have grown by more than is permitted, and those that have shrunk by as much."""
     found = []
     for work in WORKS:
         for name, value in now.get(work.name, {}).items():
@@ -138,12 +144,12 @@ def moved(baseline: Counts, now: Counts) -> list[str]:
 
 
 def grown(line: str) -> bool:
-    """Whether what moved is worse now."""
+    """Return whether a line reports growth."""
     return "(-" not in line
 
 
 def main() -> int:
-    """Count, and compare."""
+    """Count and compare."""
     parser = argparse.ArgumentParser(prog="make bench-counts", description=__doc__)
     parser.add_argument("--renew", action="store_true", help="take what is counted for the baseline")
     renew = parser.parse_args().renew

@@ -1,7 +1,8 @@
-"""Builds what `make bench` runs, optimized: python3 benches/prepare.py. Names what cannot be had here.
+"""Builds the optimized programs for `make bench`: python3 benches/prepare.py. It names the ones that are
+unavailable here.
 
-Everything but cargo's own products lies in `benches/target`; the tests' builds, which are not optimized, stay
-as they are.
+Everything except cargo's own products is in `benches/target`. The tests' builds, which are not optimized, do
+not change.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ WORKERS = BENCHES / "locks" / "workers"
 RELEASE = ROOT / "target" / "release"
 VENV = STAMPS / "bench"
 
-# What has to be fetched, and is fetched again when what names it has changed.
+# Things that are downloaded, again when the file that names them has changed.
 ENVIRONMENT = Part("bench-venv", ("benches/requirements.txt",), (VENV / "bin" / "python",))
 PACKAGES = Part(
     "bench-npm",
@@ -34,23 +35,25 @@ PACKAGES = Part(
 
 
 def outdated(part: Part) -> bool:
-    """Whether something has to be fetched."""
+    """Return whether something must be downloaded."""
     return part.problem() is not None
 
 
 def library(name: str) -> Path:
-    """An optimized shared library."""
+    """Return the path of an optimized shared library."""
     found = [RELEASE / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
     return next((path for path in found if path.exists()), found[0])
 
 
 def rust() -> None:
-    """The workers and both bindings in one build: cargo chooses features by what is built together."""
+    """Build the workers and both bindings together, because cargo chooses features by the set of crates in a
+    build.
+    """
     build.run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
 
 
 def python() -> None:
-    """The Python package with the optimized extension."""
+    """Copy the Python package with the optimized extension."""
     package = TARGET / "python" / "zklock"
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
@@ -60,7 +63,7 @@ def python() -> None:
 
 
 def node() -> None:
-    """The Node package with the optimized addon."""
+    """Copy the Node package with the optimized addon."""
     source, package = ROOT / "bindings-node", TARGET / "node"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
@@ -76,7 +79,7 @@ def node() -> None:
 
 
 def java() -> None:
-    """The worker on Curator."""
+    """Build the worker that uses Curator."""
     classes = TARGET / "classes"
     classes.mkdir(parents=True, exist_ok=True)
     build.run(
@@ -86,7 +89,7 @@ def java() -> None:
 
 
 def go() -> None:
-    """The workers on go-zookeeper and on etcd's client."""
+    """Build the workers that use go-zookeeper and etcd's client."""
     programs = ("./zookeeper", "./etcd")
     build.run(
         "go", "build", "-trimpath", "-buildvcs=false", "-o", f"{TARGET}/", *programs, cwd=WORKERS / "go"
@@ -94,7 +97,7 @@ def go() -> None:
 
 
 def servers() -> None:
-    """Programs of the other systems, which would be fetched during the run otherwise."""
+    """Unpack the programs of the other systems, which would otherwise be downloaded during the run."""
     path = os.pathsep.join(str(ROOT / one) for one in ("benches", "tests", "tools"))
     packages = (VENV / "bin" / "python", "-m", "locks.packages")
     subprocess.run(packages, check=True, cwd=BENCHES, env={**os.environ, "PYTHONPATH": path})

@@ -1,4 +1,6 @@
-"""Fails if the public API of a language differs from docs/api.toml, in either direction."""
+"""Compares the public API of each language with docs/api.toml and fails if they differ
+in either direction.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ Surface = tuple[Types, set[str]]
 Table = dict[str, Any]
 
 WORD_END = r"\b"
-# What another member says holds here too, which is looked at itself.
+# A reference to another member, whose own text is checked separately.
 _REFERENCE = re.compile(r"(?:those of|see|as|of) `(?:zklock\.\w|acquire)", re.IGNORECASE)
 
 ABOUT_A_TYPE = {"absent", "names", "extends", "in"}
 
 
 def surfaces(root: Path) -> dict[str, Surface]:
-    """What each language has."""
+    """Return the public API of each language."""
     return {
         "rust": rust.types(root),
         "python": python.blocking(root),
@@ -36,12 +38,12 @@ def surfaces(root: Path) -> dict[str, Surface]:
 
 
 def camel(name: str) -> str:
-    """A name as Node has it."""
+    """Convert a name to Node's camel case."""
     return re.sub(r"_([a-z])", lambda letter: letter[1].upper(), name)
 
 
 def unit_problem(language: str, unit: str, member: Member, doc: str) -> str | None:
-    """Why a member is not in its unit, if it is not."""
+    """Return why a member does not have its unit, or None."""
     text = f"{member.doc} {doc}"
     wanted: dict[tuple[str, str], tuple[str, str]] = {
         ("time", "rust"): ("Duration", ""),
@@ -64,7 +66,7 @@ def unit_problem(language: str, unit: str, member: Member, doc: str) -> str | No
 
 
 def default_problem(language: str, entry: Table, member: Member) -> str | None:
-    """Why a default differs from the table's, if it does."""
+    """Return why a default differs from the table's, or None."""
     wanted = entry["default"]
     if language in {"python", "aio"}:
         given = None if member.default is None else eval(member.default, {})
@@ -77,9 +79,9 @@ def default_problem(language: str, entry: Table, member: Member) -> str | None:
 
 
 def kind_problem(language: str, kind: str, member: Member) -> str | None:
-    """Why a member is not of its kind, if it is not."""
+    """Return why a member is not of its kind, or None."""
     if language == "rust":
-        # Anything may be a method there, and is if it can fail or takes a lock.
+        # In Rust, everything is a method if it can fail or takes a lock.
         wrong = "property" not in kind and member.is_property
     else:
         wrong = member.is_property != ("property" in kind)
@@ -93,35 +95,35 @@ def kind_problem(language: str, kind: str, member: Member) -> str | None:
 
 
 class Comparison:
-    """One language, compared with the table."""
+    """A comparison of one language with the table."""
 
     def __init__(self, language: str, surface: Surface, table: Table) -> None:
         self.language = language
         self.types, self.public = surface
         self.table = table
-        # What the table names, by type.
+        # Names in the table, by type.
         self.known: dict[str, set[str]] = {}
 
     def deviation(self, entry: Table) -> Table:
-        """What an entry says about this language; aio is like Python, unless the entry says otherwise."""
+        """Return an entry's differences for this language. aio uses Python's unless it has its own."""
         as_python: Table = entry.get("python", {}) if self.language == "aio" else {}
         own: Table = entry.get(self.language, as_python)
         return own
 
     def name(self, name: str, entry: Table) -> str:
-        """A member's name in this language."""
+        """Return a member's name in this language."""
         own: str = self.deviation(entry).get("as", camel(name) if self.language == "node" else name)
         return own
 
     def entries(self, name: str) -> dict[str, Table]:
-        """The members of a type according to the table, inherited ones included."""
+        """Return the members of a type from the table, including inherited ones."""
         section = self.table[name]
         inherited = self.entries(section["extends"]) if "extends" in section else {}
         own = {key: value for key, value in section.items() if key not in ABOUT_A_TYPE}
         return inherited | {key: {"is": one} if isinstance(one, str) else one for key, one in own.items()}
 
     def members(self, name: str) -> Iterator[str]:
-        """What is wrong with the members of a type."""
+        """Yield the problems with the members of a type."""
         section = self.table[name]
         here = section.get("names", {}).get(self.language, name)
         if self.language in section.get("absent", {}):
@@ -155,7 +157,7 @@ class Comparison:
                 yield f"{where} {problem}"
 
     def options(self, name: str) -> Iterator[str]:
-        """What is wrong with a set of options."""
+        """Yield the problems with a set of options."""
         section = self.table["options"][name]
         place = section.get("in", {}).get(self.language, name)
         if not place:
@@ -192,7 +194,7 @@ class Comparison:
                 yield f"{where} {problem}"
             if "default" in entry and (problem := default_problem(self.language, entry, member)):
                 yield f"{where} {problem}"
-        # Arguments without a default are no options, except where everything is one.
+        # Arguments without a default are not options, except in records, where every field is an option.
         is_record = not method and self.language in {"rust", "node"}
         extra = {key for key, one in found.items() if is_record or one.default is not None} - names
         if is_record:
@@ -203,7 +205,7 @@ class Comparison:
             yield f"{place}: the option {key} is not in the table"
 
     def problems(self) -> Iterator[str]:
-        """Everything that is wrong."""
+        """Yield all problems."""
         for name in self.table:
             if name not in {"options", "alone"}:
                 yield from self.members(name)
@@ -226,7 +228,7 @@ class Comparison:
 
 
 def problems(root: Path, found: dict[str, Surface] | None = None, table: Table | None = None) -> list[str]:
-    """What is wrong, in all languages."""
+    """Return the problems in all languages."""
     table = table or tomllib.loads((root / TABLE).read_text())
     wrong = []
     for language, surface in (found or surfaces(root)).items():
@@ -239,7 +241,7 @@ def problems(root: Path, found: dict[str, Surface] | None = None, table: Table |
 
 
 def main() -> int:
-    """Prints what is wrong; fails if anything is."""
+    """Print the problems. Return 1 if there are any."""
     wrong = problems(ROOT)
     if wrong:
         print("\n".join(wrong))

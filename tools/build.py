@@ -1,8 +1,8 @@
-"""Builds the parts named, or all: `python3 tools/build.py worker python`. Parts up to date are left alone.
+"""Builds the named parts, or all: `python3 tools/build.py worker python`. It skips parts that are up to date.
 
-These are debug builds, for tests; CONTRIBUTING.md says how packages are built with maturin and npm. Every
-cargo command builds the whole workspace: cargo chooses the features of a dependency by what is built
-together, so building one member alone would compile everything below it again.
+These are debug builds for tests. CONTRIBUTING.md describes how packages are built with maturin and npm. Every
+cargo command builds the whole workspace, because cargo chooses the features of a dependency by the set of
+crates that it builds together. Building one member alone would compile all its dependencies again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CARGO_BUILDS = ("node", "worker", "embedded", "command", "stage", "python")
 
 PACKAGE_SOURCES = ROOT / "bindings-python" / "python"
 
-# Pinned, because Maven's own default depends on the version of Maven that happens to be installed.
+# Pinned, because the default version depends on the installed version of Maven.
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
-    """Runs a command; ends the build if it fails."""
+    """Run a command. End the build if it fails."""
     try:
         subprocess.run(list(map(str, command)), cwd=cwd, check=True, env={**os.environ, **(env or {})})
     except FileNotFoundError:
@@ -38,7 +38,7 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
 
 
 def install(source: Path, destination: Path) -> None:
-    """Replaces a file that a running process may still have open."""
+    """Replace a file that a running process might have open."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     fresh = destination.with_name(destination.name + ".new")
     shutil.copy2(source, fresh)
@@ -46,13 +46,15 @@ def install(source: Path, destination: Path) -> None:
 
 
 def library(name: str) -> Path:
-    """The name that cargo gives to a shared library on this system."""
+    """Return the path of a shared library that cargo has built on this system."""
     found = [TARGET / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
     return next((path for path in found if path.exists()), found[0])
 
 
 def environment(directory: Path, requirements: Path) -> None:
-    """A virtual environment with these packages, which finds the Python binding in its source directory."""
+    """Create a virtual environment with these packages. It imports the Python binding from its source
+    directory.
+    """
     run("python3", "-m", "venv", directory)
     pip = (directory / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     run(*pip, "-r", requirements)
@@ -61,35 +63,35 @@ def environment(directory: Path, requirements: Path) -> None:
 
 
 def venv() -> None:
-    """The virtual environment in which tests and lints run."""
+    """Build the virtual environment for tests and lints."""
     environment(VENV, ROOT / "tests" / "requirements.txt")
 
 
 def stage() -> None:
-    """What only the demo needs: a small environment, and the program in Rust."""
+    """Build the parts that only the demo needs: a small environment and the Rust program."""
     environment(STAGE, ROOT / "tests" / "demo" / "requirements.txt")
     install(TARGET / "zklock-demo-job", BUILT / "zklock-demo-job")
 
 
 def worker() -> None:
-    """The Rust worker, copied away from cargo's other builds."""
+    """Copy the Rust worker out of cargo's build directory."""
     install(TARGET / "zklock-worker", BUILT / "zklock-worker")
     install(TARGET / "ends", BUILT / "ends")
     install(TARGET / "slots", BUILT / "slots")
 
 
-# Cargo tells crates of two workspaces apart by their settings, not by where they lie. With this setting it
-# keeps the crates of the last release apart from today's.
+# Cargo distinguishes crates of two workspaces by their settings, not by their location. This setting keeps
+# the crates of the last release separate from the current ones.
 OLD_CRATES = ("zklock", "zklock-transport", "zklock-worker", "async-io", "async-net")
 APART = "codegen-units=15"
 
 
 def previous() -> None:
-    """The Rust worker of the last release.
+    """Build the Rust worker of the last release.
 
-    Its dependencies are those of this release: cargo shares what it has compiled for both. Of the workspace
-    only the worker is compiled, with the features that the whole workspace asks for, or nothing would be
-    shared.
+    It uses the dependencies of the current release, so that cargo shares the compiled crates. Only the worker
+    of the old workspace is compiled, but with the features of the whole workspace. With other features, cargo
+    could share nothing.
     """
     (product,), part = PARTS["previous"].products, PARTS["previous"]
     assert part.commit is not None
@@ -98,7 +100,7 @@ def previous() -> None:
     tree.mkdir(parents=True)
     archive = tree / "sources.tar"
     run("git", "archive", "-o", archive, named(part.commit))
-    # With new times: cargo takes sources that are older than a build for built.
+    # Set new times, because cargo assumes that sources older than a build are already built.
     run("tar", "--touch", "-xf", archive, "-C", tree)
     share = {"CARGO_BUILD_BUILD_DIR": str(TARGET.parent), "CARGO_TARGET_DIR": str(tree / "target")}
     worker = ("--workspace", "--bin", "zklock-worker")
@@ -108,45 +110,45 @@ def previous() -> None:
 
 
 def embedded() -> None:
-    """The embedded server as a process."""
+    """Copy the embedded server program."""
     install(TARGET / "zklock-test-server", BUILT / "zklock-test-server")
 
 
 def command() -> None:
-    """The `zklock` command."""
+    """Copy the `zklock` command."""
     install(TARGET / "zklock", BUILT / "zklock")
 
 
 def python() -> None:
-    """The Python binding, installed for editing."""
+    """Install the Python binding in place, for use from the source directory."""
     (product,) = PARTS["python"].products
     install(library("_zklock"), product)
     for packages in (VENV / "lib").glob("python3*/site-packages"):
-        # A copy would hide the sources.
+        # An installed copy would hide the sources.
         if (packages / "zklock").exists():
             run(VENV / "bin" / "python", "-m", "pip", "uninstall", "--quiet", "--yes", "pyzklock")
 
 
 def npm() -> None:
-    """The tools that build and lint the Node package."""
+    """Install the tools that build and lint the Node package."""
     run("npm", "ci", "--no-audit", "--no-fund", cwd=PACKAGE)
 
 
 def node() -> None:
-    """The Node package: its addon, and its JavaScript."""
+    """Build the Node package: its addon and its JavaScript."""
     run("node", "describe.mjs", TYPES, library("zklock_node"), cwd=PACKAGE)
-    # The compiler leaves files whose sources are gone, and they would be packed.
+    # The compiler does not delete the output of removed sources, which would then be packed.
     shutil.rmtree(PACKAGE / "dist", ignore_errors=True)
     run("npm", "run", "--silent", "build:types", cwd=PACKAGE)
 
 
 def packages() -> None:
-    """What users install, packed around the debug builds."""
+    """Pack the packages for users around the debug builds."""
     run(VENV / "bin" / "python", "tools/dist.py", "--debug")
 
 
 def jars() -> None:
-    """The servers and the Java peers, in one directory, so that a classpath is `lib/*`."""
+    """Copy the jars of the servers and the Java peers into one directory, so that a classpath is `lib/*`."""
     directory = BUILT / "lib"
     shutil.rmtree(directory, ignore_errors=True)
     maven = ("mvn", "-B", "-q", "-f", str(ROOT / "tests" / "pom.xml"))
@@ -154,7 +156,7 @@ def jars() -> None:
 
 
 def java() -> None:
-    """The worker on Curator."""
+    """Build the worker that uses Curator."""
     classes = BUILT / "classes"
     shutil.rmtree(classes, ignore_errors=True)
     classes.mkdir(parents=True)
@@ -167,24 +169,24 @@ def java() -> None:
 
 
 def go() -> None:
-    """The worker on go-zookeeper."""
+    """Build the worker that uses go-zookeeper."""
     go_program(ROOT / "tests" / "peers" / "go", BUILT / "go-worker")
 
 
 def porcupine() -> None:
-    """The outside judge of histories."""
+    """Build the external judge of histories."""
     go_program(ROOT / "tests" / "porcupine", BUILT / "porcupine")
 
 
 def go_program(source: Path, product: Path) -> None:
-    """A program in Go."""
+    """Build a Go program."""
     BUILT.mkdir(exist_ok=True)
     run("go", "vet", "./...", cwd=source)
     run("go", "build", "-trimpath", "-buildvcs=false", "-o", product, ".", cwd=source)
 
 
 def bundlers() -> None:
-    """The test runners and bundlers that programs on Node use."""
+    """Install the test runners and bundlers for programs on Node."""
     run("npm", "ci", "--no-audit", "--no-fund", cwd=ROOT / "tests" / "consumers" / "node")
 
 
@@ -198,12 +200,13 @@ FONTS = """<fontconfig>
 
 
 def unpack(tree: Path, *names: str) -> None:
-    """Debian's packages with the libraries that this machine lacks, below a directory."""
+    """Unpack Debian packages into a directory, with the libraries that this machine lacks."""
     arrived, lists = tree / "packages", tree / "lists"
     shutil.rmtree(tree, ignore_errors=True)
     for directory in (arrived, lists):
         (directory / "partial").mkdir(parents=True)
-    # Lists of its own are current, and the archive has no older version. The lock and the user are root's.
+    # Use separate package lists that are current, because the archive has no older versions. The default lock
+    # and download user need root.
     options = (
         *(f"Dir::State::Lists={lists}", f"Dir::Cache::Archives={arrived}"),
         *("Debug::NoLocking=1", "APT::Sandbox::User="),
@@ -218,14 +221,14 @@ def unpack(tree: Path, *names: str) -> None:
 
 
 def chromium() -> None:
-    """Debian's headless browser, and fonts."""
+    """Unpack Debian's headless browser and fonts."""
     tree = STAMPS / "chromium"
     unpack(tree, "chromium-headless-shell", "fonts-dejavu-core")
     (tree / "fonts.conf").write_text(FONTS.format(tree=tree))
 
 
 def redis() -> None:
-    """Debian's Redis server."""
+    """Unpack Debian's Redis server."""
     unpack(STAMPS / "redis", "redis-server")
 
 
@@ -254,12 +257,13 @@ BUILDERS: dict[str, Callable[[], None]] = {
 
 
 def compile_workspace(stale: list[str]) -> None:
-    """Runs cargo once for all parts."""
-    # Cargo compares times: a changed source that is older than the last build would be overlooked.
+    """Run cargo once for all parts."""
+    # Cargo compares times, so it would overlook a changed source that is older than the last build.
     for name in {name for part in stale for name in PARTS[part].changed()}:
         if (ROOT / name).exists():
             os.utime(ROOT / name)
-    # The macros append to the description of Node's addon when they are expanded: that must happen once.
+    # When the macros are expanded, they append to the description of Node's addon. This must happen only
+    # once.
     shutil.rmtree(TYPES, ignore_errors=True)
     TYPES.mkdir(parents=True)
     napi = {"NAPI_TYPE_DEF_TMP_FOLDER": str(TYPES), "NAPI_FORCE_BUILD_ZKLOCK_NODE": str(time.time_ns())}
@@ -267,13 +271,13 @@ def compile_workspace(stale: list[str]) -> None:
 
 
 def ordered(names: list[str]) -> list[str]:
-    """The parts and their prerequisites, each before the parts that need it."""
+    """Return the parts and their prerequisites, each before the parts that need it."""
     wanted = set(names) | {need for name in names for need in PARTS[name].needs}
     return [name for name in BUILDERS if name in wanted]
 
 
 def within_reach() -> list[str]:
-    """All parts that `make test` needs; without those that this machine has not the programs for, by name."""
+    """Return all parts for `make test`, except those whose programs this machine lacks."""
     names = [name for name, part in PARTS.items() if not part.apart]
     lacking = {name: what for name in names if (what := PARTS[name].lacking()) is not None}
     if lacking and everything():
@@ -284,13 +288,13 @@ def within_reach() -> list[str]:
 
 
 def main() -> int:
-    """Builds the parts that are not up to date."""
+    """Build the parts that are not up to date."""
     names = sys.argv[1:] or within_reach()
     if unknown := set(names) - set(PARTS):
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     stale = [name for name in ordered(names) if PARTS[name].problem() is not None]
-    # Taken before the build: the next build notices an edit made meanwhile.
+    # Computed before the build, so that the next build notices edits made meanwhile.
     digests = {name: PARTS[name].digests() for name in stale}
     compiled = False
     for name in stale:

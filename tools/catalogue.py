@@ -1,4 +1,4 @@
-"""Every suite, and how it runs."""
+"""All test suites, and how to run them."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from rust_suite import rust, worlds
 from suites import PYTHON, ROOT, Tally, node, pytest, run
 
 SEEDS = 500
-"""Simulated worlds. `make soak` has 10,000, others each day."""
+"""Number of simulated seeds. `make soak` runs 10,000 different ones each day."""
 
 SIMULATION_LIMIT = 1200.0
-"""Seconds to build the simulation and to run it."""
+"""Timeout for building and running the simulation, in seconds."""
 
 AT_A_TIME = 2
-"""How many tests of a suite run at the same time."""
+"""Number of tests of a suite that run in parallel."""
 
 WAITING_AT_A_TIME = 4
-"""The same for the scenarios, which wait more than they work: each needs a quarter of a processor."""
+"""The same for the scenarios, which mostly wait: each needs a quarter of a processor."""
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""For tests that are not ours: what hangs may hang again when it is interrupted. Its worker ends with it."""
+"""Options for third-party tests. A test that hangs can hang again when it is interrupted, so its worker
+process ends with it.
+"""
 
 
 def tier(suite: str, whole: bool) -> tuple[str, ...]:
-    """The options with which pytest runs a suite: the whole of it, or its first tier."""
+    """Return the pytest options to run a whole suite or its first tier."""
     return () if whole else ("-p", "first_tier", f"--first-tier={suite}")
 
 
 def simulation(_whole: bool) -> Tally:
-    """The whole stack in simulated time: a seed is one history, and the first ones have no violation.
+    """Run the whole stack in simulated time: a seed always has the same history, and the first seeds have no
+    violation.
 
-    Two judges read those histories once more: our checker, and Porcupine.
+    Two other judges read those histories again: our checker, and Porcupine.
     """
     manifest = ("--locked", "--release", "--manifest-path", f"{ROOT / 'tests' / 'simulation' / 'Cargo.toml'}")
     histories = str(BUILT / "simulated.jsonl")
@@ -59,11 +62,11 @@ def simulation(_whole: bool) -> Tally:
 
 
 APART_LIMIT = 900.0
-"""Seconds to build a workspace of its own, and to run its tests."""
+"""Timeout for building and testing a separate workspace, in seconds."""
 
 
 def workspace(name: str) -> Tally:
-    """The tests of a workspace of its own, by its directory below tests."""
+    """Run the tests of a separate workspace, by its directory below tests."""
     manifest = str(ROOT / "tests" / name / "Cargo.toml")
     code, text = run(
         ["cargo", "test", "--locked", "--manifest-path", manifest], limit=APART_LIMIT, quiet=True
@@ -77,7 +80,7 @@ def workspace(name: str) -> Tally:
 
 
 def coverage(_whole: bool) -> Tally:
-    """Every scenario has a test in every language."""
+    """Check that every scenario has a test in every language."""
     code, text = run([PYTHON, "check_coverage.py"], cwd=ROOT / "tests", limit=120, quiet=True)
     if code != 0:
         print(text, flush=True)
@@ -85,34 +88,37 @@ def coverage(_whole: bool) -> Tally:
 
 
 def spread(number: int, dist: str = "worksteal") -> tuple[str, ...]:
-    """So many tests at a time."""
+    """Return the options to run this many tests in parallel."""
     return ("-n", f"{number}", "--dist", dist)
 
 
 def scenarios(whole: bool) -> Tally:
-    """The scenarios on real servers: in the first tier each on one surface, in turn."""
-    # All tests of a file share its servers, so one process runs a file. The files stay in order: xdist would
-    # begin with the most tests, and end with a file of few that take long, on one processor.
+    """Run the scenarios on real servers. In the first tier, each runs on one surface, in rotation."""
+    # All tests of a file share its servers, so one process runs a whole file. The files keep their order,
+    # because xdist would start with the file with the most tests and end with a slow one on a single
+    # processor.
     order = (*spread(WAITING_AT_A_TIME, "loadfile"), "--no-loadscope-reorder")
     return pytest("scenarios", *order, *tier("scenarios", whole), cwd="tests", quiet=False)
 
 
 def on_the_embedded_server(_whole: bool) -> Tally:
-    """The scenarios once more, each on one surface: all of them have run on the real server."""
+    """Run the scenarios on the embedded server, each on one surface. All of them also
+    run on the real server.
+    """
     options = ("--server", "embedded", "--one-surface", *spread(WAITING_AT_A_TIME))
     tally = pytest("scenarios", *options, cwd="tests", quiet=False)
-    # Tests that need more than that server has have run on the real one.
+    # Tests that need more than the embedded server have run on the real one.
     tally.left_out.clear()
     return tally
 
 
 Suite = Callable[[bool], Tally]
-"""Runs a suite: the whole of it, or its first tier."""
+"""A function that runs a whole suite or its first tier."""
 
 SUITES: dict[str, Suite] = {
     "rust": rust,
-    # Beside each other, those that take longest first.
-    # In a worker, so that one test that hangs does not end the others.
+    # These run in parallel, the slowest first. They run in a worker, so that a test that hangs does not end
+    # the others.
     "packages": lambda _: pytest("packages", *spread(1), cwd="tests"),
     "simulation": simulation,
     "threads": lambda _: workspace("threads"),
@@ -125,7 +131,7 @@ SUITES: dict[str, Suite] = {
     ),
     "node": lambda _: node(),
     "coverage": coverage,
-    # Six at a time, for its tests sleep most of the time.
+    # Six in parallel, because its tests mostly wait.
     "clients": lambda _: pytest("clients", *ENDING_WORKERS, *spread(6), cwd="tests"),
     "cli": lambda whole: pytest("cli", *spread(3), *tier("cli", whole), cwd="tests"),
     "scenarios": scenarios,
@@ -138,10 +144,10 @@ APART: dict[str, Suite] = {
     "worlds": lambda _: worlds(),
 }
 
-# Suites that need no part: cargo builds what they run.
+# Suites that need no part, because cargo builds what they run.
 CARGO = {"rust", "worlds", "threads", "fuzz"}
 
-# Stages run one after the other, the suites of a stage beside each other. Rust uses every processor by
+# Stages run in sequence, and the suites of a stage in parallel. The Rust suite uses every processor by
 # itself. The scenarios mostly wait, and the worlds need one processor.
 STAGES = [
     ["rust"],

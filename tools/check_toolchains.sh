@@ -1,7 +1,7 @@
 #!/bin/sh
-# Says which language toolchains are missing, all at once, and how to get them. Installs Debian packages when root.
-# Java, Maven and Go are for real ZooKeeper and the clients of others: without them less is shown, but with
-# ZKLOCK_TEST_ALL set nothing may be left out.
+# Reports all missing language toolchains together, and how to install them. As root, it installs Debian
+# packages. Java, Maven and Go are for real ZooKeeper and for third-party clients. Without them, some tests
+# are left out, unless ZKLOCK_TEST_ALL is set: then every tool is required.
 set -u
 
 what=${1:-tests} # or demo

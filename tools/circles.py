@@ -1,4 +1,4 @@
-"""Fails if folders use names of each other in a circle. The files of one folder may know each other."""
+"""Fails if folders use names of each other in a circle. Files of one folder may use each other."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TREES: list[tuple[str, Read]] = [
 
 
 def is_folder(entry: Path) -> bool:
-    """Tells a folder from a file of Rust with the folder of its own modules."""
+    """Return whether an entry is a real folder, and not a Rust file with the folder of its own modules."""
     return entry.is_dir() and not entry.with_suffix(".rs").exists()
 
 
 def circles(root: Path) -> list[str]:
-    """Every circle in a repository, explained."""
+    """Return a description of every circle in a repository."""
     found = []
     for directory, read in TREES:
         arrows = read(root / directory).between_folders(root / directory)
@@ -45,7 +45,7 @@ def circles(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Prints the circles; fails if there are any."""
+    """Print the circles. Return 1 if there are any."""
     found = circles(ROOT)
     print("\n".join(found) or "no circle")
     return 1 if found else 0

@@ -1,8 +1,8 @@
-"""Which bugs of tests/mutants break which rule, which transition and which handle: the table beside them.
+"""Writes tests/mutants/table.md: the bugs that break each rule, each transition and each handle.
 
     python3 tools/covered.py
 
-writes tests/mutants/table.md. A unit test fails if that is out of date, or if a row has too few bugs.
+A unit test fails if the table is out of date, or if a row has too few bugs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from suites import ROOT
 TABLE = PATCHES / "table.md"
 
 LEAST = 2
-"""How many bugs there must be for each rule that the driver carries, each transition, each handle."""
+"""Minimum number of bugs for each row: a rule that the driver carries, a transition or a handle."""
 
 HANDLES = ("Mutex", "ReadWriteLock", "Semaphore", "MultiLock", "Election", "Client", "Lease")
 SURFACES = ("python sync", "python aio", "node")
@@ -45,7 +45,7 @@ Written by `python3 tools/covered.py` from the headers of the patches; do not ed
 
 
 def rules() -> Iterator[str]:
-    """The rules that more than the queue carries, by what docs/protocol.md says of their code."""
+    """Yield the rules that more code than the queue carries, according to docs/protocol.md."""
     text = (ROOT / "docs" / "protocol.md").read_text().partition("## The rules")[2]
     parts = re.split(r"^\*\*(\d+)\. ", text, flags=re.MULTILINE)
     for number, part in zip(parts[1::2], parts[2::2], strict=True):
@@ -55,14 +55,16 @@ def rules() -> Iterator[str]:
 
 
 def losses() -> Iterator[str]:
-    """The ways in which a lease is lost, by the words for them; a fork is no transition in any process."""
+    """Return the transitions to a lost lease, by the texts of their reasons. A fork is left out, because it
+    is not a transition within a process.
+    """
     text = (ROOT / "core" / "src" / "error" / "loss_reason.rs").read_text()
     words = re.findall(r'Self::\w+ => "([^"]+)"', text.partition("impl fmt::Display for LossReason")[0])
     return (f"lease held > lost: {reason}" for reason in words if "fork" not in reason)
 
 
 def rust() -> Iterator[str]:
-    """The handles of Rust. The halves of a read/write lock count for themselves."""
+    """Yield the handles of Rust. The halves of a read/write lock count separately."""
     for handle in HANDLES:
         halves = ("ReadWriteLock: read", "ReadWriteLock: write") if handle == "ReadWriteLock" else (handle,)
         yield from (f"rust {half}" for half in halves)
@@ -70,18 +72,18 @@ def rust() -> Iterator[str]:
 
 
 def rows() -> list[tuple[str, int]]:
-    """All that is to be covered, and by how many bugs at least."""
+    """Return all rows with the minimum number of bugs."""
     handles = [f"{surface}: {handle}" for surface in SURFACES for handle in HANDLES]
     return [(row, LEAST) for row in (*rules(), *TRANSITIONS, *losses(), *rust(), *SURFACES, *handles)]
 
 
 def covered(mutants: list[Mutant]) -> dict[str, list[str]]:
-    """The names of the bugs for each row."""
+    """Return the names of the bugs for each row."""
     return {row: [one.name for one in mutants if row in one.covers] for row, _ in rows()}
 
 
 def table(mutants: list[Mutant]) -> str:
-    """The table."""
+    """Return the table as Markdown."""
     lines = [HEAD, "| What | Bugs |", "|---|---|"]
     for row, names in covered(mutants).items():
         lines.append(f"| {row} | {'<br>'.join(f'`{name}`' for name in names)} |")
@@ -89,7 +91,7 @@ def table(mutants: list[Mutant]) -> str:
 
 
 def main() -> int:
-    """Writes it."""
+    """Write the table."""
     TABLE.write_text(table([Mutant.read(path) for path in patches([])]))
     return 0
 

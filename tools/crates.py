@@ -1,4 +1,4 @@
-"""The crates as they are published, unpacked, for programs outside the workspace."""
+"""Unpacks the published form of the crates for programs outside the workspace."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ HERE = STAMPS / "crates"
 
 
 def unpack(archive: Path) -> tuple[str, Path]:
-    """The name of a crate, and where its sources are.
+    """Unpack an archive. Return the name of the crate and the directory of its sources.
 
-    A file that is there as it should be is left alone: all of an archive have one time, by which cargo could
-    not tell that they have changed.
+    Unchanged files are left alone. All files of an archive have the same time, so cargo could not recognize
+    the changed ones.
     """
     with tarfile.open(archive) as packed:
         files = {member.name: member for member in packed.getmembers() if member.isfile()}
@@ -35,11 +35,11 @@ def unpack(archive: Path) -> tuple[str, Path]:
 
 
 def published(packages: Path = BUILT / "packages") -> dict[str, Path]:
-    """Every crate that is published."""
+    """Return every published crate."""
     return dict(unpack(archive) for archive in sorted(packages.glob("*.crate")))
 
 
 def in_place_of_the_registry(names: list[str]) -> list[str]:
-    """Options that let cargo find these crates, of which the registry may have none or an older one."""
+    """Return options that make cargo use these crates. The registry might have none or older ones."""
     crates = published()
     return [word for name in names for word in ("--config", f'patch.crates-io.{name}.path="{crates[name]}"')]

@@ -1,6 +1,7 @@
-"""Draws the diagrams of the documentation: python3 tools/diagrams.py. A test compares them with the files.
+"""Draws the diagrams of the documentation: `python3 tools/diagrams.py`. A test compares them with the files.
 
-Each has a background of its own that changes together with its ink: legible on light and on dark pages.
+Each diagram has its own background, which changes together with the ink. It is legible on light and dark
+pages.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TIP = '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" mark
 
 
 def picture(width: int, height: int, title: str, parts: Iterator[str]) -> str:
-    """A whole drawing."""
+    """Return a complete drawing."""
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(title)}">',
@@ -48,12 +49,12 @@ def picture(width: int, height: int, title: str, parts: Iterator[str]) -> str:
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "middle") -> str:
-    """One line of text."""
+    """Return one line of text."""
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{kind}">{escape(words)}</text>'
 
 
 def box(x: float, y: float, width: float, lines: tuple[str, ...], kind: str = "") -> Iterator[str]:
-    """A rounded box with a name, and what is to be said of it."""
+    """Yield a rounded box with a title and lines below it."""
     height = 24 + 18 * len(lines)
     yield f'<rect class="box {kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height}" rx="8"/>'
     for number, line in enumerate(lines):
@@ -61,12 +62,12 @@ def box(x: float, y: float, width: float, lines: tuple[str, ...], kind: str = ""
 
 
 def arrow(path: str, kind: str = "") -> str:
-    """A line with a tip."""
+    """Return a line with an arrowhead."""
     return f'<path class="arrow {kind}" d="{path}"/>'
 
 
 def queue() -> Iterator[str]:
-    """Who waits for whom."""
+    """Draw which contender waits for which."""
     contenders = [
         ("…0000000012", "Python, zklock", "holds the lock"),
         ("…0000000013", "Java, Curator", "waits"),
@@ -90,7 +91,7 @@ def queue() -> Iterator[str]:
 
 
 def lease() -> Iterator[str]:
-    """The states of a lease."""
+    """Draw the states of a lease."""
     yield from box(20, 60, 150, ("queued", "its node waits"))
     yield from box(270, 60, 170, ("held", "the server answers", "check() passes"), "good")
     yield from box(270, 230, 170, ("suspended", "the term still runs", "check() passes"), "warn")
@@ -115,7 +116,7 @@ def lease() -> Iterator[str]:
 
 
 def term() -> Iterator[str]:
-    """What a lease believes, and what the ensemble does, after the last proof."""
+    """Draw a lease's term and the ensemble's session after the last proof."""
     left, unit = 150.0, 600.0
 
     def at(part: float) -> float:
@@ -145,7 +146,7 @@ def term() -> Iterator[str]:
 
 
 def sequence(lanes: tuple[str, ...], steps: tuple[tuple[int, int, str, str], ...]) -> Iterator[str]:
-    """Messages between parts, from the top down. A step has its two lanes, its words, and how it is drawn."""
+    """Draw messages between parts, from top to bottom. A step has its two lanes, its text and its style."""
     apart = 190
     bottom = 66 + 38 * len(steps)
     for number, lane in enumerate(lanes):
@@ -168,7 +169,7 @@ PARTS = ("caller", "driver", "queue", "servers")
 
 
 def acquire() -> Iterator[str]:
-    """How a free lock is acquired."""
+    """Draw how a free lock is acquired."""
     yield from sequence(
         PARTS,
         (
@@ -185,7 +186,7 @@ def acquire() -> Iterator[str]:
 
 
 def release() -> Iterator[str]:
-    """How a lock is released, and handed on within a client."""
+    """Draw how a lock is released and handed on within a client."""
     yield from sequence(
         PARTS,
         (
@@ -201,7 +202,7 @@ def release() -> Iterator[str]:
 
 
 def loss() -> Iterator[str]:
-    """How a lease is lost."""
+    """Draw how a lease is lost."""
     yield from sequence(
         ("servers", "driver", "hold table", "lease"),
         (
@@ -216,7 +217,7 @@ def loss() -> Iterator[str]:
 
 
 def reconnection() -> Iterator[str]:
-    """How leases live through a lost connection."""
+    """Draw how leases survive a lost connection."""
     yield from sequence(
         ("servers", "transport", "driver", "lease"),
         (
@@ -243,13 +244,13 @@ DIAGRAMS = {
 
 
 def drawn(name: str) -> str:
-    """One of them."""
+    """Return one diagram."""
     width, height, title, parts = DIAGRAMS[name]
     return picture(width, height, title, parts())
 
 
 def main() -> int:
-    """Writes all of them."""
+    """Write all diagrams."""
     for name in DIAGRAMS:
         (PICTURES / f"{name}.svg").write_text(drawn(name))
     return 0

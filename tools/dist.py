@@ -1,7 +1,7 @@
-"""Packs what is published, for this platform: wheel, source distribution, npm packages, crates.
+"""Packs everything that is published, for this platform: wheel, source distribution, npm packages and crates.
 
 `make dist` builds for publishing and packs into `dist`. `make packages` packs debug builds, which the tests
-install: it compiles nothing that they have not compiled.
+install. It compiles nothing that the tests have not compiled.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ from parts import BUILT, PACKAGE, PARTS, ROOT
 DIST = ROOT / "dist"
 PACKAGES = BUILT / "packages"
 PROFILE = "dist"
-"""For publishing; see Cargo.toml."""
+"""Cargo profile for publishing; see Cargo.toml."""
 
 CRATES = ("zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
-"""What is published as crates. The stand-ins are not: they are patched in from the repository."""
+"""The published crates. The stand-ins are not published: they are patched in from the repository."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """What cargo has built."""
+    """The files that cargo has built."""
 
     profile: str
     command: Path
     python: Path
     node: Path
     types: Path | None
-    """What the macros wrote of the addon, where its JavaScript has to be compiled as well."""
+    """The addon's type definitions from the macros, if its JavaScript must be compiled as well."""
 
 
 def released() -> Build:
-    """Builds for publishing: all three at once, because that compiles what is below them once."""
+    """Build for publishing. All three packages are built together, so that their common dependencies are
+    compiled only once.
+    """
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     types = target / PROFILE / "napi"
-    # The macros append when they are expanded: that must happen once.
+    # When the macros are expanded, they append to these files. This must happen only once.
     shutil.rmtree(types, ignore_errors=True)
     types.mkdir(parents=True)
     print("building for publishing: minutes", flush=True)
@@ -60,7 +62,7 @@ def released() -> Build:
 
 
 def debug(scratch: Path) -> Build:
-    """The parts that are built for tests, without the symbols of their debuggers, which are most of them."""
+    """Return the builds for tests, without their debug symbols, which make up most of their size."""
     (python,) = PARTS["python"].products
     (node,) = (PACKAGE / "addon").glob("*.node")
 
@@ -74,12 +76,12 @@ def debug(scratch: Path) -> Build:
 
 
 def crates(out: Path) -> None:
-    """Packs the crates. Whether they build is seen where they are used: tests/consumers/rust."""
+    """Pack the crates. Their use in tests/consumers/rust shows whether they build."""
     with TemporaryDirectory() as scratch:
         names = [f"--package={name}" for name in CRATES]
         command = ["cargo", "package", "--no-verify", "--allow-dirty", "--quiet", *names]
         command += ["--target-dir", scratch]
-        # What is cached of the registry's index suffices, except for the first time.
+        # The cached index of the registry is enough, except for the first time.
         for more in (["--offline"], []):
             done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode == 0:
@@ -91,7 +93,7 @@ def crates(out: Path) -> None:
 
 
 def pack(build: Build, out: Path) -> None:
-    """Packs everything into a directory, which contains nothing else then."""
+    """Pack everything into a directory, which is emptied first."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     native = pack_node.Native(build.node, build.command)
@@ -108,7 +110,9 @@ def pack(build: Build, out: Path) -> None:
 
 
 def main() -> int:
-    """Packs for publishing; with `--debug` for tests; with `--portable OUT` only what is of no platform."""
+    """Pack for publishing; with `--debug` for tests; with `--portable OUT` only the platform-independent
+    packages.
+    """
     if sys.argv[1:] == ["--debug"]:
         with TemporaryDirectory() as scratch:
             pack(debug(Path(scratch)), PACKAGES)

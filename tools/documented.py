@@ -1,6 +1,7 @@
-"""Fails if a public name stands in no document: those that docs/api.toml lists, and the errors.
+"""Fails if a public name is in no document. The names are those of docs/api.toml and the errors.
 
-A name of Node's that only differs by its camel case stands under the others' name, as docs/api.md says.
+If a Node name differs from the others only by its camel case, the common name in the documents is enough, as
+docs/api.md says.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
 
 
 def documented(root: Path) -> set[str]:
-    """The words that stand as code in a document."""
+    """Return the words inside code in the documents."""
     texts = (page.read_text() for pattern in DOCUMENTS for page in sorted(root.glob(pattern)))
     return {word for text in texts for code in _CODE.findall(text) for word in re.findall(r"\w+", code)}
 
 
 def names(table: Table, errors: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Every public name, and whose it is."""
+    """Yield every public name with the place where it is defined."""
     for language in LANGUAGES:
         here = Comparison(language, ({}, set()), table)
         for name in table:
@@ -66,7 +67,7 @@ def names(table: Table, errors: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def problems(root: Path) -> list[str]:
-    """The names that stand nowhere."""
+    """Return the names that are in no document."""
     known = documented(root)
     table = tomllib.loads((root / TABLE).read_text())
     missing = {name: where for name, where in names(table, rust.errors(root)) if name not in known}
@@ -74,7 +75,9 @@ def problems(root: Path) -> list[str]:
 
 
 def exported(root: Path) -> Iterator[str]:
-    """What the npm package exports, types too: docs/api.toml has no names for those of one value."""
+    """Yield the exports of the npm package, including types, because docs/api.toml does not name the types of
+    single values.
+    """
     for entry in NODE_ENTRIES:
         text = (root / entry).read_text()
         for names_of_one in re.findall(r"^export (?:type )?\{(.*?)\}", text, re.DOTALL | re.MULTILINE):
@@ -85,7 +88,7 @@ def exported(root: Path) -> Iterator[str]:
 
 
 def unpublished(root: Path) -> list[str]:
-    """The public names that the page of a package does not show, as PyPI and npm publish it."""
+    """Return the public names that are missing on a package's page on PyPI or npm."""
     table = tomllib.loads((root / TABLE).read_text())
     everywhere = list(names(table, rust.errors(root)))
     wrong = []
@@ -105,7 +108,7 @@ def _camel(name: str) -> str:
 
 
 def main() -> int:
-    """Prints what is missing; fails if anything is."""
+    """Print the missing names. Return 1 if there are any."""
     wrong = problems(ROOT) + unpublished(ROOT)
     if wrong:
         print("\n".join(wrong))

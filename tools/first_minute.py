@@ -1,8 +1,8 @@
-"""A user's first minute: `first_minute.py PACKAGES [--platform NAME] [--limit SECONDS]`.
+"""Tries a user's first minute: `first_minute.py PACKAGES [--platform NAME] [--limit SECONDS]`.
 
-In an empty directory, with no compiler and no Java on the PATH: installs the wheel with pip and the npm
-packages with npm, starts `zklock dev`, and runs the README's first program in each language. Needs nothing
-but Python and Node; the release workflow runs it on every platform.
+It works in an empty directory, with no compiler and no Java on the PATH. It installs the wheel with pip and
+the npm packages with npm, starts `zklock dev`, and runs the README's first program in each language. It needs
+only Python and Node. The release workflow runs it on every platform.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from tempfile import TemporaryDirectory
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 FIRST = "127.0.0.1:2181"
-"""The address in the README, where another server may be."""
+"""The address in the README. Another server might use it."""
 
 PROGRAMS = {
     "python3": os.path.realpath(sys.executable),
     **{name: shutil.which(name) or name for name in ("node", "npm", "sh")},
 }
-# What scripts may use: npm's own, and that of the command.
+# The programs that npm's scripts and the command's script need.
 UTILITIES = ("basename", "cat", "chmod", "cp", "dirname", "env", "ls", "mkdir", "readlink", "rm", "uname")
 FORBIDDEN = ("cargo", "rustc", "cc", "gcc", "clang", "c++", "g++", "make", "java", "javac")
 
 
 STEP = 300.0
-"""Seconds after which a step hangs."""
+"""Timeout of a step, in seconds."""
 
 PATIENCE = 3
-"""A busy machine may take so many times as long by the clock as a quiet one."""
+"""A busy machine can take this many times as long as an idle one."""
 
 
 class FailedError(Exception):
-    """Something did not work; the message has what was said."""
+    """A step failed; the message has its output."""
 
 
 class Minute:
-    """An empty directory, and how long everything in it has taken."""
+    """An empty directory, and the time since its creation."""
 
     def __init__(self, directory: Path) -> None:
         self.here = directory / "here"
@@ -56,7 +56,8 @@ class Minute:
         path = directory / "bin"
         path.mkdir()
         for name, program in PROGRAMS.items():
-            # No link: Python looks for its library beside the name it is started by.
+            # A symbolic link does not work, because Python looks for its library next to the name by which it
+            # is started.
             (path / name).write_text(f'#!{PROGRAMS["sh"]}\nexec "{program}" "$@"\n')
             (path / name).chmod(0o755)
         for name in UTILITIES:
@@ -67,17 +68,17 @@ class Minute:
         self.began = time.monotonic()
 
     def step(self, what: str) -> None:
-        """Something has worked."""
+        """Report a step that has worked."""
         print(f"{time.monotonic() - self.began:6.1f} s  {what}", flush=True)
 
     def run(self, *command: str | Path, env: Mapping[str, str] | None = None, status: int = 0) -> str:
-        """What a program prints, which must end with this status."""
+        """Run a program that must exit with this status. Return its output."""
         try:
             done = subprocess.run(
                 [*map(str, command)],
                 cwd=self.here,
                 env={**self.env, **(env or {})},
-                # As who types it: found on its PATH, not on ours.
+                # Found on the user's PATH, like a command that a user types.
                 executable=shutil.which(str(command[0]), path=self.env["PATH"]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -94,11 +95,11 @@ class Minute:
 
     @contextmanager
     def server(self, command: Path) -> Iterator[str]:
-        """`zklock dev`; yields its address."""
+        """Run the block with `zklock dev`; yield its address."""
         process = subprocess.Popen(
             [command, "dev", "--port", "0"], cwd=self.here, env=self.env, stdout=subprocess.PIPE, text=True
         )
-        # It may say nothing at all.
+        # Kill the server if it prints nothing.
         silent = threading.Timer(STEP, process.kill)
         silent.start()
         try:
@@ -115,7 +116,7 @@ class Minute:
             process.wait(30)
 
     def locks(self, language: str, hosts: str, pattern: str, *command: str | Path) -> None:
-        """Runs the README's first program in a language."""
+        """Run the README's first program in a language."""
         program = snippet(language).replace(FIRST, hosts)
         said = self.run(*command, program) if language == "python" else self.module(program)
         if not re.fullmatch(pattern, said):
@@ -123,13 +124,13 @@ class Minute:
         self.step(f"README, {language}: {said.strip()}")
 
     def module(self, program: str) -> str:
-        """Runs a module of JavaScript."""
+        """Run a JavaScript module."""
         (self.here / "first.mjs").write_text(program)
         return self.run("node", "first.mjs")
 
 
 def snippet(language: str) -> str:
-    """What the README shows first of a language."""
+    """Return the README's first program in a language."""
     found = re.search(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
     if found is None or found[1].count(FIRST) != 1:
         raise FailedError(f"the README has no program in {language} for {FIRST}")
@@ -137,7 +138,7 @@ def snippet(language: str) -> str:
 
 
 def one(packages: Path, pattern: str) -> Path:
-    """The package of that name."""
+    """Return the only package that matches a pattern."""
     found = sorted(packages.glob(pattern))
     if len(found) != 1:
         raise FailedError(f"{packages} has {len(found)} files {pattern}, not one")
@@ -145,33 +146,35 @@ def one(packages: Path, pattern: str) -> Path:
 
 
 def processor_time() -> float:
-    """Seconds of a processor that all this took."""
+    """Return the processor time of this process and its children, in seconds."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """How long it took."""
+    """The duration of a trial."""
 
     took: float
-    """Seconds of the clock."""
+    """Elapsed time in seconds."""
     worked: float
-    """Seconds of a processor."""
+    """Processor time in seconds."""
     load: float
 
     @property
     def busy(self) -> bool:
-        """Whether the clock tells what else the machine does."""
+        """Return whether the machine is so busy that the elapsed time is misleading."""
         return self.load > (os.cpu_count() or 1)
 
     @property
     def seconds(self) -> float:
-        """What counts. Idle waits do where the clock tells nothing, too, if they are long."""
+        """Return the duration that counts. On a busy machine this is the processor time, or a part of the
+        elapsed time, so that long idle waits still count.
+        """
         return max(self.worked, self.took / PATIENCE) if self.busy else self.took
 
     def verdict(self, limit: float) -> str:
-        """The last line."""
+        """Return the summary line."""
         how = "FAILED: too slow" if self.seconds > limit else "passed"
         line = f"the first minute {how}: Python and Node lock after {self.took:.1f} s "
         line += f"({self.worked:.1f} s of a processor) of {limit:g} s"
@@ -179,7 +182,7 @@ class Tried:
 
 
 def tried(packages: Path, platform: str = "[a-z]*") -> Tried:
-    """Installs and tries everything, and tells of it as it does."""
+    """Install and try everything, and print each step."""
     with TemporaryDirectory() as scratch:
         before = processor_time()
         took = first_minute(packages, platform, Path(scratch).resolve())
@@ -187,7 +190,7 @@ def tried(packages: Path, platform: str = "[a-z]*") -> Tried:
 
 
 def first_minute(packages: Path, platform: str, scratch: Path) -> float:
-    """Installs and tries everything; returns the seconds."""
+    """Install and try everything. Return the elapsed seconds."""
     wheel = one(packages, "*.whl")
     tarballs = one(packages, "zklock-[0-9]*.tgz"), one(packages, f"zklock-{platform}.tgz")
     minute = Minute(scratch)
@@ -212,7 +215,7 @@ def first_minute(packages: Path, platform: str, scratch: Path) -> float:
 
 
 def main() -> int:
-    """Tries the packages."""
+    """Try the packages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packages", type=Path)
     parser.add_argument("--platform", default="[a-z]*", help="such as linux-x64-gnu, if there are several")

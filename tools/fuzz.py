@@ -1,10 +1,11 @@
-"""Fuzzes input from others, guided by coverage: builds the targets of tests/fuzz, and runs each for a while.
+"""Fuzzes input from outside, guided by coverage: builds the targets of tests/fuzz and runs each for a while.
 
     python3 tools/fuzz.py [--minutes N] [--jobs N] [target ...]
 
-Each target begins with its corpus, and with what earlier runs found in target/fuzz. A panic, an input that
-takes longer than LONGEST seconds, and memory beyond what is promised end it, with the input in a file. Ends
-with a line for each target; fails if one has ended early.
+Each target starts with its corpus and with the inputs that earlier runs found in target/fuzz. It ends early
+on a panic, on an input that takes longer than LONGEST seconds, and on memory beyond the promised limit, and
+stores the input in a file. The last lines show the result of each target. The program fails if a target has
+ended early.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ BUILD = HERE / "target" / "coverage"
 TARGETS = ("frames", "names", "node_data", "hosts")
 
 LONGEST = 60
-"""Seconds for one input. Each takes a few milliseconds; the rest is for a busy machine, which may stop us."""
+"""Timeout for one input, in seconds. An input takes a few milliseconds; the rest is for a busy machine, which
+can stop the process.
+"""
 
 MEMORY = 1024
-"""MiB for a whole process, beside what the targets count themselves."""
+"""Memory limit of a process in MiB, in addition to the targets' own limits."""
 
 LARGEST = 4096
-"""Bytes of one input."""
+"""Maximum size of an input, in bytes."""
 
 INSTRUMENTED = (
     *("--cfg", "fuzzing"),
@@ -43,12 +46,14 @@ INSTRUMENTED = (
         for what in ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
     ),
 )
-"""The coverage that guides libFuzzer. The stable compiler has it, as it has no sanitizers."""
+"""Compiler flags for the coverage that guides libFuzzer. The stable compiler supports them, but no
+sanitizers.
+"""
 
 
 @dataclass
 class Result:
-    """How the run of a target ended."""
+    """The result of a target's run."""
 
     target: str
     passed: bool
@@ -65,13 +70,13 @@ class Result:
 
 
 def host() -> str:
-    """This machine, as the compiler calls it."""
+    """Return the compiler's name of this machine."""
     told = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True, cwd=HERE).stdout
     return told.partition("host: ")[2].split()[0]
 
 
 def build(machine: str) -> None:
-    """Builds all targets. A machine that is named keeps the flags away from build scripts."""
+    """Build all targets. An explicit target machine keeps the flags away from build scripts."""
     command = ("cargo", "build", "--locked", "--quiet", "--release", "--features", "libfuzzer")
     where = ("--target", machine, "--target-dir", str(BUILD))
     flags = {"CARGO_ENCODED_RUSTFLAGS": "\x1f".join(INSTRUMENTED)}
@@ -79,13 +84,13 @@ def build(machine: str) -> None:
 
 
 def last(pattern: str, text: str) -> int:
-    """The number of the last match; 0 without one."""
+    """Return the number in the last match, or 0 without a match."""
     found = re.findall(pattern, text)
     return int(found[-1]) if found else 0
 
 
 def run(target: str, machine: str, seconds: int) -> Result:
-    """Runs a target, and reads what it printed."""
+    """Run a target and parse its output."""
     kept = WORK / target
     kept.mkdir(parents=True, exist_ok=True)
     log = WORK / f"{target}.log"
@@ -111,7 +116,7 @@ def run(target: str, machine: str, seconds: int) -> Result:
 
 
 def results(targets: list[str], seconds: int, jobs: int) -> Iterator[Result]:
-    """Runs the targets, so many at a time."""
+    """Run the targets, `jobs` in parallel."""
     machine = host()
     build(machine)
     with ThreadPoolExecutor(jobs) as pool:
@@ -119,7 +124,7 @@ def results(targets: list[str], seconds: int, jobs: int) -> Iterator[Result]:
 
 
 def main() -> int:
-    """Runs what is asked for; 1 if something was found."""
+    """Run the requested targets. Return 1 if one has found something."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

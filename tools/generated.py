@@ -1,4 +1,4 @@
-"""The references that other tools generate: of Node by TypeDoc, of Rust by rustdoc."""
+"""Generates the references of other tools: TypeDoc's for Node, and rustdoc's for Rust."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from links import ROOT
 
 NODE = ROOT / "bindings-node"
 RUST = "rustdoc"
-"""Where the site has the reference of Rust."""
+"""Location of the Rust reference on the site."""
 
 MODULES = ("zklock", "zklock/testing", "zklock/prometheus", "zklock/opentelemetry")
-"""The entry that programs on Node import."""
+"""The entries that programs on Node import."""
 
 QUICKLY = "ZKLOCK_SITE_QUICKLY"
-"""With this in the environment the references are empty, because something else is looked at."""
+"""Environment variable that leaves the references empty, for a quick look at the rest of the site."""
 
 
 class GenerationError(Exception):
-    """A reference cannot be generated; the message has what the tool said."""
+    """A reference cannot be generated; the message has the tool's output."""
 
 
 def _run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
@@ -34,7 +34,7 @@ def _run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
 
 
 def node_reference() -> dict[str, str]:
-    """The pages of Node, by their names below the reference, from the types and their comments."""
+    """Return the pages of the Node reference by name, generated from the types and their comments."""
     if QUICKLY in os.environ:
         return {"index.md": "# Node\n"} | {f"{module}/index.md": f"# {module}\n" for module in MODULES}
     with tempfile.TemporaryDirectory() as made:
@@ -44,7 +44,7 @@ def node_reference() -> dict[str, str]:
 
 
 def rust_reference(there: Path) -> None:
-    """Puts there what rustdoc writes. A link that leads nowhere is an error."""
+    """Write rustdoc's reference to a directory. A dead link is an error."""
     if QUICKLY in os.environ:
         return
     _run(

@@ -1,8 +1,7 @@
-"""Fails if a link in Markdown leads nowhere: to a file that does not exist, or to a heading that it does not
-have.
+"""Fails if a link in Markdown is dead: its file does not exist, or has no such heading.
 
-Checked are relative links, as the hosting site's file view follows them, and links to files of this
-repository there. What is published apart from the repository, on PyPI and npm, must have the latter only.
+It checks relative links, as the hosting site's file view follows them, and links to this repository's files
+on that site. Pages that are also published on PyPI and npm must have only the latter.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _OURS = re.compile(rf"{re.escape(HOST)}/(?:blob|tree|raw)/main/([^#]*)(#.*)?$")
 
 @dataclass(frozen=True)
 class Link:
-    """One link: the offsets of its target in the text, and the target."""
+    """A link: the offsets of its target in the text, and the target."""
 
     start: int
     end: int
@@ -37,7 +36,7 @@ class Link:
 
 
 def blanked(text: str) -> str:
-    """The same text with spaces in place of all code, so that offsets stay."""
+    """Return the text with all code replaced by spaces, so that offsets stay the same."""
 
     def spaces(code: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", code[0])
@@ -46,26 +45,30 @@ def blanked(text: str) -> str:
 
 
 def links(text: str) -> Iterator[Link]:
-    """The links and pictures of a page, but those in code."""
+    """Yield the links and pictures of a page, except those in code."""
     for found in _LINK.finditer(blanked(text)):
         yield Link(found.start(2), found.end(2), text[found.start(2) : found.end(2)])
 
 
 def anchor(heading: str) -> str:
-    """What the hosting site calls a heading; the site of the documentation is told to do the same."""
+    """Return the hosting site's anchor for a heading. The documentation site is
+    configured to use the same.
+    """
     shown = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
     return re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
 
 
 @cache
 def anchors(path: Path) -> frozenset[str]:
-    """The headings that links may lead to. Of two with one name only the first has one anchor everywhere."""
+    """Return the anchors that links can use. Of two equal headings, only the first has the same anchor on
+    every site.
+    """
     text = _FENCE.sub("", path.read_text())
     return frozenset(anchor(heading) for heading in _HEADING.findall(text))
 
 
 def dead(root: Path, page: str, target: str) -> str | None:
-    """Why a link leads nowhere, if it does."""
+    """Return why a link is dead, or None."""
     if ours := _OURS.match(target):
         path, fragment = ours[1], (ours[2] or "")[1:]
     elif re.match(r"[a-z]+:", target):
@@ -85,7 +88,7 @@ def dead(root: Path, page: str, target: str) -> str | None:
 
 
 def problems(root: Path, pages: list[str]) -> list[str]:
-    """The links that lead nowhere."""
+    """Return the dead links."""
     found = []
     for page in pages:
         text = (root / page).read_text()
@@ -96,14 +99,14 @@ def problems(root: Path, pages: list[str]) -> list[str]:
 
 
 def tracked(root: Path) -> list[str]:
-    """All Markdown of the repository."""
+    """Return all Markdown files of the repository."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
     return [name for name in listed.splitlines() if (root / name).exists()]
 
 
 def main() -> int:
-    """Prints what is wrong; fails if anything is."""
+    """Print the dead links. Return 1 if there are any."""
     found = problems(ROOT, tracked(ROOT))
     if found:
         print("\n".join(found))

@@ -1,4 +1,6 @@
-"""Formats, lints, types: everything that needs no server. First the checks that need no build."""
+"""Checks formatting, lints and types: everything that needs no server. The checks that need no build run
+first.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
 
 
 def command(*arguments: str, cwd: str = ".") -> Callable[[], str | None]:
-    """A check that is a program; its output, if it failed."""
+    """Create a check that runs a program. It returns the program's output if the program fails."""
 
     def run() -> str | None:
         try:
@@ -50,12 +52,14 @@ def command(*arguments: str, cwd: str = ".") -> Callable[[], str | None]:
 
 
 def tool(name: str, *arguments: str, cwd: str = ".") -> Callable[[], str | None]:
-    """A check that is a program of the virtual environment."""
+    """Create a check that runs a program of the virtual environment."""
     return command(str(BIN / name), *arguments, cwd=cwd)
 
 
 def shims() -> str | None:
-    """The stand-ins must replace their namesakes; a lock file older than the patch ignores it silently."""
+    """Check that the stand-ins replace the crates of the same name. A lock file that is older than the patch
+    ignores it silently.
+    """
     listing = ["cargo", "metadata", "--locked", "--format-version=1"]
     metadata = json.loads(subprocess.run(listing, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     sources = {package["name"]: package["source"] for package in metadata["packages"]}
@@ -71,7 +75,9 @@ def shims() -> str | None:
 
 
 def planted() -> str | None:
-    """Bugs for the tests to find are planted from outside: core/tests/model, core/tests/mutants."""
+    """Check that no deliberate bugs are in core/src. They are planted from outside: core/tests/model,
+    tests/mutants.
+    """
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in sorted((ROOT / "core" / "src").rglob("*.rs"))
@@ -82,33 +88,33 @@ def planted() -> str | None:
 
 
 def arrows() -> str | None:
-    """Arrows between folders run one way."""
+    """Check that arrows between folders form no circle."""
     return "\n".join(circles(ROOT)) or None
 
 
 def references() -> str | None:
-    """The functions that the protocol names exist."""
+    """Check that the functions named by the protocol exist."""
     return "\n".join(problems(ROOT)) or None
 
 
 def tables() -> str | None:
-    """The tables of options and properties must be those of docs/api.toml."""
+    """Check that the tables of options and properties match docs/api.toml."""
     return "\n".join(stale_tables(ROOT)) or None
 
 
 def documented() -> str | None:
-    """Every public name stands in a document, and on the page of its package."""
+    """Check that every public name is in a document and on its package's page."""
     return "\n".join(undocumented(ROOT) + unpublished(ROOT)) or None
 
 
 def public_api() -> str | None:
-    """The public API is the same in all languages, but for what docs/api.toml says."""
+    """Check that the public API is the same in all languages, except for the differences in docs/api.toml."""
     return "\n".join(api.problems(ROOT)) or None
 
 
 @dataclass(frozen=True)
 class Check:
-    """Something that may be wrong."""
+    """A check with its name."""
 
     name: str
     run: Callable[[], str | None]
@@ -137,7 +143,7 @@ QUICK = [
         "site", command("env", "NO_MKDOCS_2_WARNING=1", str(BIN / "mkdocs"), "build", "--strict", "--quiet")
     ),
     Check("clippy", command("cargo", "clippy", "--locked", *TARGETS, "--quiet", "--", "-D", "warnings")),
-    # A workspace of its own. Its lock file has to follow those of core and of the embedded server.
+    # A separate workspace. Its lock file must follow those of core and of the embedded server.
     Check(
         "clippy: simulation",
         command(
@@ -145,7 +151,8 @@ QUICK = [
             *("--all-targets", "--quiet", "--", "-D", "warnings"),
         ),
     ),
-    # Workspaces of their own, too. Their libraries have core's modules, whose unit tests run in core.
+    # These are separate workspaces, too. Their libraries contain core's modules, whose unit tests run in
+    # core.
     Check(
         "clippy: threads",
         command(
@@ -191,7 +198,7 @@ BUILT = [
 
 
 def failures(checks: list[Check]) -> list[str]:
-    """Runs every check, even after one has failed, as many at a time as there are processors."""
+    """Run every check, even after one has failed. As many run in parallel as there are processors."""
 
     def timed(check: Check) -> tuple[str | None, float]:
         start = time.monotonic()
@@ -208,7 +215,7 @@ def failures(checks: list[Check]) -> list[str]:
 
 
 def main() -> int:
-    """Runs the checks; those that need a build only if the others found nothing."""
+    """Run the checks. Those that need a build run only if the others found nothing."""
     failed = failures(QUICK)
     if not failed:
         build = [sys.executable, str(ROOT / "tools" / "build.py"), "python", "node"]

@@ -1,4 +1,4 @@
-"""Holds Markdown to one width: no line of prose is longer than 120 columns.
+"""Fails if a line of Markdown prose is longer than 120 columns.
 
 Table rows and code blocks cannot be wrapped, so they may be longer.
 """
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def too_long(text: str) -> list[int]:
-    """The numbers of the lines that are too long."""
+    """Return the numbers of the lines that are too long."""
     found = []
     in_code = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -26,7 +26,7 @@ def too_long(text: str) -> list[int]:
 
 
 def main() -> int:
-    """Print the lines that are too long; 1 if there are any."""
+    """Print the lines that are too long. Return 1 if there are any."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     found = [f"{name}:{number}" for name in names for number in too_long((ROOT / name).read_text())]

@@ -1,6 +1,7 @@
-"""How large the packages of `make dist` are, how quickly they start, and whether that is what is promised.
+"""Measures the sizes of the packages of `make dist` and their startup times, and compares them with the
+promised limits.
 
-`measure.py DIST`; with `--renew` the pages tell what was found.
+Usage: `measure.py DIST`. With `--renew`, it also writes the results into the pages.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import first_minute
 import measured
 
 TRIES = 30
-"""How often something is started. The quickest counts: what else this machine does is not meant."""
+"""Number of starts. The fastest one counts, so that other load on the machine has little effect."""
 
 IMPORT = "import time; began = time.perf_counter(); import zklock; print(time.perf_counter() - began)"
 REQUIRE = (
@@ -29,35 +30,35 @@ REQUIRE = (
 
 
 def milliseconds(act: Callable[[], float]) -> float:
-    """The quickest of some tries."""
+    """Return the fastest of several runs, in milliseconds."""
     return round(min(act() for _ in range(TRIES)) * 1000, 1)
 
 
 def printed(*command: str | Path, cwd: Path) -> float:
-    """The number that a program prints."""
+    """Return the number that a program prints."""
     return float(subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def start(command: Path) -> float:
-    """Seconds from the start of the command to its end."""
+    """Return the seconds from the start of the command to its exit."""
     began = time.perf_counter()
     subprocess.run([command, "--version"], stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began
 
 
 def megabytes(size: int) -> float:
-    """As it is shown."""
+    """Convert bytes to megabytes with two digits."""
     return round(size / 1e6, 2)
 
 
 def command() -> Path:
-    """As cargo builds it for publishing."""
+    """Return the path of the command that cargo builds for publishing."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", measured.ROOT / "target"))
     return target / "dist" / "zklock"
 
 
 def measure(dist: Path) -> dict[str, float]:
-    """Installs the packages into empty directories, and starts what is there."""
+    """Install the packages into empty directories, start them, and return all figures."""
     (sdist,) = dist.glob("*.tar.gz")
     (wheel,) = dist.glob("*.whl")
     (package,) = dist.glob("zklock-[0-9]*.tgz")
@@ -111,7 +112,7 @@ def measure(dist: Path) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measures, and judges."""
+    """Measure, and compare with the limits."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dist", type=Path)
     parser.add_argument("--renew", action="store_true")

@@ -1,6 +1,6 @@
-"""What `tools/measure.py` has found of the packages, where it is stored, and the pages that tell it.
+"""The results of `tools/measure.py`: their file, and the pages that show them.
 
-Everything between two marks of a page is generated; a test of the suite compares it with the JSON.
+Everything between two markers of a page is generated. A test of the suite compares it with the JSON file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FIGURES = {
     "cargo start ms": "the same, as cargo does",
     "first minute s": "*first minute*: both installed, and the README's first programs run",
 }
-"""Each with its unit, and how the page calls it."""
+"""The figures, each with its unit and its name on the page."""
 
 BARS = {
     "wheel MB": 6,
@@ -50,16 +50,16 @@ BARS = {
     "cargo start ms": 60,
     "first minute s": 60,
 }
-"""What is promised."""
+"""The promised limits."""
 
 
 def exceeded(figures: Mapping[str, float]) -> list[str]:
-    """The promises that are not kept."""
+    """Return the figures that exceed their limit."""
     return [f"{what}: {figures[what]} of {bar}" for what, bar in BARS.items() if figures[what] > bar]
 
 
 def told(figures: Mapping[str, float], name: str) -> Json:
-    """What is stored: figures, and of what."""
+    """Return the data to store: figures, and the environment that they were measured in."""
     node = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return {
         "made": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -74,18 +74,18 @@ def told(figures: Mapping[str, float], name: str) -> Json:
 
 
 def read() -> Json:
-    """What was stored last."""
+    """Return the stored data."""
     stored: Json = json.loads(STORED.read_text())
     return stored
 
 
 def figure(what: str, value: float) -> str:
-    """As people read it: three digits at most."""
+    """Format a figure with at most three digits."""
     return f"{value:.0f} {what.split()[-1]}" if value >= 100 else f"{value:.3g} {what.split()[-1]}"
 
 
 def table(stored: Json) -> str:
-    """All figures, beside what is promised."""
+    """Return a table of all figures with their limits."""
     lines = [
         f"Of `make dist` on {stored['made']}: {stored['platform']}, Python {stored['python']},",
         f"Node {stored['node']}. Times are the quickest of 30 starts.",
@@ -100,7 +100,7 @@ def table(stored: Json) -> str:
 
 
 def parts(stored: Json) -> dict[str, str]:
-    """Each generated part of a page, by its name."""
+    """Return each generated part of a page, by name."""
     of = {what: figure(what, value) for what, value in stored["figures"].items()}
     where = f"Measured on {stored['platform']}."
     return {
@@ -112,7 +112,7 @@ def parts(stored: Json) -> dict[str, str]:
 
 
 def filled(page: str, stored: Json) -> str:
-    """A page with its generated parts renewed."""
+    """Return a page with its generated parts replaced."""
     for name, text in parts(stored).items():
         begin = BEGIN.format(name)
         head, found, rest = page.partition(begin)
@@ -122,7 +122,7 @@ def filled(page: str, stored: Json) -> str:
 
 
 def renew(stored: Json) -> None:
-    """Stores figures, and has the pages tell them."""
+    """Store figures and update the pages."""
     STORED.write_text(json.dumps(stored, indent=2) + "\n")
     for page in PAGES:
         page.write_text(filled(page.read_text(), stored))

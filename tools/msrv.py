@@ -1,4 +1,4 @@
-"""The oldest Rust that the crate allows, from rustup or Debian."""
+"""Finds the oldest Rust version that the crate supports, from rustup or Debian."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from suites import ROOT, run
 
 HERE = ROOT / ".make" / "msrv"
 DEBIAN = HERE / "debian"
-"""What Debian's packages contain. They are unpacked and not installed, which needs no rights."""
+"""Directory for the content of Debian's packages. They are unpacked instead of installed, which needs no
+root.
+"""
 
 LIMIT = 600.0
-"""Seconds for one build. It takes a minute of a processor for the first time, and a second afterwards."""
+"""Timeout of a build, in seconds. It takes a minute of processor time at first, and a second afterwards."""
 
 
 def minimum() -> str:
-    """The version that the crate states."""
+    """Return the oldest version, from the crate's manifest."""
     manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
     version: str = manifest["workspace"]["package"]["rust-version"]
     return version
 
 
 def output(*command: str, cwd: Path = ROOT) -> str:
-    """What a program prints; nothing if it fails or is not there."""
+    """Return a program's output, or an empty string if it fails or does not exist."""
     if shutil.which(command[0]) is None:
         return ""
     done = subprocess.run(
@@ -37,7 +39,7 @@ def output(*command: str, cwd: Path = ROOT) -> str:
 
 
 def from_rustup(version: str) -> dict[str, str] | None:
-    """The environment for a toolchain of rustup, if it has one of this version."""
+    """Return the environment for rustup's toolchain of this version, or None."""
     for line in output("rustup", "toolchain", "list").splitlines():
         name = line.split()[0] if line.split() else ""
         if re.match(rf"{re.escape(version)}(\.\d+)?(-|$)", name):
@@ -46,7 +48,9 @@ def from_rustup(version: str) -> dict[str, str] | None:
 
 
 def debian_packages(version: str) -> list[str]:
-    """The packages of this version, each with its own; none if Debian does not have it."""
+    """Return the Debian packages of this version with their exact versions, or none if Debian does not have
+    it.
+    """
     for suffix in ("-web", ""):
         for line in output("apt-cache", "madison", f"rustc{suffix}").splitlines():
             package, found, *_ = (part.strip() for part in line.split("|"))
@@ -62,7 +66,7 @@ def debian_packages(version: str) -> list[str]:
 
 
 def unpack(packages: list[str]) -> None:
-    """Downloads packages and unpacks them, with the libraries that this machine lacks."""
+    """Download and unpack packages, with the libraries that this machine lacks."""
     known = {package.partition("=")[0] for package in packages}
     while packages:
         arrived = HERE / "packages"
@@ -83,7 +87,7 @@ def unpack(packages: list[str]) -> None:
 
 
 def from_debian(version: str) -> dict[str, str] | None:
-    """The environment for Debian's compiler, unpacked below this directory, if it has this version."""
+    """Return the environment for Debian's unpacked compiler, or None if Debian does not have this version."""
     rustc = DEBIAN / "usr" / "bin" / "rustc"
     libraries = [str(path) for path in (DEBIAN / "usr" / "lib", DEBIAN / "lib")]
     machine = output("dpkg-architecture", "-q", "DEB_HOST_MULTIARCH").strip() or "x86_64-linux-gnu"
@@ -109,7 +113,7 @@ def from_debian(version: str) -> dict[str, str] | None:
 
 
 def toolchain() -> dict[str, str] | None:
-    """The environment in which cargo is the oldest, if that can be had."""
+    """Return the environment for cargo of the oldest version, or None if it is not available."""
     version = minimum()
     env = from_rustup(version) or from_debian(version)
     if env is None:
@@ -122,7 +126,9 @@ def toolchain() -> dict[str, str] | None:
 
 
 def build(manifest: Path, *options: str, env: dict[str, str] | None) -> Path:
-    """Builds a program that depends on the crates as users' do. A warning in one of ours is an error."""
+    """Build a program that depends on the crates as a user's program does. A warning in one of our crates is
+    an error.
+    """
     target = HERE / ("target-current" if env is None else "target")
     more = {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-D warnings"}
     command = ["cargo", "build", "--locked", "--quiet", *options]

@@ -14,21 +14,21 @@ NEEDED = {"promise"}
 HEADERS = NEEDED | {"covers", "found by", "build", "command", "simulation"}
 
 KINDS = {"": "seed", "once": "once", "together": "together"}
-"""The kinds of runs of the simulation: as a patch names them behind its seeds, and as runs name theirs."""
+"""The kinds of simulation runs: the word after the number of seeds in a patch, and the run's own name."""
 
 MOST_SEEDS = 1000
-"""A bug that a simulation is to find has to be found within so many seeds."""
+"""Maximum number of seeds in which a simulation must find a bug."""
 
 PARTS = ("core", "python", "node")
 
 
 class StaleError(Exception):
-    """A patch says nothing any more."""
+    """A patch is no longer valid."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug, and what is to notice it: a command, so many seeds of the simulation, or both."""
+    """A bug, and what must notice it: a command, a number of simulated seeds, or both."""
 
     name: str
     patch: str
@@ -76,24 +76,24 @@ class Mutant:
 
     @property
     def files(self) -> list[str]:
-        """The files that it changes."""
+        """Return the files that it changes."""
         return re.findall(r"^--- a/(\S+)", self.patch, re.MULTILINE)
 
     @property
     def part(self) -> str:
-        """What it is a bug of."""
+        """Return the part of the project that it breaks."""
         bindings = [name for name in PARTS if any(file.startswith(f"bindings-{name}") for file in self.files)]
         return bindings[0] if bindings else "core"
 
 
 def built_first(command: str | None) -> str | None:
-    """What compiles the tests of a command: a bug that does not compile proves nothing."""
+    """Return the command that compiles the tests of a command. A bug that does not compile proves nothing."""
     if command is None or not command.startswith("cargo test "):
         return None
     return command.split(" -- ")[0] + " --no-run"
 
 
 def patches(parts: list[str]) -> list[Path]:
-    """The bugs whose names have one of these parts, or all."""
+    """Return the patches whose names contain one of these parts, or all."""
     paths = sorted(PATCHES.glob("*.patch"))
     return [path for path in paths if not parts or any(part in path.stem for part in parts)]

@@ -1,10 +1,10 @@
-"""Plants the bugs of tests/mutants in a copy of the tree, and looks of each whether it is noticed.
+"""Plants the bugs of tests/mutants in a copy of the tree and checks that each is noticed.
 
     python3 tools/mutants.py [--of core|python|node] [--shard K/N] [--go-on] [--quick] [part of a name ...]
 
-Most are compiled together, and take effect one after the other; the rest are planted one by one. With
---go-on those that were found before in the same tree are not planted again. Ends with `k of n found`, and
-fails unless all are. What a patch is: tests/mutants/README.md.
+Most bugs are compiled together and then enabled one at a time. The others are planted one by one. With
+--go-on, bugs that were found before in the same tree are skipped. The last line is `k of n found`. The
+program fails unless all are found. tests/mutants/README.md describes the patches.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from together import chosen, plant
 RECORD = HOME / "found.json"
 
 JOBS = max(2, os.cpu_count() or 2)
-"""How many bugs that were compiled together take effect at the same time, each in its own process."""
+"""Number of bugs from one build that run in parallel, each in its own process."""
 
 
 T = TypeVar("T")
 
 
 def timed(action: Callable[[], T]) -> tuple[T, str]:
-    """What an action returns, and how long it took."""
+    """Return the result of an action, and its duration."""
     began = time.monotonic()
     return action(), f"{time.monotonic() - began:.0f} s"
 
 
 def sound(mutants: list[Mutant]) -> dict[str, str]:
-    """What is wrong with commands that fail, or test nothing, without any bug."""
+    """Return the problems of commands that fail or test nothing even without a bug."""
     wrong: dict[str, str] = {}
     commands = {one.command: one.build for one in mutants if one.command is not None}
     for build in sorted(set(commands.values()), key=str):
@@ -75,7 +75,7 @@ def sound(mutants: list[Mutant]) -> dict[str, str]:
 
 
 def by_command(mutant: Mutant) -> tuple[bool, str]:
-    """Whether the tests that are named notice a bug that is planted; and a line of what they said."""
+    """Return whether the named tests notice a planted bug, with a line of their output."""
     (noticed, output), took = timed(lambda: notices(mutant))
     if noticed:
         return True, f"by {mutant.found_by} in {took}: {reason(output)}"
@@ -83,7 +83,7 @@ def by_command(mutant: Mutant) -> tuple[bool, str]:
 
 
 def by_simulation(mutant: Mutant, known: set[int]) -> tuple[bool, str]:
-    """Whether the simulation notices a bug that is planted; and a line of what it said."""
+    """Return whether the simulation notices a planted bug, with a line of its output."""
     found, took = timed(lambda: failing_seed(mutant.seeds, known, mutant.kind))
     if found is not None:
         return True, f"by seed {found[0]} in {took}: {found[1]}"
@@ -92,7 +92,7 @@ def by_simulation(mutant: Mutant, known: set[int]) -> tuple[bool, str]:
 
 @contextmanager
 def alone(mutant: Mutant) -> Iterator[None]:
-    """With this bug, and nothing else, in the copy."""
+    """Run the block with only this bug planted in the copy."""
     try:
         apply(mutant)
         make(mutant.build, mutant.name)
@@ -104,7 +104,9 @@ def alone(mutant: Mutant) -> Iterator[None]:
 
 
 def verdict(mutant: Mutant, known: set[int], number: int | None) -> tuple[str, str]:
-    """What became of a bug, in a word and in more. A number chooses it among those that are planted."""
+    """Return the verdict about a bug as a word, with details. A number selects the bug among those that are
+    compiled together.
+    """
     told = []
     try:
         with alone(mutant) if number is None else chosen(number):
@@ -119,7 +121,7 @@ def verdict(mutant: Mutant, known: set[int], number: int | None) -> tuple[str, s
 
 
 def verdicts(mutants: list[Mutant], numbers: dict[str, int]) -> Iterator[tuple[Mutant, str, str]]:
-    """What became of each of these bugs, in a copy in which all of them, or none, are planted."""
+    """Yield the verdict about each bug. In the copy, either all of them are compiled in, or none."""
     wrong = sound(mutants)
     known: dict[str, set[int]] = {}
     for kind in sorted({one.kind for one in mutants if one.seeds}):
@@ -138,13 +140,13 @@ def verdicts(mutants: list[Mutant], numbers: dict[str, int]) -> Iterator[tuple[M
         )
         return mutant, *result
 
-    # Many are noticed by a test that waits in vain, and meanwhile takes no processor.
+    # A bug is often noticed by a test that waits in vain, which uses no processor time.
     with ThreadPoolExecutor(JOBS if mutants and mutants[0].name in numbers else 1) as pool:
         yield from pool.map(judged, mutants)
 
 
 class Record:
-    """Which bugs were found in this tree before."""
+    """The bugs that were found earlier in this tree."""
 
     def __init__(self, path: Path, tree: str) -> None:
         self._path = path
@@ -167,7 +169,7 @@ class Record:
 
 
 def shard(text: str) -> tuple[int, int]:
-    """`2/3` is the second third."""
+    """Parse K/N: `2/3` is the second third."""
     number, _, of = text.partition("/")
     if not (number.isdigit() and of.isdigit() and 1 <= int(number) <= int(of)):
         raise argparse.ArgumentTypeError(f"{text}: must be K/N, such as 1/3")
@@ -175,7 +177,7 @@ def shard(text: str) -> tuple[int, int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Plants the bugs that are asked for."""
+    """Plant the requested bugs."""
     parser = argparse.ArgumentParser(prog="mutants.py")
     parser.add_argument("names", nargs="*", metavar="part of a name")
     parser.add_argument("--of", choices=PARTS)
@@ -190,7 +192,7 @@ def main(arguments: list[str]) -> int:
     except StaleError as stale:
         print(stale, file=sys.stderr)
         return 1
-    # What is built alike comes together.
+    # Sort bugs with the same build together.
     mutants = [one for one in mutants if wanted.of in (None, one.part)][
         wanted.shard[0] - 1 :: wanted.shard[1]
     ]

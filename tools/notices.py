@@ -1,8 +1,9 @@
-"""The licences of what is linked into the wheel and the npm package, in one file that both contain.
+"""Collects the licenses of everything that is linked into the wheel and the npm package in one file, which
+both contain.
 
-`make notices` writes it; `make lint` fails when it is out of date. It holds what `cargo metadata` says
-of the crates in the lock file, and the texts that they bring. Crates that only run while we build
-(procedural macros, build scripts) are not distributed, and not in it.
+`make notices` writes the file, and `make lint` fails when it is out of date. It contains the information of
+`cargo metadata` about the crates in the lock file, and their license texts. Crates that run only during a
+build (procedural macros, build scripts) are not distributed, so they are left out.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
 
-# What is published in binary form, and for which systems.
+# The packages that are published in binary form, and their systems.
 PUBLISHED = ("zklock-python", "zklock-node", "zklock-cli")
 TARGETS = ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "aarch64-apple-darwin")
 
 TEXTS = re.compile(r"(?i)^(licen[cs]e|copying|notice|unlicense)")
-# Belongs to what a crate has from others, whatever licence is chosen.
+# Notices about third-party code in a crate, which are needed whatever license is chosen.
 ALWAYS = re.compile(r"(?i)^notice|third-party")
 
 HEAD = """\
@@ -54,11 +55,11 @@ Package = dict[str, Any]
 
 
 class NoTextError(Exception):
-    """A crate does not say what its licence is, in words or by a name that we know."""
+    """A crate has no license text, and no license name that this program knows."""
 
 
 def linked(metadata: Package) -> dict[str, Package]:
-    """The packages of others whose code ends up in what is published, by id."""
+    """Return the third-party packages whose code is in a published package, by id."""
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     pending = [key for key, package in packages.items() if package["name"] in PUBLISHED]
@@ -75,13 +76,13 @@ def linked(metadata: Package) -> dict[str, Package]:
 
 
 def choices(expression: str) -> list[str]:
-    """The licences of which one can be chosen; one for an expression of another form."""
+    """Return the alternative licenses, or the whole expression if it has another form."""
     alternatives = re.split(r"\s+OR\s+|\s*/\s*", expression)
     return [expression] if any(" AND " in one for one in alternatives) else alternatives
 
 
 def texts(package: Package) -> list[str]:
-    """The texts that a package has to come with."""
+    """Return the license texts that a package requires."""
     folder = Path(package["manifest_path"]).parent
     files = sorted(path for path in folder.iterdir() if path.is_file() and TEXTS.match(path.name))
     if "Apache-2.0" in choices(package["license"]):
@@ -89,7 +90,7 @@ def texts(package: Package) -> list[str]:
         return [apache(), *(path.read_text(errors="replace") for path in kept)]
     found = [path.read_text(errors="replace") for path in files]
     if not found and package["license"] == "MIT":
-        # A few crates name the licence only; its text is always the same.
+        # A few crates only name the license; its text is always the same.
         found = [MIT.format(who=f"Copyright (c) {', '.join(package['authors']) or package['repository']}")]
     if not found:
         raise NoTextError(f"{package['name']} {package['version']} ({package['license']}) brings no text")
@@ -97,12 +98,12 @@ def texts(package: Package) -> list[str]:
 
 
 def apache() -> str:
-    """The licence that is ours too."""
+    """Return the Apache license, which is also this project's license."""
     return (ROOT / "LICENSE").read_text()
 
 
 def notices() -> str:
-    """The file's content."""
+    """Return the content of the file."""
     packages: dict[str, Package] = {}
     for target in TARGETS:
         command = ["cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={target}"]
@@ -120,7 +121,7 @@ def notices() -> str:
 
 
 def problem() -> str | None:
-    """What is wrong with the committed file."""
+    """Return the problem with the committed file, or None."""
     try:
         wanted = notices()
     except NoTextError as error:

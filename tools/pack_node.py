@@ -1,4 +1,4 @@
-"""The npm package, and the package of this platform, in the form that napi-rs gives to both."""
+"""Packs the npm package and the platform packages in the form that napi-rs defines."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ TEXTS = ("LICENSE", "THIRD-PARTY-NOTICES.txt")
 ENTRIES = ("index", "opentelemetry", "prometheus", "testing")
 SOURCES = ("README.md", "bin", *(f"{entry}.{form}" for entry in ENTRIES for form in ("mjs", "d.mts")))
 COMPILED = ("src", "tsconfig.json", "describe.mjs")
-"""What is compiled anew for publishing."""
+"""The sources that are compiled again for publishing."""
 UNPUBLISHED = ("scripts", "devDependencies", "napi")
-"""What `package.json` has for who works on the package."""
+"""The entries of `package.json` that only developers of the package need."""
 
 
 @dataclass(frozen=True)
 class Native:
-    """What is compiled for one platform."""
+    """The compiled files of one platform."""
 
     addon: Path
     command: Path
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """What a program prints, which must succeed."""
+    """Run a program that must succeed. Return its output."""
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
@@ -48,7 +48,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 def copy(source: Path, destination: Path) -> None:
-    """A file or a directory."""
+    """Copy a file or a directory."""
     if source.is_dir():
         shutil.copytree(source, destination)
     else:
@@ -56,18 +56,18 @@ def copy(source: Path, destination: Path) -> None:
 
 
 def read(manifest: Path) -> dict[str, Any]:
-    """A `package.json`."""
+    """Read a `package.json`."""
     read: dict[str, Any] = json.loads(manifest.read_text())
     return read
 
 
 def write(manifest: Path, content: dict[str, Any]) -> None:
-    """Writes it as npm does."""
+    """Write a `package.json` in npm's format."""
     manifest.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def platform_package(stage: Path, name: str, native: Native, out: Path) -> None:
-    """Packs the package of a platform, such as linux-x64-gnu."""
+    """Pack the package of a platform, such as linux-x64-gnu."""
     here = stage / "npm" / name
     copy(native.addon, here / f"zklock.{name}.node")
     copy(native.command, here / "zklock")
@@ -83,7 +83,7 @@ def platform_package(stage: Path, name: str, native: Native, out: Path) -> None:
 
 
 def compile_package(stage: Path, library: Path, types: Path) -> None:
-    """Compiles the JavaScript beside an addon, as `tools/build.py` does it in place."""
+    """Compile the JavaScript next to an addon, as `tools/build.py` does in the source tree."""
     for name in COMPILED:
         copy(PACKAGE / name, stage / name)
     run("node", "describe.mjs", types, library, cwd=stage)
@@ -91,7 +91,7 @@ def compile_package(stage: Path, library: Path, types: Path) -> None:
 
 
 def host() -> str:
-    """This platform, as napi names it, such as linux-x64-gnu."""
+    """Return napi's name of this platform, such as linux-x64-gnu."""
     (triple,) = re.findall(r"^host: (.*)$", run("rustc", "-vV", cwd=ROOT), re.MULTILINE)
     ask = "import { parseTriple } from '@napi-rs/cli'; "
     ask += "console.log(parseTriple(process.argv[1]).platformArchABI)"
@@ -99,10 +99,10 @@ def host() -> str:
 
 
 def packages(natives: dict[str, Native], types: Path | None, out: Path) -> None:
-    """Packs the package, and that of each platform.
+    """Pack the package, and that of each platform.
 
-    Without the types that the macros wrote, the JavaScript is taken as it is built. With them it is compiled,
-    beside one of the addons.
+    Without `types` from the macros, the existing JavaScript build is packed. With them, the JavaScript is
+    compiled next to one of the addons.
     """
     with TemporaryDirectory() as scratch:
         stage = Path(scratch, "zklock")
@@ -134,9 +134,9 @@ def packages(natives: dict[str, Native], types: Path | None, out: Path) -> None:
 
 
 def main() -> int:
-    """Packs what several machines have built: `pack_node.py NATIVES OUT`.
+    """Pack the builds of several machines: `pack_node.py NATIVES OUT`.
 
-    In NATIVES there is a directory for each platform, named as napi does, with `zklock.node`, `zklock` and
+    NATIVES contains a directory for each platform, named as napi does, with `zklock.node`, `zklock` and
     `types`.
     """
     found, out = Path(sys.argv[1]), Path(sys.argv[2]).resolve()

@@ -1,4 +1,4 @@
-"""The wheel, packed by maturin around what cargo has built, and the source distribution."""
+"""Packs the wheel with maturin, around the files that cargo has built, and the source distribution."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "bindings-python"
 DATA = PROJECT / "zklock._zklock.data"
-"""What pip copies beside the interpreter. Maturin takes the directory of that name, if it is there."""
+"""Directory of the files that pip copies next to the interpreter. Maturin includes a directory of this name
+if it exists.
+"""
 
 LIMIT = 300
-"""Seconds for maturin, which compiles nothing here."""
+"""Timeout for maturin in seconds. It compiles nothing here."""
 
 
 def maturin(*arguments: str | Path, env: dict[str, str] | None = None) -> None:
-    """Runs it in the project; tells what it says if it fails."""
+    """Run maturin in the project. Show its output if it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "maturin", *map(str, arguments)],
         cwd=PROJECT,
@@ -37,10 +39,10 @@ def maturin(*arguments: str | Path, env: dict[str, str] | None = None) -> None:
 
 
 def artifact(library: Path) -> dict[str, object]:
-    """What cargo tells maturin of the library.
+    """Return cargo's message to maturin about the library.
 
-    Building it once more, alone, would compile everything below it again: cargo chooses the features of a
-    crate by what is built together.
+    If maturin built the library again, it would compile all dependencies again: cargo chooses the features of
+    a crate by the set of crates that it builds together.
     """
     listing = ["cargo", "metadata", "--locked", "--no-deps", "--format-version=1"]
     described = subprocess.run(listing, cwd=PROJECT, stdout=subprocess.PIPE, check=True).stdout
@@ -61,14 +63,14 @@ def artifact(library: Path) -> dict[str, object]:
 
 
 def wheel(library: Path, command: Path, profile: str, out: Path) -> None:
-    """Packs the wheel: the extension, and the command beside the interpreter."""
+    """Pack the wheel: the extension, and the command next to the interpreter."""
     with TemporaryDirectory() as scratch:
-        # Maturin may change what it is given.
+        # Maturin can change its input files.
         built = Path(shutil.copy2(library, Path(scratch, "lib_zklock.so")))
         messages = Path(scratch, "messages.json")
         finished = {"reason": "build-finished", "success": True}
         messages.write_text("".join(f"{json.dumps(one)}\n" for one in (artifact(built), finished)))
-        # What maturin calls to compile.
+        # The fake cargo that maturin runs to compile.
         cargo = Path(scratch, "cargo")
         cargo.write_text(f"#!/bin/sh\nexec cat {shlex.quote(str(messages))}\n")
         cargo.chmod(0o755)
@@ -81,5 +83,5 @@ def wheel(library: Path, command: Path, profile: str, out: Path) -> None:
 
 
 def sdist(out: Path) -> None:
-    """Packs the sources: the extension's, the command's, and those of the crates of ours below them."""
+    """Pack the sources of the extension, the command, and all our crates that they depend on."""
     maturin("sdist", "--out", out)

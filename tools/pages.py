@@ -1,9 +1,12 @@
-"""Hooks for mkdocs: pages are written for the hosting site's file view, and the site shows the same ones.
+"""Hooks for mkdocs. The pages are written for the hosting site's file view, and the documentation site shows
+the same files.
 
-Links to files outside `docs` lead to the hosting site, unless the file is itself a page here. What rustdoc
-hides in an example is hidden here, too. The reference of Python comes from the stubs, by mkdocstrings; that
-of Node by TypeDoc, as pages; that of Rust by rustdoc, beside them. Numbers of scenarios lead to the contract.
-The search ranks pages for users first, and `llms.txt` lists the pages of the menu.
+- Links to files outside `docs` lead to the hosting site, unless the file is a page here.
+- Lines that rustdoc hides in an example are hidden here, too.
+- The Python reference comes from the stubs, by mkdocstrings. The Node reference consists of TypeDoc's pages,
+  and the Rust reference is rustdoc's, next to the pages.
+- Numbers of scenarios lead to the contract.
+- The search ranks pages for users first, and `llms.txt` lists the pages of the menu.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ BORROWED = {
     "tests/scenarios.md": "scenarios.md",
 }
 SCENARIOS = "scenarios.md"
-# The weight of other pages than those for users in the search, where theirs have 1.
+# Search weights of pages that are not for users. Pages for users have weight 1.
 WEIGHTS = {
     **dict.fromkeys(("safety.md", "architecture.md", "protocol.md", "performance.md"), 0.5),
     **dict.fromkeys(("reference-", "benchmark.md", "track-record.md", "upstream.md", "security.md"), 0.05),
@@ -67,7 +70,7 @@ _RUST = re.compile(r"^```rust\S*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def shown_at(path: str) -> str | None:
-    """The page that shows a file of the repository, if one does."""
+    """Return the page that shows a file of the repository, or None."""
     if path in BORROWED:
         return BORROWED[path]
     inside = path.removeprefix(DOCS)
@@ -75,7 +78,7 @@ def shown_at(path: str) -> str | None:
 
 
 def moved(target: str, origin: str, page: str) -> str:
-    """A link of the file `origin`, for the page that shows it."""
+    """Convert a link of the file `origin` for the page that shows it."""
     if target.startswith(f"{HOST}/blob/main/"):
         path, _, fragment = target.removeprefix(f"{HOST}/blob/main/").partition("#")
     elif re.match(r"[a-z]+:|#", target):
@@ -93,7 +96,9 @@ def moved(target: str, origin: str, page: str) -> str:
 
 
 def numbered(text: str, page: str) -> str:
-    """The text with each number of a scenario as a link to its row in the contract, where it is an anchor."""
+    """Return the text with each scenario number as a link to its row in the contract. The contract itself
+    gets anchors.
+    """
     if page == SCENARIOS:
         return _ROW.sub(r'| <span id="s\1">S\1</span> |', text)
     there = posixpath.relpath(SCENARIOS, posixpath.dirname(page) or ".")
@@ -106,7 +111,7 @@ def numbered(text: str, page: str) -> str:
 
 
 def rewritten(text: str, origin: str, page: str) -> str:
-    """The text of a file, as the site shows it."""
+    """Return the text of a file as the site shows it."""
     for link in reversed(list(links(text))):
         text = text[: link.start] + moved(link.target, origin, page) + text[link.end :]
     text = numbered(text, page)
@@ -119,7 +124,7 @@ def rewritten(text: str, origin: str, page: str) -> str:
 
 
 def tabbed(text: str) -> str:
-    """Programs in several languages that follow each other, as tabs."""
+    """Turn consecutive programs in several languages into tabs."""
 
     def tabs(group: re.Match[str]) -> str:
         return "".join(
@@ -131,7 +136,7 @@ def tabbed(text: str) -> str:
 
 
 def decisions() -> str:
-    """The list of all decisions, by number."""
+    """Return a page that lists all decisions by number."""
     lines = ["# Decisions", "", "What was decided, on what evidence.", ""]
     for path in sorted((ROOT / DOCS / "decisions").glob("[0-9]*.md")):
         title = path.read_text().splitlines()[0].removeprefix("# ")
@@ -141,12 +146,12 @@ def decisions() -> str:
 
 
 def reference(module: str) -> str:
-    """The page of a module, from its stubs and docstrings."""
+    """Return the reference page of a module, from its stubs and docstrings."""
     return f"# `{module}`\n\n::: {module}\n    options:\n      show_root_heading: false\n"
 
 
 def rust_page() -> str:
-    """Leads to what rustdoc writes, which has a look of its own."""
+    """Return a page with links to rustdoc's pages, which have their own layout."""
     crates = "".join(
         f'* <a href="../{RUST}/{name.replace("-", "_")}/index.html"><code>{name}</code></a>, {what}\n'
         for name, what in (("zklock", "the locks"), ("zklock-embedded", "the server for tests"))
@@ -155,7 +160,7 @@ def rust_page() -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that lie elsewhere."""
+    """Add the pages from outside `docs`."""
     for path, page in BORROWED.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text()))
     files.append(File.generated(config, DECISIONS, content=decisions()))
@@ -168,7 +173,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Leads links to where the site has their targets, and tells the search how much the page counts."""
+    """Redirect links to the site's pages, and set the page's weight in the search."""
     here = page.file.src_uri
     weight = next((weight for start, weight in WEIGHTS.items() if here.startswith(start)), 1)
     page.meta.setdefault("search", {})["boost"] = weight
@@ -180,7 +185,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def first_sentence(html: str) -> str:
-    """The first sentence of a page, as plain text."""
+    """Return the first sentence of a page as plain text."""
     for paragraph in re.findall(r"<p\b[^>]*>(.*?)</p>", html, re.DOTALL):
         if words := " ".join(unescape(re.sub(r"<[^>]+>", "", paragraph)).split()):
             return re.split(r"(?<=[.!?])\s", words, maxsplit=1)[0].removesuffix(":")
@@ -188,14 +193,14 @@ def first_sentence(html: str) -> str:
 
 
 def pages_of(item: StructureItem) -> list[Page]:
-    """The pages of a part of the menu."""
+    """Return the pages of a part of the menu."""
     if isinstance(item, Section):
         return [page for child in item.children for page in pages_of(child)]
     return [item] if isinstance(item, Page) else []
 
 
 def llms(config: MkDocsConfig, nav: Navigation) -> str:
-    """The pages of the menu, with their first sentences, in the form of llmstxt.org."""
+    """Return the pages of the menu with their first sentences, in the format of llmstxt.org."""
     lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
     for section in nav.items:
         lines += ["", f"## {section.title}", ""]
@@ -206,11 +211,11 @@ def llms(config: MkDocsConfig, nav: Navigation) -> str:
 
 
 def on_page_context(_context: object, page: Page, config: MkDocsConfig, nav: Navigation) -> None:
-    """Writes the list of the menu's pages, all of which have been rendered before the first is written."""
+    """Write the list of the menu's pages. All of them are rendered before the first is written."""
     if page.file.src_uri == "index.md":
         Path(config.site_dir, "llms.txt").write_text(llms(config, nav))
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Puts the reference of Rust beside the pages."""
+    """Add the Rust reference to the site."""
     rust_reference(Path(config.site_dir) / RUST)

@@ -1,7 +1,7 @@
 """The parts that tests need built, and whether each was built from its current sources.
 
-A build records a digest of each source. Only content counts: touching a file, or checking out another
-branch and coming back, makes nothing stale; an edit does, whatever the clock says.
+A build records a digest of each source. Only content counts: touching a file, or switching to another branch
+and back, makes no part stale. An edit does, whatever its time is.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ ROOT = Path(__file__).resolve().parent.parent
 STAMPS = ROOT / ".make"
 VENV = ROOT / ".venv"
 STAGE = STAMPS / "stage"
-"""The environment of the demo, which is built without those of the tests."""
+"""The demo's environment, which is built without the tests' environments."""
 
 BUILT = ROOT / "tests" / "target"
 
 EVERYTHING = "ZKLOCK_TEST_ALL"
-"""The environment variable under which nothing may be left out: continuous integration sets it."""
+"""Environment variable that forbids leaving out tests. Continuous integration sets it."""
 
 SHOWN = 3
-"""How many changed files a message names."""
+"""Number of changed files that a message names."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +38,29 @@ class Part:
 
     name: str
     sources: tuple[str, ...]
-    """Files and patterns below the repository; a directory stands for everything in it."""
+    """Files and patterns below the repository. A directory means everything in it."""
     products: tuple[Path, ...]
     shown: str = ""
-    """What people know it by, if tests can do without it."""
+    """Name for users, if tests can run without the part."""
     override: str | None = None
-    """The environment variable that replaces it with something else."""
+    """Environment variable that replaces it with another one."""
     apart: bool = False
-    """Whether only one suite of the second tier needs it."""
+    """True if only one suite of the second tier needs it."""
     needs: tuple[str, ...] = ()
-    """Parts that have to be there before it."""
+    """Parts that must be built before it."""
     built_by: tuple[str, ...] = ()
     run_by: tuple[str, ...] = ()
-    """Programs without which it cannot be built, or run, and the tests do without it. A machine need not have
-    them."""
+    """Programs that are needed to build it, and to run it. Without them, the tests run without the part."""
     commit: Path | None = None
-    """A file that names the commit from which it is built: a shallow clone may lack that commit."""
+    """A file that names the commit it is built from. A shallow clone might not have that commit."""
 
     @property
     def stamp(self) -> Path:
-        """Where the digests of the last build are recorded."""
+        """Return the file with the digests of the last build."""
         return STAMPS / f"{self.name}.json"
 
     def files(self) -> Iterator[Path]:
-        """Every source."""
+        """Yield every source."""
         for pattern in self.sources:
             for found in sorted(ROOT.glob(pattern)):
                 if found.is_file():
@@ -70,7 +69,7 @@ class Part:
                     yield from sorted(path for path in found.rglob("*") if path.is_file())
 
     def digests(self) -> dict[str, str]:
-        """The sources as they are now."""
+        """Return the digests of the current sources."""
         return {
             str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in self.files()
@@ -78,7 +77,7 @@ class Part:
         }
 
     def recorded(self) -> dict[str, str]:
-        """The sources as they were at the last build."""
+        """Return the digests of the sources at the last build."""
         try:
             recorded: dict[str, str] = json.loads(self.stamp.read_text())
         except (OSError, ValueError):
@@ -86,37 +85,39 @@ class Part:
         return recorded
 
     def record(self, digests: dict[str, str]) -> None:
-        """Records what was built: the digests from before the build, as a source may change meanwhile."""
+        """Record a build. The digests must be from before the build, because a source
+        can change meanwhile.
+        """
         STAMPS.mkdir(exist_ok=True)
         self.stamp.write_text(json.dumps(digests, indent=0))
 
     def changed(self) -> list[str]:
-        """The sources that are new, gone or different since the last build."""
+        """Return the sources that are new, removed or different since the last build."""
         now, then = self.digests(), self.recorded()
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def missing(self) -> str | None:
-        """Why it cannot be used at all, if it cannot."""
+        """Return why it is not usable at all, or None."""
         for product in self.products:
             if not product.exists():
                 return f"{self.name} is not built: run `make {self.name}`"
         return None
 
     def stale(self) -> str | None:
-        """Why it must not be used as it is, if it must not."""
+        """Return why it is out of date, or None."""
         if changed := self.changed():
             names = ", ".join(changed[:SHOWN]) + (", …" if len(changed) > SHOWN else "")
             return f"{self.name} is out of date: {names} changed; run `make {self.name}`"
         return None
 
     def problem(self) -> str | None:
-        """Why it has to be built again, if it has to."""
+        """Return why it must be built again, or None."""
         if self.override is not None and self.override in os.environ:
             return None
         return self.missing() or self.stale()
 
     def absent(self) -> list[str]:
-        """The programs that it needs as it is now, and that this machine has not."""
+        """Return the programs that it needs now and that this machine lacks."""
         programs = [program for need in self.needs for program in PARTS[need].absent()]
         if self.override is None or self.override not in os.environ:
             wanted = self.run_by if self.problem() is None else (*self.built_by, *self.run_by)
@@ -124,7 +125,7 @@ class Part:
         return list(dict.fromkeys(programs))
 
     def lacking(self) -> str | None:
-        """Why this machine has to do without it, if so."""
+        """Return why this machine cannot use it, or None."""
         if absent := self.absent():
             return f"{self.shown} (needs {', '.join(absent)} on the PATH)"
         if self.commit is not None and self.problem() is not None and not has_commit(named(self.commit)):
@@ -133,12 +134,12 @@ class Part:
 
 
 def named(file: Path) -> str:
-    """The commit that a file names."""
+    """Return the commit that a file names."""
     return file.read_text().split()[0]
 
 
 def has_commit(commit: str) -> bool:
-    """Whether this clone has a commit, with its files."""
+    """Return whether this clone has a commit with its files."""
     command = ("git", "-C", str(ROOT), "cat-file", "-e", f"{commit}^{{tree}}")
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
@@ -149,9 +150,9 @@ EMBEDDED = ("embedded/Cargo.toml", "embedded/src")
 PACKAGE = ROOT / "bindings-node"
 JAVA = os.environ.get("ZKLOCK_JAVA", "java")
 CHROMIUM = STAMPS / "chromium" / "usr" / "lib" / "chromium" / "chromium-headless-shell"
-"""In a tree of Debian's packages, which are unpacked and not installed: that needs no rights."""
+"""Inside Debian's packages, which are unpacked instead of installed, because that needs no root."""
 REDIS = STAMPS / "redis" / "usr" / "bin" / "redis-server"
-"""The same."""
+"""Also inside Debian's unpacked packages."""
 
 PARTS = {
     part.name: part
@@ -181,19 +182,19 @@ PARTS = {
             (*WORKSPACE, *CORE, *EMBEDDED, "cli/Cargo.toml", "cli/src"),
             (BUILT / "zklock",),
         ),
-        # The demo's environment, and its program in Rust.
+        # The demo's environment, and its Rust program.
         Part(
             "stage",
             (*WORKSPACE, *CORE, "tests/demo/requirements.txt", "tests/demo/programs/rust"),
             (STAGE / "bin" / "python", BUILT / "zklock-demo-job"),
         ),
-        # Installed for editing: Python sources are used where they are.
+        # Installed in place: Python sources are used from the source directory.
         Part(
             "python",
             (*WORKSPACE, *CORE, *EMBEDDED, "bindings-python/Cargo.toml", "bindings-python/src"),
             (ROOT / "bindings-python" / "python" / "zklock" / "_zklock.abi3.so",),
         ),
-        # What users install, from the debug builds.
+        # The packages for users, from the debug builds.
         Part(
             "packages",
             (
@@ -261,7 +262,7 @@ PARTS = {
             (ROOT / "tests" / "consumers" / "node" / "node_modules" / ".bin" / "esbuild",),
             apart=True,
         ),
-        # The version that Debian has now: it keeps no older one.
+        # Debian's current version, because it keeps no older one.
         Part(
             "chromium",
             (),
@@ -301,28 +302,34 @@ PARTS = {
 
 @cache
 def problem(name: str) -> str | None:
-    """Why a part must not be used as it is, if so. Checked once: no part is built while tests run."""
+    """Return why a part must not be used as it is, or None. The result is cached, because no part is built
+    while tests run.
+    """
     return PARTS[name].problem()
 
 
 @cache
 def lacking(name: str) -> str | None:
-    """Why this machine has to do without a part, if so."""
+    """Return why this machine cannot use a part, or None."""
     return PARTS[name].lacking()
 
 
 def everything() -> bool:
-    """Whether nothing may be left out, whatever this machine lacks."""
+    """Return whether nothing may be left out, whatever this machine lacks."""
     return bool(os.environ.get(EVERYTHING))
 
 
 def server_part() -> str:
-    """The part that tests get their server from: the real one's, unless this machine has to do without it."""
+    """Return the part that provides the tests' server: the real one, unless this
+    machine lacks its programs.
+    """
     return "jars" if everything() or lacking("jars") is None else "embedded"
 
 
 def main() -> int:
-    """Prints which of the parts named have to be built; fails if any has to. `server` is the one at hand."""
+    """Print which of the named parts must be built. Return 1 if there are any. `server` means the available
+    server.
+    """
     names = [server_part() if name == "server" else name for name in sys.argv[1:]]
     found = [what for name in names if (what := problem(name)) is not None]
     print("\n".join(found), file=sys.stderr, end="\n" if found else "")

@@ -1,6 +1,6 @@
-"""A copy of the tree in which bugs are planted, and what runs in it.
+"""A copy of the tree in which bugs are planted, and the commands that run in it.
 
-It is always in the same place, with builds that last, so that only what changes is compiled again.
+The copy is always in the same place and keeps its builds, so that only changes are compiled again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ BUILD = HOME / "build"
 
 BUILD_LIMIT = 30 * 60.0
 TEST_LIMIT = 120.0
-"""Seconds for a build, and for the tests of one bug: a test that hangs has noticed it too."""
+"""Timeouts in seconds for a build and for the tests of one bug. A test that hangs has noticed the bug too."""
 
 SIMULATION_LIMIT = 600.0
 
 LENT = [".venv", "bindings-node/node_modules"]
-"""What is not under version control, but used as it is."""
+"""Directories that are not under version control, and are used as they are."""
 
 PRODUCTS = ["tests/target", ".make"]
-"""Directories of what was built: a build in the copy must not replace what is in the tree."""
+"""Directories of build products. A build in the copy must not replace the products in the tree."""
 
 BUILT = [
     "bindings-python/python/zklock/*.so",
@@ -45,31 +45,31 @@ SIMULATION = "cargo build --locked --quiet --release --manifest-path tests/simul
 ENVIRONMENT = {
     "CARGO_TARGET_DIR": str(BUILD),
     "RUST_BACKTRACE": "0",
-    # The disk is what such a build takes most of.
+    # Debug information would take most of the disk space.
     "CARGO_PROFILE_DEV_DEBUG": "0",
     "CARGO_PROFILE_RELEASE_DEBUG": "0",
     "CARGO_INCREMENTAL": "1",
 }
 
 CHOSEN: ContextVar[int | None] = ContextVar("chosen", default=None)
-"""Which bug takes effect of those that are planted together, for what this thread runs."""
+"""The bug that is enabled for this thread's commands, if several are compiled together."""
 
 
 def tracked() -> Iterator[str]:
-    """The files of the tree, without those that are ignored."""
+    """Yield the files of the tree, without ignored ones."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(listing, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return (name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
 
 
 def built() -> set[str]:
-    """What was built of the bindings, and the records of it."""
+    """Return the build products of the bindings, and their records."""
     found = {path for pattern in BUILT for path in ROOT.glob(pattern) if path.is_file()}
     return {str(path.relative_to(ROOT)) for path in found}
 
 
 def fingerprint() -> str:
-    """A number for the whole tree: where it is the same, so is what became of a bug."""
+    """Return a hash of the whole tree. With the same hash, the verdict about a bug is the same."""
     every = hashlib.sha256()
     for name in sorted(tracked()):
         if not name.startswith("tests/mutants/"):
@@ -78,19 +78,19 @@ def fingerprint() -> str:
 
 
 def put_back(name: str) -> None:
-    """Copies a file, with a new date: cargo compares dates only, and would use what it built before."""
+    """Copy a file with a new date. Cargo compares only dates, and would otherwise use its earlier build."""
     (TREE / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / name, TREE / name)
     shutil.copymode(ROOT / name, TREE / name)
 
 
 def equal(name: str) -> bool:
-    """Whether the copy has the file as it is in the tree."""
+    """Return whether the copy's file equals the tree's."""
     return (TREE / name).is_file() and (TREE / name).read_bytes() == (ROOT / name).read_bytes()
 
 
 def lend(name: str) -> None:
-    """What is in the tree is seen in the copy as well."""
+    """Link a file or directory of the tree into the copy."""
     link = TREE / name
     link.parent.mkdir(parents=True, exist_ok=True)
     if (ROOT / name).exists() and (not link.is_symlink() or link.readlink() != ROOT / name):
@@ -100,7 +100,7 @@ def lend(name: str) -> None:
 
 
 def put_products_back() -> None:
-    """What was built in the tree takes the place of what a build with a bug left in the copy."""
+    """Replace the products of a build with a bug by the products of the tree."""
     for directory in PRODUCTS:
         copy = TREE / directory
         if copy.is_symlink():
@@ -114,7 +114,7 @@ def put_products_back() -> None:
 
 
 def copy_tree(but: Set[str] = frozenset()) -> None:
-    """Makes the copy equal to the tree, but for these files, which it may have or not."""
+    """Make the copy equal to the tree, except for the files in `but`, which stay as they are."""
     names = set(tracked()) | but
     for name in sorted(names - but):
         if not equal(name):
@@ -131,36 +131,36 @@ def copy_tree(but: Set[str] = frozenset()) -> None:
 
 
 def execute(command: str, limit: float) -> tuple[int, str]:
-    """Runs a command in the copy."""
+    """Run a command in the copy."""
     number = CHOSEN.get()
     environment = ENVIRONMENT if number is None else {**ENVIRONMENT, "ZKLOCK_MUTANT": str(number)}
     return run(shlex.split(command), cwd=TREE, limit=limit, quiet=True, env=environment)
 
 
 def count(word: str, output: str) -> int:
-    """How many tests passed or failed, in the words of cargo, pytest and node."""
+    """Return the number of tests that passed or failed, from the output of cargo, pytest or node."""
     pattern = rf"(?<!\w)(\d+) {word}ed|^\W+{word} (\d+)$"
     counts = re.findall(pattern, output, re.MULTILINE)
     return sum(int(one or other) for one, other in counts)
 
 
 def ran(output: str) -> int:
-    """How many tests passed."""
+    """Return the number of tests that passed."""
     return count("pass", output)
 
 
 def has_failed(status: int, output: str) -> bool:
-    """Whether a test failed: not everything that makes a command fail is one."""
+    """Return whether a test failed. A command can also fail for other reasons."""
     if status in (0, KILLED):
         return status == KILLED
-    # pytest calls it an error if a fixture fails; Node calls a test cancelled that takes too long; cargo
-    # tells by which signal a process of tests died.
+    # pytest reports an error if a fixture fails, Node cancels a test that takes too long, and cargo reports
+    # the signal that has killed a test process.
     other = r"(?<!\w)\d+ errors?\b.* in |^\W+cancelled [1-9]|\(signal: \d"
     return count("fail", output) > 0 or re.search(other, output, re.MULTILINE) is not None
 
 
 def reason(output: str) -> str:
-    """The first words of a test that failed."""
+    """Return the first line of a failed test's message."""
     for pattern in (r"panicked at .*\n(.+)", r"^E +(.+)", r"(AssertionError.*)", r"(\w*Error.*)"):
         if said := re.search(pattern, output, re.MULTILINE):
             return said[1].strip()[:160]
@@ -168,7 +168,7 @@ def reason(output: str) -> str:
 
 
 def make(build: str | None, name: str) -> None:
-    """Runs a build in the copy."""
+    """Run a build in the copy."""
     if build is not None:
         status, output = execute(build, BUILD_LIMIT)
         if status != 0:
@@ -176,7 +176,9 @@ def make(build: str | None, name: str) -> None:
 
 
 def pass_at_once(commands: list[str]) -> bool:
-    """Whether tests of one program of cargo pass by one command where there is no bug; False if in doubt."""
+    """Return whether tests of one cargo program pass with one command and no bug. Return False if that is
+    uncertain.
+    """
     heads = {command.partition(" -- ")[0] for command in commands}
     filters = [command.partition(" -- ")[2] for command in commands]
     if len(heads) != 1 or not commands[0].startswith("cargo test ") or any(" " in one for one in filters):
@@ -187,7 +189,9 @@ def pass_at_once(commands: list[str]) -> bool:
 
 
 def check(command: str) -> None:
-    """Whether tests pass where there is no bug, at the second attempt at the latest: machines are busy."""
+    """Check that tests pass without a bug, at the second attempt at the latest, because the machine might be
+    busy.
+    """
     for last in (False, True):
         status, output = execute(command, TEST_LIMIT)
         if status == 0 and ran(output) > 0:
@@ -197,7 +201,7 @@ def check(command: str) -> None:
 
 
 def failing_seed(most: int, known: set[int], kind: str = "seed") -> tuple[int, str] | None:
-    """The first of so many seeds that fails, without those that are known; and what is wrong with it."""
+    """Return the first of `most` seeds that fails and is not known, with its violation, or None."""
     begin = 0
     while begin < most:
         words = [BUILD / "release" / "simulation", "--from", begin, "--seeds", most - begin, "--first"]
@@ -216,7 +220,7 @@ def failing_seed(most: int, known: set[int], kind: str = "seed") -> tuple[int, s
 
 
 def failing_without_bugs(most: int, kind: str = "seed") -> set[int]:
-    """The seeds that fail in any case, and so say nothing of a bug."""
+    """Return the seeds that fail even without a bug, so that they prove nothing."""
     make(SIMULATION, "without any bug")
     known: set[int] = set()
     while (found := failing_seed(most, known, kind)) is not None:
@@ -225,8 +229,8 @@ def failing_without_bugs(most: int, kind: str = "seed") -> set[int]:
 
 
 def apply(mutant: Mutant) -> None:
-    """Plants a bug in the copy."""
-    # Outside any repository, or git would take the paths for those of the tree that is around the copy.
+    """Plant a bug in the copy."""
+    # Outside any repository. Otherwise, git would apply the paths to the tree around the copy.
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(HOME)}
     command = ["git", "apply", "-"]
     applied = subprocess.run(
@@ -237,7 +241,7 @@ def apply(mutant: Mutant) -> None:
 
 
 def remove(mutant: Mutant) -> None:
-    """Takes a bug out of the copy, and what was built with it."""
+    """Remove a bug from the copy, together with what was built with it."""
     for name in mutant.files:
         if (ROOT / name).exists():
             put_back(name)
@@ -246,7 +250,7 @@ def remove(mutant: Mutant) -> None:
 
 
 def notices(mutant: Mutant) -> tuple[bool, str]:
-    """Whether the command of a bug that is planted, and built, notices it; and what it said."""
+    """Return whether the command of a planted and built bug notices it, with its output."""
     assert mutant.command is not None
     status, output = execute(mutant.command, TEST_LIMIT)
     if status == KILLED:

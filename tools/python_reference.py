@@ -1,8 +1,8 @@
-"""A griffe extension for the reference of Python.
+"""A griffe extension for the Python reference.
 
-Examples in docstrings, which begin with `>>>`, are code there too. Classes of the extension module have a
-`__new__` where others have an `__init__`: it is their signature. A module begins with the classes that a
-program begins with, and ends with its errors.
+Examples in docstrings, which begin with `>>>`, become code blocks. Classes of the extension module have their
+signature in `__new__` instead of `__init__`. A module shows the most important classes first and its errors
+last.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ _EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 def fenced(docstring: str) -> str:
-    """The same with each example in a block of code."""
+    """Return the docstring with each example in a code block."""
     return _EXAMPLE.sub(lambda example: f"```pycon\n{example[0]}\n```", docstring)
 
 
 class Reference(griffe.Extension):
-    """Changes what mkdocstrings shows."""
+    """The changes to the output of mkdocstrings."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Fences the examples of an object."""
+        """Fence the examples of an object."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Shows how an object is made."""
+        """Show a class's constructor."""
         if "__new__" in cls.members and "__init__" not in cls.members:
             cls.set_member("__init__", cls.members["__new__"])
             if overloads := cls.overloads.get("__new__"):
                 cls.overloads["__init__"] = overloads
 
     def on_module(self, *, mod: griffe.Module, **_: Any) -> None:
-        """Puts its names in order."""
+        """Sort the names of a module."""
 
         def rank(name: str) -> tuple[int, bool]:
             if name in FIRST:

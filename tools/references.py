@@ -1,8 +1,8 @@
-"""Fails if docs/protocol.md or docs/track-record.md names what does not exist.
+"""Fails if docs/protocol.md or docs/track-record.md names something that does not exist.
 
-A reference is written `path/from/the/top.rs::function`; types and modules may stand in between. A test of
-Node is written `path.test.mjs::title`. Each rule of the protocol names a function, and each bug of the track
-record a test; a planted bug there is a patch of tests/mutants.
+A reference has the form `path/from/the/top.rs::function`, with types and modules in between if needed. A Node
+test has the form `path.test.mjs::title`. Each rule of the protocol must name a function, and each bug of the
+track record a test. A planted bug there must be a patch of tests/mutants.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLANTED = re.compile(r"`([a-z]+(?:-[a-z0-9]+){2,})`")
 
 
 def missing(root: Path, document: Path) -> list[str]:
-    """The references of a page that lead nowhere."""
+    """Return the dead references of a page."""
     text = (root / document).read_text()
     found = []
     for reference in _REFERENCE.finditer(text):
@@ -41,7 +41,7 @@ def missing(root: Path, document: Path) -> list[str]:
 
 
 def untested(root: Path) -> list[str]:
-    """Bugs of the track record without a test, and planted bugs that do not exist."""
+    """Return bugs of the track record without a test, and planted bugs that do not exist."""
     found = []
     heading = ""
     for number, line in enumerate((root / RECORD).read_text().splitlines(), 1):
@@ -59,7 +59,7 @@ def untested(root: Path) -> list[str]:
 
 
 def problems(root: Path) -> list[str]:
-    """The faults of the references."""
+    """Return the problems with the references."""
     text = (root / DOCUMENT).read_text()
     found = missing(root, DOCUMENT)
     starts = list(_RULE.finditer(text))
@@ -73,7 +73,7 @@ def problems(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Prints what is wrong; fails if anything is."""
+    """Print the problems. Return 1 if there are any."""
     found = problems(ROOT)
     if found:
         print("\n".join(found))

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds what is native in the packages, for .github/workflows/release.yml: `release_natives.sh TRIPLE PLATFORM`. The
-# command goes where maturin packs it into the wheel; command and addon go to natives, for tools/pack_node.py.
+# Builds the native parts of the packages for .github/workflows/release.yml: `release_natives.sh TRIPLE
+# PLATFORM`. The command is copied to the directory that maturin packs into the wheel. Command and addon are
+# copied to natives, for tools/pack_node.py.
 set -eu
 cd "$(dirname "$0")/.."
 triple=$1

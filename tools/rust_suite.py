@@ -1,4 +1,4 @@
-"""The Rust suites: tests of one executable share a process, which is ended when one of them hangs."""
+"""The Rust suites. Tests of one executable share a process, which is killed when one of them hangs."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from suites import ROOT, Tally, run
 from tiers import Second
 
 HANG_LIMIT = 300.0
-"""Seconds without the end of any test after which an executable is ended. The property tests take longest."""
+"""An executable is killed after this many seconds in which no test ends. The property tests take longest."""
 
 WORLD_LIMIT = 1200.0
 """The same for the explorer's larger worlds: the largest has 1.9 million states."""
 
 AT_A_TIME = 3
-"""Processes that run beside each other, each with one test at a time. Every other test mostly waits."""
+"""Number of processes that run in parallel, each with one test at a time. Many tests mostly wait."""
 
 CHUNK = 15
-"""Tests of one executable that share a process."""
+"""Number of tests of one executable that share a process."""
 
 _BEGAN = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. ")
 _ENDED = re.compile(r"(?P<outcome>ok|FAILED)$")
 
 
 def executables(*which: str) -> Iterator[str]:
-    """Builds Rust tests; returns the executables that cargo names."""
+    """Build Rust tests and yield their executables."""
     command = ["cargo", "test", "--locked", "--no-run", *which, "--message-format=json-render-diagnostics"]
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     for line in built.stdout.splitlines():
@@ -44,7 +44,7 @@ def executables(*which: str) -> Iterator[str]:
 
 
 def tests_of(executable: str, *options: str) -> list[str]:
-    """The names of the tests in an executable, in order."""
+    """Return the sorted names of the tests in an executable."""
     command = [executable, "--list", "--format=terse", *options]
     listed = subprocess.run(command, capture_output=True, text=True, check=True)
     return sorted(line.removesuffix(": test") for line in listed.stdout.splitlines())
@@ -52,13 +52,15 @@ def tests_of(executable: str, *options: str) -> list[str]:
 
 @dataclass
 class Outcomes:
-    """How tests ended, from what their process prints: first a test's name, at its end the outcome."""
+    """The outcomes of tests, from their process's output: a test's name at its start, and the outcome at its
+    end.
+    """
 
     ended: dict[str, bool] = field(default_factory=dict)
     running: str | None = None
 
     def read(self, line: str) -> None:
-        """Takes in a line. A test's own output may stand between its name and its outcome."""
+        """Process a line. A test's own output can be between its name and its outcome."""
         if match := _BEGAN.match(line):
             self.running = match["name"]
         if self.running is not None and (match := _ENDED.search(line)):
@@ -67,9 +69,9 @@ class Outcomes:
 
 
 def run_tests(executable: str, tests: Sequence[str], *options: str, limit: float = HANG_LIMIT) -> Tally:
-    """Runs tests of an executable one after another, and names those that fail, hang or end the process.
+    """Run tests of an executable in sequence. The result names those that fail, hang or end the process.
 
-    Tests behind one that hangs or ends the process run in another process.
+    The tests after one that hangs or ends the process run in another process.
     """
     tally, waiting = Tally(), list(tests)
     while waiting:
@@ -79,7 +81,7 @@ def run_tests(executable: str, tests: Sequence[str], *options: str, limit: float
 
 
 def run_process(executable: str, tests: list[str], *options: str, limit: float) -> tuple[Tally, list[str]]:
-    """Runs tests in one process; returns how they ended, and those that had no chance to begin."""
+    """Run tests in one process. Return their outcomes, and the tests that have not started."""
     with marked() as environment:
         process = subprocess.Popen(
             [executable, "--exact", *tests, "--test-threads=1", *options],
@@ -105,7 +107,7 @@ def run_process(executable: str, tests: list[str], *options: str, limit: float) 
 
 
 def follow(process: subprocess.Popen[bytes], limit: float) -> tuple[Outcomes, str, bool]:
-    """Reads until a process ends, or kills it when no test has ended for too long."""
+    """Read until a process ends, or kill it when no test has ended for too long."""
     assert process.stdout is not None
     outcomes, text, rest, hangs = Outcomes(), b"", b"", False
     deadline = time.monotonic() + limit
@@ -129,7 +131,7 @@ def follow(process: subprocess.Popen[bytes], limit: float) -> tuple[Outcomes, st
     try:
         process.wait(limit)
     except subprocess.TimeoutExpired:
-        # It has closed its output, and goes on.
+        # The process has closed its output but still runs.
         hangs = True
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -139,7 +141,7 @@ def follow(process: subprocess.Popen[bytes], limit: float) -> tuple[Outcomes, st
 def run_all(
     jobs: list[tuple[str, list[str]]], *options: str, at_a_time: int = AT_A_TIME, limit: float = HANG_LIMIT
 ) -> Tally:
-    """Runs tests of several executables, some beside each other."""
+    """Run tests of several executables, some of them in parallel."""
     tally = Tally()
     with ThreadPoolExecutor(at_a_time) as pool:
         for part in pool.map(lambda job: run_tests(*job, *options, limit=limit), jobs):
@@ -152,11 +154,13 @@ OPTIMIZED = tuple(
     for setting in ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
     for part in ("--config", f"profile.dev.package.zklock.{setting}")
 )
-"""The core alone is compiled anew, optimized. Everything below it is there."""
+"""Only the core is compiled again, with optimizations. All its dependencies are already built."""
 
 
 def worlds() -> Tally:
-    """The tests that take long without optimizations, on one processor: they run beside others."""
+    """Run the tests that are slow without optimizations, on one processor, because they run in parallel with
+    others.
+    """
     which = (*OPTIMIZED, "--workspace", "--test", "queue_explorer", "--test", "queue_costs")
     jobs = [
         (executable, [name])
@@ -167,10 +171,10 @@ def worlds() -> Tally:
 
 
 def rust(whole: bool) -> Tally:
-    """All other Rust tests, or their first tier."""
+    """Run all other Rust tests, or their first tier."""
     jobs = []
     second = Second({} if whole else Second.of("rust").reasons)
-    # The whole workspace, as tools/build.py does, which shares most of it.
+    # The whole workspace, as in tools/build.py, so that most of the build is shared.
     for executable in executables("--workspace", "--tests"):
         ignored = set(tests_of(executable, "--ignored"))
         tests = [name for name in tests_of(executable) if name not in ignored and not second.has(name)]

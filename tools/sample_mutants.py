@@ -1,11 +1,11 @@
-"""Draws mutants of the engine around the queue by lot, and looks whether its tests notice them.
+"""Draws a random sample of mutants of the code around the queue and checks that its tests notice them.
 
     python3 tools/sample_mutants.py [--seed S] [--number N] [--jobs J] [--again] [part of a mutant ...]
 
-With parts only mutants of the sample that have one of them are run, and with --again only those that survived
-the last run. What tests/mutants/survivors.toml lists may survive. Ends with `k of n killed`; fails if fewer
-than nine tenths are, if one survives that is not listed, or if an entry of that list says nothing any more.
-See tests/mutants/README.md.
+With parts, only mutants of the sample whose name contains one of them run. With --again, only those that
+survived the last run. The mutants in tests/mutants/survivors.toml may survive. The last line is `k of n
+killed`. The program fails if fewer than nine tenths are killed, if an unlisted mutant survives, or if an
+entry of that list is stale. See tests/mutants/README.md.
 """
 
 from __future__ import annotations
@@ -49,30 +49,32 @@ SUBJECT = [
     "session/mod.rs",
     "session/term.rs",
 ]
-"""What is mutated, below core/src."""
+"""The mutated files, below core/src."""
 
 TESTS_ONLY = "core/src/driver/event_loop/bounds/**"
-"""Their condition is not one that cargo-mutants takes for that of tests."""
+"""Files for tests only, under a condition that cargo-mutants does not recognize."""
 
 SURVIVORS = ROOT / "tests" / "mutants" / "survivors.toml"
 REASONS = {"equivalent", "speed", "words", "open"}
 
 SUITES = ["clocks", "replies", "served"]
-"""Of core/tests, beside the unit tests. The others test the queue alone, or are about processes."""
+"""Test programs of core/tests that run in addition to the unit tests. The others test only the queue, or
+processes.
+"""
 
 MESSAGES = "--message-format=json"
 
 SIMULATION = "tests/simulation/Cargo.toml"
 SEEDS = ["--from", "200", "--seeds", "200"]
-"""None of those of which tests/simulation/README.md says that they fail."""
+"""No seed in this range is listed as failing in tests/simulation/README.md."""
 
 SLOW = ["--skip", "costs::"]
-"""Those of the unit tests that count instructions take longer than all the others."""
+"""Unit tests that count instructions take longer than all the others."""
 
 OPTIONS = {"unit": SLOW, "simulation": SEEDS}
 
 SPARE = 1.4
-"""How many more are put into the tree than are wanted, because some do not compile."""
+"""Factor of mutants in the tree compared with the wanted number, because some do not compile."""
 
 ENOUGH = 0.9
 
@@ -80,19 +82,19 @@ FAILED = re.compile(r"^test (\S+) (?:- should panic )?\.\.\. FAILED|^(seed \d+) 
 
 
 class BrokenError(Exception):
-    """Nothing can be said about any mutant."""
+    """No statement about any mutant is possible."""
 
 
 @dataclass(frozen=True)
 class Survivor:
-    """A mutant that may survive: known by what does not change when lines move."""
+    """A mutant that may survive. Its key does not change when lines move."""
 
     file: str
     mutant: str
     line: str
-    """The text of the line in which it begins."""
+    """Text of the line where it begins."""
     nth: int
-    """The how manieth of its kind in such lines."""
+    """Its number among equal mutants in equal lines."""
 
     def __str__(self) -> str:
         which = f", number {self.nth}" if self.nth > 1 else ""
@@ -101,21 +103,23 @@ class Survivor:
 
 @dataclass
 class Killer:
-    """A program of tests."""
+    """A test program."""
 
     name: str
     command: list[str]
     seconds: float = 0.0
     reached: set[int] = field(default_factory=set)
-    """Mutants by which some of its tests come."""
+    """The mutants that some of its tests reach."""
 
     @property
     def limit(self) -> float:
-        """After how many seconds it hangs."""
+        """Timeout in seconds."""
         return 30 + 4 * self.seconds
 
     def run(self, *, mutant: int | None = None, test: str | None = None) -> tuple[int, str]:
-        """Its status and the first test that failed, behind which it is ended; or what it said at last."""
+        """Run the program. Return its status, and the first failed test or its last line of output. The
+        program is killed after the first failed test.
+        """
         environment = {**os.environ, "RUST_BACKTRACE": "0", "ZKLOCK_REACHED": str(self.record)}
         if mutant is not None:
             environment["ZKLOCK_MUTANT"] = str(mutant)
@@ -158,7 +162,7 @@ class Killer:
         return HOME / f"reached-{self.name}"
 
     def get_to_know(self) -> None:
-        """Runs it without a mutant, to see what it takes and which of them it reaches."""
+        """Run it without a mutant to measure its duration and the mutants that it reaches."""
         self.seconds = 90.0
         for attempt in (1, 2):
             self.record.unlink(missing_ok=True)
@@ -173,7 +177,9 @@ class Killer:
         self.reached = {int(number) for number in self.record.read_text().split()}
 
     def kills(self, mutant: int) -> str | None:
-        """The test that notices it, if one does. What fails only once may be due to a busy machine."""
+        """Return the test that notices a mutant, or None. A test that fails only once might be affected by a
+        busy machine.
+        """
         for _ in range(2):
             status, said = self.run(mutant=mutant)
             if status == 0:
@@ -189,7 +195,7 @@ class Killer:
 
 
 def tool() -> str:
-    """Where cargo-mutants is, of the version whose mutants the list of survivors speaks of."""
+    """Return the path of cargo-mutants, in the version for which the list of survivors was made."""
     program = INSTALLED / "bin" / "cargo-mutants"
     wanted = f"cargo-mutants {CARGO_MUTANTS}"
     if program.exists():
@@ -213,7 +219,9 @@ def tool() -> str:
 
 
 def proposed() -> tuple[list[Mutant], int]:
-    """All that cargo-mutants proposes, and how many more outside functions, where nothing can choose."""
+    """Return all mutants that cargo-mutants proposes, and the number of further ones outside functions, which
+    cannot be switched.
+    """
     command = [tool(), "mutants", "--list", "--json", "--package", "zklock", "--exclude", TESTS_ONLY]
     command += [word for name in SUBJECT for word in ("--file", f"core/src/{name}")]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -227,7 +235,7 @@ def proposed() -> tuple[list[Mutant], int]:
 
 
 def keys(mutants: Iterable[Mutant]) -> dict[Mutant, Survivor]:
-    """What each of them is known by."""
+    """Return the key of each mutant."""
     sources: dict[str, Source] = {}
     seen: Counter[tuple[str, str, str]] = Counter()
     found = {}
@@ -241,7 +249,7 @@ def keys(mutants: Iterable[Mutant]) -> dict[Mutant, Survivor]:
 
 
 def accepted() -> dict[Survivor, str]:
-    """What may survive, and why."""
+    """Return the mutants that may survive, with the reasons."""
     found = {}
     for entry in tomllib.loads(SURVIVORS.read_text()).get("survivor", []):
         survivor = Survivor(entry["file"], entry["mutant"], entry["line"], entry.get("nth", 1))
@@ -252,12 +260,14 @@ def accepted() -> dict[Survivor, str]:
 
 
 def drawn(known: dict[Mutant, Survivor], seed: int) -> list[Mutant]:
-    """All, in the order in which they are drawn: it stays what it is for those whose lines nobody changes."""
+    """Return all mutants in the order of drawing. The order is stable for mutants whose
+    lines do not change.
+    """
     return sorted(known, key=lambda mutant: sha256(f"{seed} {known[mutant]}".encode()).digest())
 
 
 def write(chosen: dict[int, Mutant]) -> dict[str, str]:
-    """Puts mutants into the copy of the tree; the texts of the files that have some."""
+    """Write mutants into the copy of the tree. Return the texts of the changed files."""
     texts = {}
     for file in {mutant.file for mutant in chosen.values()}:
         own = {number: mutant for number, mutant in chosen.items() if mutant.file == file}
@@ -265,12 +275,12 @@ def write(chosen: dict[int, Mutant]) -> dict[str, str]:
     texts["core/src/planted.rs"] = SWITCH.format(size=max(chosen) + 1)
     texts["core/src/lib.rs"] = (ROOT / "core/src/lib.rs").read_text() + "\n#[doc(hidden)]\npub mod planted;\n"
     manifest = (ROOT / "core/Cargo.toml").read_text()
-    # Copies of code are not tidy.
+    # Copied code violates lints.
     texts["core/Cargo.toml"] = manifest.replace("[lints]\nworkspace = true\n", "")
     for name in sorted({*tracked(), *texts}):
         wanted = texts[name].encode() if name in texts else (ROOT / name).read_bytes()
         copy = TREE / name
-        # What does not change keeps its date, or cargo would compile it again.
+        # Unchanged files keep their date, because cargo would compile them again.
         if not copy.is_file() or copy.read_bytes() != wanted:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(wanted)
@@ -278,7 +288,9 @@ def write(chosen: dict[int, Mutant]) -> dict[str, str]:
 
 
 def built(command: str, texts: dict[str, str]) -> tuple[list[dict[str, Any]], dict[int, str]]:
-    """What cargo built; or else which mutants are to blame, each with what the compiler said."""
+    """Return the executables that cargo has built, or the mutants that do not compile, each with the
+    compiler's message.
+    """
     environment = {"CARGO_TARGET_DIR": str(HOME / "build")}
     status, output = run(shlex.split(command), cwd=TREE, limit=BUILD_LIMIT, quiet=True, env=environment)
     messages = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
@@ -297,33 +309,35 @@ def built(command: str, texts: dict[str, str]) -> tuple[list[dict[str, Any]], di
 
 
 def builds() -> Iterator[str]:
-    """What is built."""
+    """Yield the build commands."""
     suites = "".join(f" --test {name}" for name in SUITES)
-    # Encryption is not what is tested here, and takes long to compile.
+    # Encryption is not tested here and takes long to compile.
     yield f"cargo test --locked -p zklock --no-default-features --lib{suites} --no-run {MESSAGES}"
     yield f"cargo build --locked --release --manifest-path {SIMULATION} {MESSAGES}"
 
 
 def remembered(what: str) -> set[str]:
-    """What an earlier run found out."""
+    """Return the stored result of an earlier run."""
     path = HOME / what
     return set(path.read_text().splitlines()) if path.exists() else set()
 
 
 def remember(what: str, lines: Iterable[str]) -> None:
-    """For later runs."""
+    """Store a result for later runs."""
     HOME.mkdir(parents=True, exist_ok=True)
     (HOME / what).write_text("\n".join(sorted(lines)))
 
 
 def unfit(known: dict[Mutant, Survivor]) -> dict[Mutant, str]:
-    """What each is called among those that did not compile before, in a file with this text."""
+    """Return the key of each mutant in the list of those that do not compile, which includes a digest of its
+    file.
+    """
     digests = {file: sha256((ROOT / file).read_bytes()).hexdigest() for file in {one.file for one in known}}
     return {one: f"{digests[one.file]} {known[one]}" for one in known}
 
 
 def killers(known: dict[Mutant, Survivor], seed: int, wanted: int) -> tuple[list[Killer], dict[int, Mutant]]:
-    """Programs with the sample in them, and the sample."""
+    """Build the programs with the sample. Return them and the sample."""
     names = unfit(known)
     before = remembered("unfit")
     candidates = dict(enumerate(drawn(known, seed)[: round(wanted * SPARE)]))
@@ -352,7 +366,7 @@ def killers(known: dict[Mutant, Survivor], seed: int, wanted: int) -> tuple[list
 
 
 def verdict(number: int, mutant: Mutant, *, by: list[Killer]) -> tuple[Mutant, str | None]:
-    """Who kills it, if anybody does."""
+    """Return the test that kills a mutant, if any."""
     began = time.monotonic()
     reach = [killer for killer in by if number in killer.reached]
     noticed = None
@@ -367,7 +381,7 @@ def verdict(number: int, mutant: Mutant, *, by: list[Killer]) -> tuple[Mutant, s
 
 
 def sampled(args: argparse.Namespace) -> int:
-    """Draws, builds, runs and tells; the exit status."""
+    """Draw, build, run and report. Return the exit status."""
     everything, outside = proposed()
     known, listed = keys(everything), accepted()
     stale = [f"stale, there is no such mutant: {one}" for one in listed.keys() - set(known.values())]
@@ -404,7 +418,7 @@ def sampled(args: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """See above."""
+    """Parse the command line and run the sample."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=13)
     parser.add_argument("--number", type=int, default=150)

@@ -1,4 +1,4 @@
-"""Puts many mutants of Rust functions into one tree, where a number chooses the one that takes effect.
+"""Puts many mutants of Rust functions into one tree. A number selects the one that is enabled.
 
 A function's body is repeated for each of its mutants:
 
@@ -8,7 +8,8 @@ A function's body is repeated for each of its mutants:
         self.a && self.b
     }
 
-So a hundred mutants take one build. What is here only rewrites text; `sample_mutants.py` builds and runs.
+A hundred mutants therefore need only one build. This module only rewrites text. `sample_mutants.py` builds
+and runs the mutants.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Place = tuple[int, int]
-"""A line and a column, both from 1, as compilers count them."""
+"""A line and a column, both counted from 1 as in compiler messages."""
 
 TOKEN = re.compile(
     r"""
@@ -31,7 +32,7 @@ TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Comments, strings and characters, in which brackets mean nothing; and brackets."""
+"""Comments, strings and characters, in which brackets have no meaning; and brackets."""
 
 SWITCH = """//! Which mutant takes effect: the one with the number in the environment. Generated.
 
@@ -61,7 +62,7 @@ fn note(number: usize) {{
 
 
 class UnsuitableError(Exception):
-    """A mutant cannot be chosen by a number."""
+    """A mutant cannot be selected by a number."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Mutant:
 
     file: str
     what: str
-    """In the words of cargo-mutants, without the place."""
+    """Description by cargo-mutants, without the place."""
     returns: str
     function: tuple[Place, Place]
     span: tuple[Place, Place]
@@ -78,7 +79,7 @@ class Mutant:
 
     @staticmethod
     def read(entry: dict[str, Any]) -> Mutant:
-        """From an entry of `cargo mutants --list --json`. One outside any function is unsuitable."""
+        """Read an entry of `cargo mutants --list --json`. A mutant outside any function is unsuitable."""
         function = entry["function"]
         if function is None:
             raise UnsuitableError(entry["name"])
@@ -98,12 +99,12 @@ class Mutant:
 
 
 def places(span: dict[str, dict[str, int]]) -> tuple[Place, Place]:
-    """Where something begins, and where it has ended."""
+    """Return the start and the end of a span."""
     return (span["start"]["line"], span["start"]["column"]), (span["end"]["line"], span["end"]["column"])
 
 
 class Source:
-    """The text of a file, by lines and columns."""
+    """The text of a file, addressed by lines and columns."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -112,15 +113,15 @@ class Source:
             self.starts.append(self.starts[-1] + len(line) + 1)
 
     def at(self, place: Place) -> int:
-        """The offset of a place."""
+        """Return the offset of a place."""
         return self.starts[place[0] - 1] + place[1] - 1
 
     def line(self, place: Place) -> str:
-        """The line around a place, without its indentation."""
+        """Return the line around a place, without its indentation."""
         return self.text[self.starts[place[0] - 1] : self.starts[place[0]] - 1].strip()
 
     def body(self, function: tuple[Place, Place]) -> tuple[int, int]:
-        """Where what is between a function's outer braces begins and ends."""
+        """Return the start and the end of the text between a function's outer braces."""
         begin, end = map(self.at, function)
         depth = 0
         for token in TOKEN.finditer(self.text, begin, end):
@@ -132,7 +133,9 @@ class Source:
 
 
 def outermost(functions: Iterable[tuple[Place, Place]]) -> list[tuple[Place, Place]]:
-    """Those that are not within others: a function within another is mutated together with it."""
+    """Return the functions that are not inside other ones. An inner function is mutated together with its
+    outer one.
+    """
     found: list[tuple[Place, Place]] = []
     for function in sorted(set(functions), key=lambda span: (span[0], (-span[1][0], -span[1][1]))):
         if not found or found[-1][1] <= function[0]:
@@ -141,7 +144,9 @@ def outermost(functions: Iterable[tuple[Place, Place]]) -> list[tuple[Place, Pla
 
 
 def returned(returns: str, body: str) -> str:
-    """A body as a value that can be returned in one place of several. Types without a name are boxed."""
+    """Return a body as a value that can be returned from one of several places. Types without a name are
+    boxed.
+    """
     if returns.startswith("-> impl Iterator"):
         return f"Box::new({{{body}\n}}) as Box<dyn Iterator<Item = _> + '_>"
     if returns.startswith("-> impl Future"):
@@ -150,7 +155,7 @@ def returned(returns: str, body: str) -> str:
 
 
 def planted(text: str, mutants: dict[int, Mutant]) -> str:
-    """The text of a file with all these mutants of it in it, by their numbers."""
+    """Return the text of a file with all these mutants, by number."""
     source = Source(text)
     for function in reversed(outermost(mutant.function for mutant in mutants.values())):
         begin, end = source.body(function)
@@ -168,14 +173,14 @@ def planted(text: str, mutants: dict[int, Mutant]) -> str:
         original = source.text[begin:end]
         if returns.startswith("-> impl "):
             original = "\nreturn " + returned(returns, original) + ";"
-        # A number from the environment is not known to the compiler.
+        # The compiler does not know the number from the environment, so the function cannot be const.
         head = source.text[source.at(function[0]) : begin].replace("const fn ", "fn ", 1)
         text = text[: source.at(function[0])] + head + variants + original + text[end:]
     return text
 
 
 def lines_of(text: str) -> dict[int, range]:
-    """In which lines of a rewritten text each mutant is."""
+    """Return the lines of each mutant in a rewritten text."""
     found: dict[int, range] = {}
     for begun in re.finditer(r"/\*(\d+)>\*/", text):
         number = begun[1]
@@ -185,7 +190,7 @@ def lines_of(text: str) -> dict[int, range]:
 
 
 def guilty(span: dict[str, Any], texts: dict[str, str]) -> Iterator[int]:
-    """The mutants in which a place of a compiler's message is, through macros too."""
+    """Yield the mutants that contain a place of a compiler message. Macro expansions are followed."""
     for file, text in texts.items():
         if span["file_name"].endswith(file):
             for number, lines in lines_of(text).items():
@@ -196,7 +201,9 @@ def guilty(span: dict[str, Any], texts: dict[str, str]) -> Iterator[int]:
 
 
 def blamed(message: dict[str, Any], texts: dict[str, str]) -> set[int]:
-    """Which mutants a compiler's message is about: where it points first, or else anywhere."""
+    """Return the mutants that a compiler message is about: those at its primary place,
+    or else at any place.
+    """
     spans = sorted(message["spans"], key=lambda span: not span["is_primary"])
     for span in spans:
         if found := set(guilty(span, texts)):

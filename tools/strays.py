@@ -1,4 +1,4 @@
-"""Processes that a run of tests left behind: its mark is in their environment."""
+"""Finds processes that a test run has left behind, by a mark in their environment."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from pathlib import Path
 MARK = "ZKLOCK_TEST_RUN"
 
 PART = "ZKLOCK_TEST_PART"
-"""The same for one process of a run: the part that ends together."""
+"""The same for one process of a run, whose children must end with it."""
 
 STRAY_LIMIT = 5.0
-"""Seconds within which processes must end after the suite that started them."""
+"""Maximum time in seconds that a process may run after the suite that started it."""
 
 
 def mark() -> None:
-    """Marks what this process starts from now on."""
+    """Mark the processes that this process starts from now on."""
     os.environ[MARK] = str(os.getpid())
 
 
 def end_strays() -> list[str]:
-    """Ends what was left behind, and names it. Helpers of multiprocessing end a moment after their parent."""
+    """Kill the processes that were left behind, and return them. Helpers of multiprocessing end a moment
+    after their parent.
+    """
     deadline = time.monotonic() + STRAY_LIMIT
     while (found := marked_processes()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -36,9 +38,9 @@ def end_strays() -> list[str]:
 
 @contextmanager
 def marked() -> Iterator[dict[str, str]]:
-    """An environment for one process; at the end, all that carries its mark is killed.
+    """Run the block with a marked environment for one process. Afterwards, kill every process with its mark.
 
-    What began a session of its own is not in the process's group.
+    The mark is needed because a process that started its own session is not in the process group.
     """
     part = uuid.uuid4().hex
     yield {**os.environ, PART: part}
@@ -50,12 +52,12 @@ def marked() -> Iterator[dict[str, str]]:
 
 
 def marked_processes() -> list[str]:
-    """The processes that carry the mark which this run put into their environment."""
+    """Return the processes with the mark of this run."""
     return carrying(f"{MARK}={os.environ[MARK]}")
 
 
 def carrying(mark: str) -> list[str]:
-    """The other processes with this in their environment."""
+    """Return the other processes with this text in their environment."""
     marked = mark.encode()
     found = []
     for process in Path("/proc").iterdir():
@@ -66,6 +68,6 @@ def carrying(mark: str) -> list[str]:
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 found.append(f"{process.name} {command.strip()}")
         except OSError:
-            # Ended, or another user's.
+            # The process has ended, or belongs to another user.
             continue
     return found

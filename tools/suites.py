@@ -1,4 +1,4 @@
-"""Runs one suite of another language within a time limit, and sums up how its tests ended, killed or not."""
+"""Runs a suite of another language with a timeout and sums up its tests, even if the suite was killed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PYTHON = sys.executable
 PLUGINS = ROOT / "tools" / "plugins"
 
 SUITE_LIMIT = 20 * 60.0
-"""Seconds for one suite; its runner ends single tests much earlier."""
+"""Timeout of a suite in seconds. Its runner ends single tests much earlier."""
 
 KILLED = 124
-"""The exit status of what took too long, as with timeout(1)."""
+"""Exit status of a command that timed out, as with timeout(1)."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Tally:
     passed: int = 0
     failures: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    """How many tests were skipped for each reason."""
+    """Number of skipped tests for each reason."""
 
     def add(self, other: Tally) -> None:
         self.passed += other.passed
@@ -48,7 +48,9 @@ def run(
     quiet: bool = False,
     env: dict[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Runs a command in its own process group; when the time is up, it is killed with all that it started."""
+    """Run a command in its own process group. On a timeout, kill it with all processes
+    that it has started.
+    """
     output = subprocess.PIPE if quiet else None
     with marked() as environment:
         process = subprocess.Popen(
@@ -65,23 +67,23 @@ def run(
             return process.returncode, text or ""
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-    # The processes that held its output open are killed as well.
+    # The processes that kept its output open are killed as well.
     text, _ = process.communicate()
     print(f"KILLED after {limit:.0f} s: {' '.join(command)}", flush=True)
     return KILLED, (text or "") + f"\nkilled after {limit:.0f} s\n"
 
 
 def recorded(record: Path, code: int, suite: str) -> Tally:
-    """Sums up what a suite wrote down. One that failed without a failed test counts as one failure."""
+    """Sum up the record of a suite. A suite that fails without a failed test counts as one failure."""
     outcomes: dict[str, str] = {}
     left_out: Counter[str] = Counter()
-    # Tests that have not ended, and whether they began.
+    # Tests that have not ended, and whether they have started.
     awaited: dict[str, bool] = {}
     for line in record.read_text().splitlines() if record.exists() else ():
         try:
             entries: dict[str, str | list[str]] = json.loads(line)
         except ValueError:
-            # The last line of one that was killed.
+            # The incomplete last line of a suite that was killed.
             continue
         for event, what in entries.items():
             if event == "reason":
@@ -89,22 +91,22 @@ def recorded(record: Path, code: int, suite: str) -> Tally:
                 continue
             for test in [what] if isinstance(what, str) else what:
                 if event == "collected":
-                    # A worker in place of another one collects all tests again.
+                    # A replacement worker collects all tests again.
                     if test not in outcomes:
                         awaited.setdefault(test, False)
                 elif event == "began":
                     awaited[test] = True
                 elif event == "ended":
                     awaited.pop(test, None)
-                # What sets a test up or clears up behind it can only make it worse.
+                # Setup and teardown can only make the outcome worse.
                 elif outcomes.get(test) != "failed":
                     outcomes[test] = event
-    # One that took its worker with it has failed, and never ends.
+    # A test that crashed its worker has failed and never ends.
     awaited = {test: began for test, began in awaited.items() if outcomes.get(test) != "failed"}
     tally = Tally(passed=sum(outcome == "passed" for outcome in outcomes.values()), left_out=left_out)
     tally.failures += [test for test, outcome in outcomes.items() if outcome == "failed"]
     if code != 0:
-        # Of one that was killed, or that a test took with it.
+        # Tests that were running when the suite was killed or crashed.
         tally.failures += [
             f"{test} (had not ended when {suite} was killed)" for test in awaited if awaited[test]
         ]
@@ -120,7 +122,7 @@ def recorded(record: Path, code: int, suite: str) -> Tally:
 def pytest(
     directory: str, *options: str, cwd: str | Path, quiet: bool = True, limit: float = SUITE_LIMIT
 ) -> Tally:
-    """One directory of Python tests."""
+    """Run a directory of Python tests."""
     with TemporaryDirectory() as scratch:
         record = Path(scratch, "record")
         plugins = ("-p", "recorded", f"--record={record}", "-p", "ended")
@@ -134,7 +136,7 @@ def pytest(
 def node(
     *command: str, suite: str = "node", cwd: str | Path = "bindings-node", limit: float = SUITE_LIMIT
 ) -> Tally:
-    """What runs Node's tests with the options that it is given; the binding's own, if none is named."""
+    """Run Node's tests with the given command, by default the binding's own."""
     with TemporaryDirectory() as scratch:
         record = Path(scratch, "record")
         reporters = [f"--test-reporter={PLUGINS / 'recorded.mjs'}", f"--test-reporter-destination={record}"]

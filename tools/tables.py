@@ -1,9 +1,9 @@
-"""Writes the tables of options and of properties into the documents that have them, from docs/api.toml.
+"""Writes the tables of options and properties into the documents, from docs/api.toml.
 
     python3 tools/tables.py [--check]
 
-A document says where: `<!-- table: options Mutex Semaphore -->`, or `<!-- table: properties Lease -->`, and
-`<!-- end of table -->` behind the place. With --check it fails if a table is not as it would be written.
+A document marks the place with `<!-- table: options Mutex Semaphore -->` or `<!-- table: properties Lease
+-->`, and with `<!-- end of table -->` after it. With --check, the program fails if a table is out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DOCUMENTS = {
     "bindings-python/README.md": "python",
     "bindings-node/README.md": "node",
 }
-"""Each with the language whose names and units its tables have."""
+"""The documents, each with the language of the names and units in its tables."""
 
 _PLACE = re.compile(r"(<!-- table: (options|properties) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
@@ -31,7 +31,7 @@ Row = Sequence[str]
 
 
 def default(entry: Table, language: str) -> str:
-    """The default of an option as its language writes it; nothing if there is none."""
+    """Return the default of an option in its language's notation, or an empty string."""
     value = entry.get("default")
     if value is None or value == -1:
         return ""
@@ -43,7 +43,9 @@ def default(entry: Table, language: str) -> str:
 
 
 def members(table: Table, names: list[str], language: str) -> Iterator[tuple[str, Table, list[str]]]:
-    """The members of some sections in this language: the name, the entry, and the sections that have it."""
+    """Yield the members of some sections in this language: the name, the entry, and the sections that have
+    it.
+    """
     here = Comparison(language, ({}, set()), table)
     found: dict[str, tuple[Table, list[str]]] = {}
     for section in names:
@@ -59,14 +61,14 @@ def members(table: Table, names: list[str], language: str) -> Iterator[tuple[str
 
 
 def rendered(header: Row, rows: Sequence[Row]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in (header, *rows)]
     lines.insert(1, "|" + "---|" * len(header))
     return "\n" + "\n".join(lines) + "\n\n"
 
 
 def options(table: Table, names: list[str], language: str) -> str:
-    """The options of some records. Which of them have an option is said where not all have it."""
+    """Return the options of some records. An option that not all records have names those that have it."""
     rows = []
     for name, entry, sections in members(table["options"], names, language):
         only = "" if len(sections) == len(names) else f" (`{'`, `'.join(sections)}`)"
@@ -75,13 +77,13 @@ def options(table: Table, names: list[str], language: str) -> str:
 
 
 def properties(table: Table, names: list[str], language: str) -> str:
-    """The properties of some types."""
+    """Return the properties of some types."""
     rows = [(f"`{name}`", entry["says"]) for name, entry, _ in members(table, names, language)]
     return rendered(("Property", "Meaning"), rows)
 
 
 def written(text: str, table: Table, language: str) -> str:
-    """A document with its tables."""
+    """Return a document with its tables."""
 
     def made(place: re.Match[str]) -> str:
         make = options if place[2] == "options" else properties
@@ -91,7 +93,7 @@ def written(text: str, table: Table, language: str) -> str:
 
 
 def problems(root: Path) -> list[str]:
-    """The documents whose tables are not as they would be written."""
+    """Return the documents with outdated tables."""
     table = tomllib.loads((root / TABLE).read_text())
     wrong = []
     for name, language in DOCUMENTS.items():
@@ -104,7 +106,7 @@ def problems(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Writes, or compares."""
+    """Write the tables, or check them."""
     if "--check" in sys.argv[1:]:
         wrong = problems(ROOT)
         print("\n".join(wrong) or "all as written")

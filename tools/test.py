@@ -1,8 +1,8 @@
-"""Runs the tests, each under a time-out, and ends with one line that sums them up.
+"""Runs the tests, each with a timeout, and ends with a one-line summary.
 
-Without --all: the first tier, which covers every promise in minutes. tests/second-tier.toml has the rest.
-With --repeat N: the same N times, beside L processes that keep a processor busy with --load L. It ends with
-the tests that failed in some of the runs.
+Without --all, only the first tier runs, which covers every promise in minutes. tests/second-tier.toml lists
+the rest. With --repeat N, the tests run N times. With --load L, L processes keep a processor busy meanwhile.
+The output ends with the tests that failed in some of the runs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from suites import Tally
 from tiers import LIST, Second
 
 SUITES_AT_A_TIME = 3
-"""How many suites run beside each other."""
+"""Number of suites that run in parallel."""
 
 
 def unshown(left_out: Counter[str]) -> Iterator[str]:
-    """Gaps in this run, because this machine lacks something, or for other reasons."""
+    """Yield what this run has not shown, because this machine lacks something or for other reasons."""
     for name, part in PARTS.items():
         if not part.apart and (what := lacking(name)) is not None:
             yield what
@@ -40,14 +40,14 @@ def unshown(left_out: Counter[str]) -> Iterator[str]:
 
 
 def stages(names: list[str]) -> Iterator[list[str]]:
-    """The suites in order; those that run beside each other are one stage."""
+    """Yield the suites in order. The suites of one stage run in parallel."""
     for stage in STAGES:
         if together := [name for name in stage if name in names]:
             yield together
 
 
 def timed(name: str, whole: bool) -> Tally:
-    """Runs one suite and tells how it went."""
+    """Run one suite and report its result."""
     start = time.monotonic()
     tally = (SUITES | APART)[name](whole)
     took = time.monotonic() - start
@@ -56,7 +56,7 @@ def timed(name: str, whole: bool) -> Tally:
 
 
 def run_once(names: list[str], whole: bool) -> Tally:
-    """Runs the suites, and prints how they went."""
+    """Run the suites and print the results."""
     total = Tally()
     for stage in stages(names):
         print(f"\n=== {', '.join(stage)}", flush=True)
@@ -73,7 +73,7 @@ def run_once(names: list[str], whole: bool) -> Tally:
 
 
 def run_often(names: list[str], whole: bool, runs: int) -> bool:
-    """Runs the suites so often, and tells what failed how often. Whether nothing did."""
+    """Run the suites several times and print how often each test failed. Return whether none failed."""
     failed: Counter[str] = Counter()
     passed = []
     for number in range(runs):
@@ -91,7 +91,7 @@ def run_often(names: list[str], whole: bool, runs: int) -> bool:
 
 
 def busy(stack: ExitStack, load: int) -> None:
-    """Starts processes that keep processors busy, and end with us."""
+    """Start processes that keep processors busy and end with this process."""
     spin = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     for _ in range(load):
         process = subprocess.Popen([sys.executable, "-c", spin])
@@ -99,7 +99,7 @@ def busy(stack: ExitStack, load: int) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     known = ", ".join(SUITES | APART)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"suites: {known}"
@@ -107,7 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="only these suites")
     parser.add_argument("--all", action="store_true", help="both tiers")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run them N times")
-    parser.add_argument("--load", type=int, default=0, metavar="L", help="beside L busy processes")
+    parser.add_argument("--load", type=int, default=0, metavar="L", help="keep L processes busy meanwhile")
     asked = parser.parse_args()
     if unknown := set(asked.suites) - set(SUITES) - set(APART):
         parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {known}")
@@ -117,17 +117,17 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(asked: argparse.Namespace) -> list[str]:
-    """The suites that run: those named, or all of the tier."""
-    # Without a real server, the scenarios run on the embedded one anyway.
+    """Return the suites to run: the named ones, or all of the tier."""
+    # Without a real server, the scenarios already run on the embedded one.
     known = [name for name in SUITES if name != "embedded" or lacking("jars") is None]
     if asked.all:
         return asked.suites or [*known, *APART]
-    # A suite that is in the second tier as a whole runs if it is named.
+    # A suite that is in the second tier as a whole runs only if it is named.
     return asked.suites or [name for name in known if not Second.of(name).whole]
 
 
 def main() -> int:
-    """Runs what is asked for; 1 if a test fails, 2 if something is missing."""
+    """Run the requested suites. Return 1 if a test fails, and 2 if something is missing."""
     asked = arguments()
     names = chosen(asked)
     parts = [part for part in PARTS.values() if not part.apart or "consumers" in names]
@@ -139,9 +139,9 @@ def main() -> int:
     if set(names) - CARGO and (problems := [what for part in parts if (what := part.problem())]):
         print("\n".join(problems), file=sys.stderr)
         return 2
-    # A shell that starts us in the background has SIGINT ignored, nohup SIGHUP. Our children would inherit
-    # that, and the tests of signals would wait for nothing. A signal that has a handler here is back to its
-    # default there.
+    # A shell that starts this process in the background ignores SIGINT, and nohup ignores SIGHUP. Child
+    # processes would inherit that, and the signal tests would wait in vain. A signal with a handler here has
+    # its default action in the children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)

@@ -1,4 +1,6 @@
-"""The two tiers of tests: tests/second-tier.toml has what `make test` leaves to `make test-all`, and why."""
+"""The two tiers of tests. tests/second-tier.toml lists the tests that run only in `make test-all`, with
+reasons.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Second:
     """The second tier of one suite."""
 
     reasons: dict[str, str]
-    """By pattern: a test's name as its runner prints it, with `*` for anything. A file is all its tests."""
+    """Reasons by pattern. A pattern is a test's name as its runner prints it, with `*` for any text. A file
+    name means all its tests.
+    """
 
     @classmethod
     def of(cls, suite: str) -> Second:
@@ -33,20 +37,20 @@ class Second:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of the suite."""
+        """Return whether the whole suite is in the second tier."""
         return WHOLE in self.reasons
 
     def has(self, test: str) -> bool:
-        """Whether a test is in it."""
+        """Return whether a test is in the second tier."""
         return any(fnmatchcase(test, pattern) or test.startswith(f"{pattern}::") for pattern in self.reasons)
 
     def idle(self, tests: list[str]) -> list[str]:
-        """The patterns that fit none of these tests."""
+        """Return the patterns that match none of these tests."""
         return [
             pattern for pattern in self.reasons if not any(Second({pattern: ""}).has(test) for test in tests)
         ]
 
 
 def suites() -> list[str]:
-    """The suites of which something is in the second tier."""
+    """Return the suites with tests in the second tier."""
     return list(_table())

@@ -1,7 +1,8 @@
-"""Plants many bugs of tests/mutants at once: each is another body of its function, and a number chooses one.
+"""Plants many bugs of tests/mutants together: each is an alternative body of its function, and a number
+selects one.
 
-One build does for all of them, where a build for each would take most of the time. What changes more than
-one function of Rust, or something outside functions, is left to be planted by itself; so is what does not
+One build serves all of them, because a build for each would take most of the time. A bug that changes more
+than one Rust function, or something outside functions, is planted separately. So is a bug that does not
 compile with the others.
 """
 
@@ -21,11 +22,13 @@ from suites import ROOT
 SYNTAX = re.compile(rf"{schemata.TOKEN.pattern} | \bfn\s+(?P<name>\w+) | (?P<end>;)", re.VERBOSE | re.DOTALL)
 
 CHECK = "cargo build --locked --quiet --workspace --lib --message-format=json"
-"""Builds what builds of bindings build, and says of each error where it is."""
+"""A command that builds the crates of the bindings and reports the place of each error."""
 
 
 def functions(text: str) -> list[tuple[int, int, int]]:
-    """Where each function, its body, and the brace behind that begin: outer ones before inner ones."""
+    """Return the start of each function, its body, and its closing brace. Outer functions come before inner
+    ones.
+    """
     found = []
     opened: list[tuple[int, int] | None] = []
     awaited: list[tuple[int, int]] = []
@@ -46,7 +49,7 @@ def functions(text: str) -> list[tuple[int, int, int]]:
 
 
 def difference(old: str, new: str) -> tuple[int, int, str]:
-    """What part of one text is replaced, and by what, to make it the other."""
+    """Return the replaced part of the old text and its replacement."""
     both = enumerate(zip(old, new, strict=False))
     begin = next((at for at, (a, b) in both if a != b), min(len(old), len(new)))
     end = 0
@@ -56,12 +59,12 @@ def difference(old: str, new: str) -> tuple[int, int, str]:
 
 
 def place(text: str, offset: int) -> schemata.Place:
-    """The line and the column of an offset."""
+    """Return the line and the column of an offset."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def switched(file: str, name: str, old: str, new: str) -> schemata.Mutant | None:
-    """A change of a file as one of a single function; None if it is more than that."""
+    """Return a change of a file as a change of a single function, or None if it changes more than that."""
     begin, end, replacement = difference(old, new)
     for start, body, close in functions(old):
         if body <= begin and end <= close:
@@ -73,7 +76,7 @@ def switched(file: str, name: str, old: str, new: str) -> schemata.Mutant | None
 
 
 def read(mutant: Mutant) -> schemata.Mutant | None:
-    """A bug as the change of a function of Rust, if it is one."""
+    """Return a bug as the change of a Rust function, or None."""
     if len(mutant.files) != 1 or not mutant.files[0].endswith(".rs"):
         return None
     (file,) = mutant.files
@@ -81,19 +84,19 @@ def read(mutant: Mutant) -> schemata.Mutant | None:
         apply(mutant)
         return switched(file, mutant.name, (ROOT / file).read_text(), (TREE / file).read_text())
     except StaleError:
-        # It says so when it is planted by itself.
+        # The error is reported when the bug is planted separately.
         return None
     finally:
         remove(mutant)
 
 
 def sources(file: str) -> Path:
-    """The folder of the sources of a file's crate: `src`, or `native` of Node's package."""
+    """Return the source folder of a file's crate: `src`, or `native` in the Node package."""
     return next(parent for parent in Path(file).parents if (ROOT / parent / "lib.rs").is_file())
 
 
 def texts(chosen: dict[int, schemata.Mutant]) -> dict[str, str]:
-    """The files that are not as in the tree, with all these bugs in them."""
+    """Return the changed files with all these bugs."""
     found = {}
     for file in {one.file for one in chosen.values()}:
         own = {number: one for number, one in chosen.items() if one.file == file}
@@ -103,15 +106,15 @@ def texts(chosen: dict[int, schemata.Mutant]) -> dict[str, str]:
         found[str(home / "planted.rs")] = schemata.SWITCH.format(size=max(chosen) + 1)
         text = found.get(library) or (ROOT / library).read_text()
         found[library] = f"{text}\n#[doc(hidden)]\npub mod planted;\n"
-        # Copies of code are not tidy.
+        # Copied code violates lints.
         found[manifest] = (ROOT / manifest).read_text().replace("[lints]\nworkspace = true\n", "")
     return found
 
 
 def write(chosen: dict[int, schemata.Mutant]) -> dict[str, str]:
-    """Plants them, and nothing else; what it wrote."""
+    """Plant only these bugs in the copy. Return the written files."""
     written = texts(chosen)
-    # What is there already keeps its date, or cargo would compile it again.
+    # Unchanged files keep their date, because cargo would compile them again.
     copy_tree(but=set(written))
     for name, text in written.items():
         if not (TREE / name).is_file() or (TREE / name).read_text() != text:
@@ -120,7 +123,7 @@ def write(chosen: dict[int, schemata.Mutant]) -> dict[str, str]:
 
 
 def guilty(written: dict[str, str]) -> set[int]:
-    """The bugs that do not compile."""
+    """Return the bugs that do not compile."""
     _, output = execute(CHECK, BUILD_LIMIT)
     found: set[int] = set()
     for line in output.splitlines():
@@ -132,14 +135,14 @@ def guilty(written: dict[str, str]) -> set[int]:
 
 
 def builds(mutants: list[Mutant]) -> list[str]:
-    """What compiles the tests of all of them."""
+    """Return the commands that compile the tests of all these bugs."""
     needed = {one.build for one in mutants if one.build is not None}
     return sorted(needed) + ([SIMULATION] if any(one.seeds for one in mutants) else [])
 
 
 def plant(mutants: list[Mutant]) -> dict[str, int]:
-    """Plants all that can be planted together, and builds them: by their names, the number of each."""
-    # A workspace that includes files by their paths has no module in which the numbers are looked up.
+    """Plant and build all bugs that can be planted together. Return the number of each by name."""
+    # A workspace that includes files by their paths has no module for the lookup of numbers.
     here = {number: one for number, one in enumerate(mutants) if "--manifest-path" not in (one.build or "")}
     switches = {number: switch for number, one in here.items() if (switch := read(one)) is not None}
     while len(switches) > 1:
@@ -163,7 +166,7 @@ def plant(mutants: list[Mutant]) -> dict[str, int]:
 
 @contextmanager
 def chosen(number: int) -> Iterator[None]:
-    """With this bug, of those that were planted together, in what this thread runs."""
+    """Enable this bug for the commands of this thread, in a copy with several bugs."""
     token = CHOSEN.set(number)
     try:
         yield

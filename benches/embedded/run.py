@@ -1,4 +1,4 @@
-"""Measures the embedded server beside Apache ZooKeeper: `make bench-embedded`."""
+"""Compares the embedded server with Apache ZooKeeper: `make bench-embedded`."""
 
 from __future__ import annotations
 

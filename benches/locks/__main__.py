@@ -1,4 +1,4 @@
-"""Measures zklock beside every peer: `make bench`, or `make bench QUICK=1`."""
+"""Measures zklock and every peer: `make bench`, or `make bench QUICK=1`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from locks.workloads import WORKLOADS, Workload
 
 
 def arguments() -> argparse.Namespace:
-    """What is to be measured."""
+    """Parse the command line."""
     names = [workload.name for workload in WORKLOADS]
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument(
@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
 
 
 def command(given: argparse.Namespace) -> str:
-    """The command that does the same again."""
+    """Return the command that repeats this run."""
     parts = ["make bench"] + (["QUICK=1"] if given.quick else [])
     chosen = [f"--only {' '.join(given.only)}"] if given.only else []
     chosen += [f"--peers {' '.join(given.peers)}"] if given.peers else []
@@ -45,20 +45,22 @@ def command(given: argparse.Namespace) -> str:
 
 
 def turns(workload: Workload, peers: list[Peer], pace: Pace) -> int:
-    """How many steps of the progress bar there are."""
+    """Return the number of steps of the progress bar."""
     counting = 2 * sum(is_counted(workload, peer, pace) for peer in peers)
     return sum(map(len, grouped(workload, peers))) * (1 + pace.rounds) + counting
 
 
 def available(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:
-    """Those that can take part as far as programs go, and why the others cannot."""
+    """Return the peers whose programs are available, and the reasons for the others."""
     skipped = {peer.name: what for peer in peers if (what := peer.missing()) is not None}
     return [peer for peer in peers if peer.name not in skipped], skipped
 
 
 @contextlib.contextmanager
 def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Serving]]:
-    """The servers that these peers need, by name. Peers without theirs are noted."""
+    """Run the block with the servers that these peers need, by name. Peers without their server are recorded
+    in `skipped`.
+    """
     with contextlib.ExitStack() as stack:
         servers = {"zookeeper": stack.enter_context(SERVERS["zookeeper"]())}
         for peer in peers:
@@ -71,7 +73,7 @@ def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Se
 
 
 def show(told: results.Json, console: Console) -> None:
-    """The figures for the reader at the terminal."""
+    """Print the figures on the terminal."""
     table = results.Table(told)
     shown = Shown(title=told["made"])
     for name in ("", "peer", "figure", "low", "high", "to Curator", "to client", "requests", "µs"):
@@ -97,9 +99,9 @@ def show(told: results.Json, console: Console) -> None:
 
 
 def main() -> int:
-    """Run all workloads, and write what they gave."""
+    """Run all workloads and write their results."""
     given, console = arguments(), Console()
-    # A client that ends while the proxy writes to it is no news.
+    # Hide errors about clients that close while the proxy writes to them.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     pace = QUICK if given.quick else FULL
     workloads = [one for one in WORKLOADS if one.name in given.only] if given.only else list(WORKLOADS)
@@ -132,7 +134,7 @@ def main() -> int:
                 progress.update(bar, advance=1, description=f"{workload.name}: {shown}")
 
             measured += Measurement(servers, pace, step).run(workload, those)
-            # Whoever interrupts a run keeps what it has measured.
+            # An interrupted run keeps its results so far.
             results.write(told(), name)
     path = results.write(told(), name)
     show(told(), console)

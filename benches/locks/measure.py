@@ -1,4 +1,4 @@
-"""One workload with all its peers: they start together, and work in turns."""
+"""Runs one workload with all its peers. They start together and then work in turns."""
 
 from __future__ import annotations
 
@@ -20,54 +20,56 @@ from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
 READY = 60.0
-"""Seconds that a worker has to connect and to hold, and then to queue up."""
+"""Timeout in seconds for a worker to connect and hold, and then to queue up."""
 
 
 ENOUGH = 100
-"""How many pairs are enough to tell what one costs, and after how many turns there will not be more."""
+"""Number of pairs that are enough for counting requests, and the maximum number of turns for it."""
 
 MOST_TURNS = 8
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long and how often is measured; in seconds."""
+    """Durations in seconds, and number of turns."""
 
     warm_up: float
     turn: float
     rounds: int
-    # Whether requests are counted, where there is no delay.
+    # True if requests are counted for workloads without a delay.
     counts: bool = True
 
 
-# Five short turns rather than three long ones: the median is not moved by two that a disturbance has hit.
+# Five short turns instead of three long ones, so that two disturbed turns do not move the median.
 FULL = Pace(1.0, 0.4, 5)
 QUICK = Pace(0.25, 0.25, 3, counts=False)
 COUNTING = Pace(0.2, 0.4, 1)
 
 
 def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> float:
-    """How long a turn takes, where a pair takes so long; in seconds.
+    """Return the length of a turn in seconds, where a pair takes `pair` seconds.
 
-    Behind the delay a turn has a few dozen pairs, and counts whole ones. So that all turns together err by
-    less than one pair, each ends at another moment of it.
+    With the delay, a turn has a few dozen pairs and counts only whole ones. Each turn therefore ends at
+    another point within a pair, so that the error of all turns together is less than one pair.
     """
     return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
 
 
 def grouped(workload: Workload, peers: list[Peer]) -> list[list[Peer]]:
-    """Who takes turns with whom. Those that poll have theirs when the others have gone, each alone."""
+    """Group the peers that take turns with each other. Polling peers run alone, after the others have
+    stopped.
+    """
     groups = [[peer for peer in peers if not peer.polls], *([peer] for peer in peers if peer.polls)]
     return [[*group, BARE] if workload.delayed else group for group in groups if group]
 
 
 def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
-    """Whether a peer has turns of its own in which its requests are counted."""
+    """Return whether a peer has separate turns in which its requests are counted."""
     return pace.counts and workload.counted and not workload.delayed and peer.server == "zookeeper"
 
 
 def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
-    """How long all turns take, in seconds, without the time in which workers start and end."""
+    """Return the planned duration of all turns in seconds, without the start and the end of workers."""
     members = [peer for group in grouped(workload, peers) for peer in group]
     turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
     counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn
@@ -76,7 +78,7 @@ def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
 
 @dataclass
 class Traffic:
-    """What went through a proxy meanwhile."""
+    """The traffic through a proxy during a turn."""
 
     count: int = 0
     requests: Counter[str] = field(default_factory=Counter)
@@ -86,7 +88,7 @@ class Traffic:
 
 @dataclass
 class Result:
-    """One peer at one workload."""
+    """The result of one peer at one workload."""
 
     workload: str
     peer: str
@@ -94,14 +96,14 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
-    # Where all that happens takes place in the two.
+    # Processor time, if worker and server are the only processes involved.
     used: Used | None = None
-    # What took part beside it, behind the same delay: bare requests, one after the other.
+    # Bare requests behind the same delay, one after another.
     bare: list[Counted] = field(default_factory=list)
 
 
 class Place(NamedTuple):
-    """Where a peer's server is, and the proxy before it, if there is one."""
+    """The address of a peer's server, and the proxy before it, if there is one."""
 
     hosts: str
     proxy: Proxy | None = None
@@ -113,12 +115,14 @@ class Measurement:
     def __init__(self, servers: Mapping[str, Serving], pace: Pace, step: Callable[[str], None]) -> None:
         self._servers = servers
         self._pace = pace
-        # Called after each turn, with what is next.
+        # Called after each turn with the next step.
         self._step = step
         self._paths = 0
 
     def run(self, workload: Workload, peers: list[Peer]) -> list[Result]:
-        """Rates of all peers in turns; then, for each that speaks ZooKeeper's protocol, what it sends."""
+        """Measure the rates of all peers in turns. Then count the requests of each peer that speaks
+        ZooKeeper's protocol.
+        """
         with contextlib.ExitStack() as stack:
             by_peer: dict[str, Result] = {}
             for group in grouped(workload, peers):
@@ -130,7 +134,7 @@ class Measurement:
                 by_peer |= told
             results = [by_peer[peer.name] for peer in peers]
         for peer, result in zip(peers, results, strict=True):
-            # One after the other, for a proxy has room for a thousand connections.
+            # One peer at a time, because a proxy has room for a thousand connections.
             if is_counted(workload, peer, self._pace) and not result.problem:
                 with Proxy(self._servers["zookeeper"].hosts) as proxy:
                     places = {peer.name: Place(proxy.hosts, proxy)}
@@ -139,7 +143,9 @@ class Measurement:
         return results
 
     def _places(self, workload: Workload, peers: list[Peer], stack: contextlib.ExitStack) -> dict[str, Place]:
-        """Behind the delay, each peer has a proxy of its own: what others send meanwhile is not its."""
+        """Return the address for each peer. With the delay, each peer has its own proxy, so that other
+        traffic does not affect it.
+        """
         places = {}
         for peer in peers:
             hosts = self._servers[peer.server].hosts
@@ -157,7 +163,7 @@ class Measurement:
         results = {peer.name: Result(workload.name, peer.name) for peer in peers}
         workers: dict[str, Worker] = {}
         paths: dict[str, str] = {}
-        # How long one pair took in the warm-up, in seconds.
+        # Duration of one pair in the warm-up, in seconds.
         single: dict[str, float] = {}
         try:
             for peer in peers:
@@ -173,12 +179,12 @@ class Measurement:
                 self._step(peer.shown)
                 with self._noted(workers, results[peer.name]):
                     if peer.name in workers:
-                        # What is only counted needs no compiler that has warmed up.
+                        # Counting requests needs no warm compiler.
                         times = 1.0 if pace is COUNTING else peer.warm
                         warmed = workers[peer.name].count(pace.warm_up * times)
                         single[peer.name] = warmed.seconds / max(warmed.count, 1)
             for number in range(pace.rounds):
-                # Nobody is always the first, nor always behind the same one.
+                # The order rotates, so that no peer is always first or always behind the same one.
                 for peer in peers[number % len(peers) :] + peers[: number % len(peers)]:
                     self._step(peer.shown)
                     with self._noted(workers, results[peer.name]):
@@ -199,7 +205,7 @@ class Measurement:
     @staticmethod
     @contextlib.contextmanager
     def _noted(workers: dict[str, Worker], result: Result) -> Iterator[None]:
-        """One that fails takes no further part."""
+        """Run the block. If it fails, record the problem and drop the peer's worker."""
         try:
             yield
         except WorkerFailed as problem:
@@ -207,7 +213,7 @@ class Measurement:
             workers.pop(result.peer).stop(0.5)
 
     def _direct(self, worker: Worker, result: Result, seconds: float) -> None:
-        """A turn, with the processor time that it takes."""
+        """Run a turn and measure its processor time."""
         pid = self._servers[worker.peer.server].pid
         if pid is None:
             result.turns.append(worker.count(seconds))
@@ -223,7 +229,7 @@ class Measurement:
 
     @staticmethod
     def _through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: int) -> None:
-        """A turn through a proxy that counts; and more of them, where there are to be enough pairs."""
+        """Run a turn through a counting proxy, and further turns until there are enough pairs."""
         traffic = result.traffic = result.traffic or Traffic()
         for _ in range(most):
             proxy.reset()
@@ -238,7 +244,7 @@ class Measurement:
                 break
 
     def _await_queue(self, path: str, length: int) -> None:
-        """Return when so many are in the queue: the holder is at the gate."""
+        """Wait until this many contenders are in the queue, so that the holder is at the gate."""
         client = KazooClient(self._servers["zookeeper"].hosts)
         client.start()
         try:

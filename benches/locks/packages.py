@@ -1,4 +1,6 @@
-"""Programs from Debian's packages, unpacked below this directory: nothing is installed; no service starts."""
+"""Unpacks programs from Debian's packages below this directory. Nothing is installed
+and no service starts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from locks.peers import TARGET
 UNPACKED = TARGET / "debian"
 LIBRARIES = UNPACKED / "usr" / "lib" / "x86_64-linux-gnu"
 
-# The packages of each program, with what they need that a small system has not.
+# The packages of each program, with the dependencies that a small system lacks.
 PACKAGES = {
     "redis-server": (
         "redis-server",
@@ -30,11 +32,11 @@ PACKAGES = {
 
 
 class Unavailable(Exception):
-    """A program cannot be had here."""
+    """A program is not available here."""
 
 
 def _found(program: str) -> Path | None:
-    """Where it is installed or unpacked."""
+    """Return the path of an installed or unpacked program."""
     if (on_path := shutil.which(program)) is not None:
         return Path(on_path)
     for root in (Path("/usr"), UNPACKED / "usr"):
@@ -46,7 +48,7 @@ def _found(program: str) -> Path | None:
 
 
 def program(name: str) -> Path:
-    """A program, unpacked if it is not installed."""
+    """Return a program's path. Unpack it if it is not installed."""
     if (found := _found(name)) is None:
         _unpack(PACKAGES[name])
         found = _found(name)
@@ -56,7 +58,7 @@ def program(name: str) -> Path:
 
 
 def main() -> None:
-    """Unpack what is not installed, before anything is measured. What cannot be had, the run names."""
+    """Unpack the missing programs before anything is measured. A run names those that are unavailable."""
     for name in PACKAGES:
         with contextlib.suppress(Unavailable):
             program(name)

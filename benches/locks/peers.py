@@ -1,4 +1,4 @@
-"""Who takes part: a table."""
+"""The table of peers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ MUTEX = frozenset({"mutex"})
 ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})
 
 
-# The peers where locks are handed on or kept: ours, and one to compare them with, as none has such options.
+# The peers of workloads that hand locks on or keep them: ours, and Curator for comparison, because no other
+# library has such options.
 CACHING = ("rust", "python", "asyncio", "node", "curator")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A worker program, and what it can do."""
+    """A worker program and its abilities."""
 
     name: str
     shown: str
@@ -34,28 +35,28 @@ class Peer:
     kinds: frozenset[str] = MUTEX
     ops: frozenset[str] = frozenset({"pair"})
     server: str = "zookeeper"
-    # The most contenders and holders that it is asked to have.
+    # Maximum number of contenders and holders.
     most: int = 2_000
-    # The only workloads that it has a part in; empty: all that it can do.
+    # The only workloads that it takes part in. Empty means all that it supports.
     only: frozenset[str] = frozenset()
-    # How many times as long as others it is warmed up.
+    # Factor for the duration of its warm-up.
     warm: float = 1.0
-    # Whether waiters have nodes, so that one can see when all wait.
+    # True if waiters have nodes, so that the driver can see when all wait.
     queues: bool = True
-    # Whether waiters ask again and again, which would disturb everybody else's turns.
+    # True if waiters poll, which would disturb the turns of other peers.
     polls: bool = False
     env: dict[str, str] = field(default_factory=dict)
-    # A file without which it cannot start.
+    # A file that it needs to start.
     needs: Path | None = None
 
     def missing(self) -> str | None:
-        """Why it cannot take part, if it cannot."""
+        """Return why it cannot take part, or None."""
         if shutil.which(self.command[0]) is None:
             return f"{Path(self.command[0]).name} is not there"
         return None if self.needs is None or self.needs.exists() else f"{self.needs.name} is not built"
 
     def does(self, workload: Workload) -> bool:
-        """Whether it takes part in a workload."""
+        """Return whether it takes part in a workload."""
         return (
             workload.kind in self.kinds
             and workload.op in self.ops
@@ -74,25 +75,25 @@ def _node(script: str) -> tuple[str, ...]:
 
 
 def _plain(design: str) -> tuple[str, ...]:
-    # The task comes between them.
+    # The task is inserted between them.
     return (str(RELEASE / "bench-plain"), "{task}", design)
 
 
 _OURS = {"PYTHONPATH": str(TARGET / "python")}
 _EVERYTHING = frozenset({"pair", "try", "reenter"})
 _TRIES = frozenset({"pair", "try"})
-# What the designs that are written here are compared in.
+# Workloads in which the classic designs are compared.
 _QUEUES = frozenset(
     {"free", "clients", "wait-10", "wait-100", "wait-500", "wait-2000", "handoff-10ms", "free-10ms"}
 )
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
-# Where there is one client.
+# Workloads with one client.
 _RELAYED = frozenset({"free", "threads", "each"})
-# Its compiler looks at what is hot only, as Java's does, but sooner.
+# Node's compiler optimizes only hot code, like Java's, but earlier.
 _NODE_WARM = 2.0
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
-# Not a peer: bare requests, one after the other, by which the round trip of a delayed workload is measured.
+# Not a peer: bare requests, one after another, which measure the round trip of a delayed workload.
 BARE = Peer("bare", "a bare request", _plain("bare"), queues=False)
 
 PEERS = (
@@ -117,7 +118,7 @@ PEERS = (
         warm=4.0,
         needs=TARGET / "classes" / "zklock" / "bench" / "Bench.class",
     ),
-    # Its waiters list all the others, and it has a thread for each.
+    # Kazoo's waiters list all other waiters, and each has a thread.
     Peer("kazoo", "kazoo", _python("kazoo_threads"), ALL_KINDS, _TRIES, most=500),
     Peer("go", "go-zookeeper", (str(TARGET / "zookeeper"),)),
     Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), warm=_NODE_WARM, most=500),

@@ -1,4 +1,4 @@
-"""Three plots, as SVG."""
+"""Draws three plots as SVG."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DELAYED = (
     ("handoff-10ms", "hand-off", "#e69f00"),
 )
 
-# Colours that also those tell apart who see fewer (Okabe and Ito's), and a mark for each, so that no line is
-# told by its colour alone. Ours are full lines; others' recipes are dashed, and designs dotted.
+# Colors that are distinguishable with color blindness (Okabe and Ito's), and a marker for each, so that no
+# line depends on its color alone. zklock's lines are solid, other recipes are dashed, and designs are dotted.
 LINES = {
     "rust": ("#d55e00", "o", "-"),
     "python": ("#0072b2", "s", "-"),
@@ -38,7 +38,7 @@ NAMES = {peer.name: peer.shown for peer in PEERS} | {"herd": "watch one node (he
 
 Curve = list[tuple[int, float]]
 
-# The same file for the same figures: no random names, and text as text.
+# The same figures produce the same file: no random names, and text stays text.
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "zklock",
     "svg.fonttype": "none",
@@ -53,7 +53,7 @@ STYLE: dict[str, Any] = {
 def _save(figure: Any, path: Path, digest: str) -> None:
     metadata = {"Date": None, "Creator": None, "Description": f"results {digest}"}
     figure.savefig(path, format="svg", metadata=metadata, bbox_inches="tight")
-    # Editors strip what the writer leaves at the ends of lines.
+    # Editors strip the spaces that the writer leaves at line ends.
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
 
 
@@ -80,7 +80,7 @@ def _curve(table: Table, peer: str, value: str) -> Curve:
 
 
 def _same(one: Curve, other: Curve) -> bool:
-    """Whether the other line, which may be shorter, would hide the one."""
+    """Return whether the other line, which can be shorter, would hide this one."""
     known = dict(one)
     return all(abs(known.get(number, 0.0) - value) < 0.03 * value for number, value in other)
 
@@ -116,7 +116,7 @@ def _lines(table: Table, peers: tuple[str, ...], value: str, label: str) -> Any:
 
 
 def draw(table: Table, directory: Path, digest: str) -> None:
-    """Draw all of them; each names the results that it shows."""
+    """Draw all plots. Each names its results by the digest."""
     directory.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):
         _save(_latency(table), directory / "latency.svg", digest)

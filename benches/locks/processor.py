@@ -1,4 +1,4 @@
-"""Processor time, as the system accounts for it."""
+"""Processor time from the system's accounting."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def used(pid: int) -> float:
-    """How much a process has used since it began, all its threads together; in seconds."""
-    # The second field is the program's name, which may contain anything.
+    """Return the processor time of all threads of a process since its start, in seconds."""
+    # The second field is the program's name, which can contain any characters.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * _TICK
 
 
 @dataclass
 class Used:
-    """How much a worker and its server have used for so many pairs; in seconds."""
+    """Processor time in seconds of a worker and its server for this many pairs."""
 
     count: int = 0
     worker: float = 0.0

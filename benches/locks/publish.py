@@ -1,4 +1,4 @@
-"""Writes the plots, and the figures in docs/performance.md and the README: `make bench-report`."""
+"""Writes the plots and the figures in docs/performance.md and the README: `make bench-report`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from locks.results import RESULTS, Table, read
 
 
 def main() -> int:
-    """Write them."""
+    """Write the plots and the pages."""
     parser = argparse.ArgumentParser(prog="make bench-report", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS / "full.json")
     told = read(parser.parse_args().results)

@@ -1,6 +1,6 @@
-"""The figures of docs/performance.md and of the README, from results.
+"""Generates the figures of docs/performance.md and of the README from results.
 
-Everything between two marks of a page is generated; a test of the suite compares it with the JSON.
+Everything between two markers of a page is generated. A test of the suite compares it with the JSON file.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ README = ROOT / "README.md"
 PICTURES = PAGE.parent / "performance"
 BEGIN, END = "<!-- figures: {} -->", "<!-- end of figures -->"
 
-# Of which it is told how much of the processors they take.
+# Workloads whose processor time is reported.
 SPENT = ("free", "threads", "clients", "each", "readers")
 DIRECT = ("free", "threads", "clients", "each", "readers", "semaphore", "try", "reenter")
-# What the README compares, and with whom.
+# The workloads and peers that the README compares.
 FIRST = ("free-10ms", "handoff-10ms", "try-10ms", "free", "threads", "clients", "readers", "reenter")
 BESIDE = (*OURS, "curator", "kazoo", "go", "redis", "postgres")
 
 
 def digest(told: Json) -> str:
-    """What the plots name as their source: the results without the time at which they were made."""
+    """Return a digest of the results without their time, which the plots name as their source."""
     return hashlib.sha256(json.dumps(told["results"], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -42,7 +42,7 @@ def grid(
     spread: bool = False,
     headings: Mapping[str, str] = SHOWN,
 ) -> str:
-    """Figures by workload and peer; what nobody did is left out."""
+    """Return a table of figures by workload and peer. Rows and columns without figures are left out."""
     peers = tuple(peer for peer in peers if any(table.entry(name, peer) for name in names))
     if not peers:
         return "Not measured in this run."
@@ -62,23 +62,23 @@ def grid(
 
 
 def heading(columns: Iterable[str]) -> list[str]:
-    """The first lines of a table of numbers, with names in the first column."""
+    """Return the first lines of a table of numbers with names in the first column."""
     named = list(columns)
     return ["| | " + " | ".join(named) + " |", "|---" + "|---:" * len(named) + "|"]
 
 
 def shown(entry: Json, which: str) -> str:
-    """One figure of an entry. A tenth of a round trip is what turns of whole pairs can tell."""
+    """Format one figure of an entry. Turns of whole pairs are precise to a tenth of a round trip."""
     return f"{entry[which]:.1f}" if entry["unit"] == "round trips" else number(entry[which])
 
 
 def number(value: float) -> str:
-    """As people read it: no more than three or four digits."""
+    """Format a number with at most three or four digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def run(table: Table) -> str:
-    """What was measured, where and with what."""
+    """Describe the run: date, machine and versions."""
     told = table.told
     machine = told["machine"]
     where = f"{machine['processor']}), {machine['memory_gib']:g} GiB, {machine['system']}"
@@ -96,7 +96,7 @@ def run(table: Table) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """A paragraph in lines of the page's width."""
+    """Wrap a paragraph to the page's width."""
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + 1 + len(word) <= 118:
@@ -107,12 +107,14 @@ def wrapped(text: str, indent: str = "") -> str:
 
 
 def names(*prefixes: str) -> tuple[str, ...]:
-    """The workloads whose names begin so, in order."""
+    """Return the workloads whose names begin with these prefixes, in order."""
     return tuple(name for name in TITLES if name.startswith(prefixes))
 
 
 def faster(table: Table) -> Iterator[tuple[str, str, str, float]]:
-    """Where a recipe for ZooKeeper is faster than one of ours: workload, the other, ours, how many times."""
+    """Yield the cases where another ZooKeeper recipe is faster than one of ours: workload, other peer, our
+    peer, factor.
+    """
     for name in TITLES:
         for peer in THEIRS:
             for ours in OURS:
@@ -122,7 +124,7 @@ def faster(table: Table) -> Iterator[tuple[str, str, str, float]]:
 
 
 def better(table: Table) -> str:
-    """One line for each workload and peer that is faster than one of ours."""
+    """Return one line for each workload and peer that is faster than one of ours."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, peer, ours, times in faster(table):
         found.setdefault((name, peer), []).append(f"{SHOWN[ours]} {number(times)}")
@@ -135,7 +137,7 @@ def better(table: Table) -> str:
 
 
 def processor(table: Table) -> str:
-    """The processor time of an acquire with its release: the client's and the server's."""
+    """Return a table of the processor time for an acquire with its release, of client and server."""
     all_peers = (*OURS, "curator", "kazoo", "go", *YARDSTICKS)
     peers = [peer for peer in all_peers if any(table.processor(name, peer) for name in SPENT)]
     if not peers:
@@ -149,7 +151,7 @@ def processor(table: Table) -> str:
 
 
 def requests(table: Table) -> str:
-    """The server's requests for each acquire with its release, and the bytes."""
+    """Return a table of the server's requests and bytes for each acquire with its release."""
     lines = ["| | | requests | of which | bytes to the server | from it |", "|---|---|---:|---|---:|---:|"]
     for name in ("free", "clients", "wait-2000"):
         for peer in (*OURS, *THEIRS, *DESIGNS):
@@ -166,7 +168,7 @@ def requests(table: Table) -> str:
 
 
 def trip(table: Table) -> str:
-    """How long a round trip took."""
+    """Return a sentence about the duration of a round trip."""
     found = sorted({one["round_trip_ms"] for one in table.told["results"] if "round_trip_ms" in one})
     if not found:
         return "Not measured in this run."
@@ -177,7 +179,7 @@ def trip(table: Table) -> str:
 
 
 def figures(told: Json) -> dict[Path, dict[str, str]]:
-    """Each generated part of each page, by its name."""
+    """Return each generated part of each page, by name."""
     table = Table(told)
     bullets = [wrapped(f"* {text}", "  ") for text in weak(table)]
     return {
@@ -209,7 +211,7 @@ def figures(told: Json) -> dict[Path, dict[str, str]]:
 
 
 def filled(page: str, parts: dict[str, str]) -> str:
-    """The page with its generated parts renewed."""
+    """Return a page with its generated parts replaced."""
     for name, text in parts.items():
         begin = BEGIN.format(name)
         head, rest = page.split(begin)

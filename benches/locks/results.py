@@ -1,4 +1,4 @@
-"""What a run leaves behind: one schema, in JSON."""
+"""The results of a run as JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ SCHEMA = 2
 RESULTS = BENCHES / "results"
 
 QUIET = 0.9
-"""How much of the processors has to be idle before the run, so that the machine counts as quiet."""
+"""Share of the processors' time that must be idle before the run, so that the machine counts as quiet."""
 
 Json = dict[str, Any]
 
 
 def idle(seconds: float = 3.0) -> float:
-    """Which part of the processors' time nobody uses: unlike the load average, it forgets builds at once."""
+    """Measure the idle share of the processors' time. Unlike the load average, it does not include earlier
+    load.
+    """
 
     def times() -> list[int]:
         return [int(one) for one in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
@@ -40,7 +42,7 @@ def idle(seconds: float = 3.0) -> float:
 
 
 def machine() -> Json:
-    """What it runs on."""
+    """Describe the machine."""
     cpu, memory = "unknown", 0.0
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -57,18 +59,18 @@ def machine() -> Json:
 
 
 def pooled(turns: list[Counted]) -> float | None:
-    """How often in a second, over all turns; None if nothing ended in them."""
+    """Return the rate per second over all turns, or None if no pair was completed."""
     count = sum(turn.count for turn in turns)
     return count / sum(turn.seconds for turn in turns) if count else None
 
 
 def entry(result: Result) -> Json:
-    """One peer at one workload."""
+    """Return the results of one peer at one workload."""
     (workload,) = (one for one in WORKLOADS if one.name == result.workload)
     told: Json = {"workload": result.workload, "peer": result.peer, "unit": workload.unit}
     if result.problem:
         return told | {"problem": result.problem}
-    # A turn in which nothing ended has no figure but that.
+    # A turn without a completed pair has no figure.
     rates = [turn.rate for turn in result.turns if turn.count > 0]
     overall = pooled(result.turns)
     if not rates or overall is None:
@@ -81,7 +83,8 @@ def entry(result: Result) -> Json:
         trip = 1 / bare
         told["round_trip_ms"] = rounded(trip * 1e3)
     figures = [workload.figure(rate, trip) for rate in rates]
-    # Behind the delay a turn has a few dozen pairs and counts whole ones, so its own figure is coarse.
+    # With the delay, a turn has a few dozen pairs and counts only whole ones, so the figure of a single turn
+    # is coarse.
     figure = workload.figure(overall, trip) if workload.delayed else median(figures)
     told |= {"figure": rounded(figure), "low": rounded(min(figures)), "high": rounded(max(figures))}
     told["turns"] = [rounded(one) for one in figures]
@@ -104,7 +107,7 @@ def entry(result: Result) -> Json:
 
 
 def rounded(value: float) -> float:
-    """Four significant digits: more would be noise."""
+    """Round to four significant digits, because more would be noise."""
     return float(f"{value:.4g}")
 
 
@@ -117,7 +120,7 @@ def document(
     skipped: Mapping[str, str],
     seconds: float,
 ) -> Json:
-    """The whole run."""
+    """Return the results of the whole run."""
     results = list(results)
     versions = {result.peer: result.version for result in results if result.version}
     now = datetime.datetime.now(datetime.UTC)
@@ -135,7 +138,7 @@ def document(
 
 
 def write(told: Json, name: str) -> Path:
-    """Write a run's results, in the place of the last one of this name."""
+    """Write a run's results, replacing those with the same name."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
@@ -143,7 +146,7 @@ def write(told: Json, name: str) -> Path:
 
 
 def read(path: Path) -> Json:
-    """Results that were written."""
+    """Read results."""
     told: Json = json.loads(path.read_text())
     if told["schema"] != SCHEMA:
         raise ValueError(f"{path} has schema {told['schema']}, not {SCHEMA}")
@@ -158,29 +161,33 @@ class Table:
         self._entries = {(one["workload"], one["peer"]): one for one in told["results"]}
 
     def entry(self, workload: str, peer: str) -> Json | None:
-        """A result, if there is one with figures."""
+        """Return a result with figures, or None."""
         found = self._entries.get((workload, peer))
         return found if found is not None and "figure" in found else None
 
     def figure(self, workload: str, peer: str) -> float | None:
-        """The figure: of rates the median of the turns."""
+        """Return the figure. For rates this is the median of the turns."""
         found = self.entry(workload, peer)
         return None if found is None else float(found["figure"])
 
     def requests(self, workload: str, peer: str) -> float | None:
-        """The server's requests for one acquire with its release."""
+        """Return the server's requests for one acquire with its release."""
         found = self.entry(workload, peer)
         return None if found is None or "traffic" not in found else float(found["traffic"]["total"])
 
     def processor(self, workload: str, peer: str) -> tuple[float, float] | None:
-        """Microseconds of processor time for one acquire with its release: the client's and the server's."""
+        """Return the microseconds of processor time for one acquire with its release,
+        of client and server.
+        """
         found = self.entry(workload, peer)
         if found is None or "processor_us" not in found:
             return None
         return float(found["processor_us"]["worker"]), float(found["processor_us"]["server"])
 
     def ratio(self, workload: str, peer: str, to: str) -> float | None:
-        """How many times as fast one peer is as another: of rates their ratio, of times its inverse."""
+        """Return how many times as fast one peer is as another: the ratio of rates, or the inverse ratio of
+        times.
+        """
         ours, theirs = self.entry(workload, peer), self.entry(workload, to)
         if ours is None or theirs is None:
             return None

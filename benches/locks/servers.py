@@ -1,4 +1,6 @@
-"""The servers of the peers: ZooKeeper, and those of other locks, each with its data in memory or unsynced."""
+"""The servers of the peers: ZooKeeper and those of other locks, each with its data in
+memory or without sync.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ Command = list[str | Path]
 
 
 class Serving(NamedTuple):
-    """A server that serves, with its process if all that it does takes place there."""
+    """A running server, with its process if that does all the work."""
 
     hosts: str
     pid: int | None = None
 
 
-# The usual tick, and a compiler that optimizes. As in the tests, nothing waits for a disk.
+# The usual tick, and an optimizing compiler. As in the tests, nothing waits for a disk.
 ZOOKEEPER = Settings(
     tick=2_000,
     min_session_timeout=4_000,
@@ -42,14 +44,14 @@ ZOOKEEPER = Settings(
 
 @contextlib.contextmanager
 def zookeeper() -> Iterator[Serving]:
-    """Apache ZooKeeper, one server."""
+    """Run the block with one server of Apache ZooKeeper."""
     with Standalone(ZOOKEEPER) as server:
         yield Serving(server.hosts, server.pid)
 
 
 @contextlib.contextmanager
 def _serving(command: Command, port: int, user: str | None = None) -> Iterator[Serving]:
-    """A server that listens on this port, until the end."""
+    """Run the block with a server that listens on this port."""
     env = {"LD_LIBRARY_PATH": f"{LIBRARIES}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
     words = [str(word) for word in command]
     if user is not None:
@@ -87,7 +89,7 @@ def _directory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def redis() -> Iterator[Serving]:
-    """Redis without persistence."""
+    """Run the block with Redis without persistence."""
     port = free_port()
     with _directory() as data:
         command: Command = [
@@ -105,7 +107,7 @@ def redis() -> Iterator[Serving]:
 
 @contextlib.contextmanager
 def etcd() -> Iterator[Serving]:
-    """One server of etcd."""
+    """Run the block with one etcd server."""
     client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     with _directory() as data:
         command: Command = [program("etcd"), "--data-dir", data, "--log-level", "error"]
@@ -118,7 +120,7 @@ def etcd() -> Iterator[Serving]:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[Serving]:
-    """PostgreSQL without fsync, as somebody who is not root."""
+    """Run the block with PostgreSQL without fsync, as a user other than root."""
     port, binary = free_port(), program("postgres").resolve()
     user = None
     if os.geteuid() == 0:

@@ -1,4 +1,4 @@
-"""How peers and workloads are named where figures are published."""
+"""Names of peers and workloads for publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What others do better, and what has limits, in sentences: each is there only if the figures say so."""
+"""Sentences about what other peers do better and about limits. Each appears only if the
+figures support it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from locks.results import Table
 from locks.shown import OURS, SHOWN
 
 MORE = 1.05
-"""How many times as much counts as more: less is within the spread of turns."""
+"""Factor from which a difference counts. Smaller ones are within the spread of turns."""
 
 
 def _rate(table: Table, workload: str, peer: str) -> str:
@@ -25,13 +27,13 @@ def _percent(part: float) -> str:
 
 
 def weak(table: Table) -> Iterator[str]:
-    """The sentences, in Markdown."""
+    """Yield the sentences in Markdown."""
     for one in (_one_each, _long_queues, _readers, _bindings, _databases, _again):
         yield from one(table)
 
 
 def _one_each(table: Table) -> Iterator[str]:
-    """Many clients with one contender each."""
+    """Describe many clients with one contender each."""
     requests, theirs = table.requests("clients", "rust"), table.requests("clients", "go")
     ours, go = table.figure("clients", "rust"), table.figure("clients", "go")
     if not (requests and theirs and ours and go) or go * MORE < ours:
@@ -47,7 +49,7 @@ def _one_each(table: Table) -> Iterator[str]:
 
 
 def _long_queues(table: Table) -> Iterator[str]:
-    """Rates of a long queue, as parts of those of a shorter one."""
+    """Compare the rates of a long queue with those of a shorter one."""
     parts = {}
     for peer in OURS:
         few, many = table.figure("wait-100", peer), table.figure("wait-2000", peer)
@@ -63,7 +65,7 @@ def _long_queues(table: Table) -> Iterator[str]:
 
 
 def _readers(table: Table) -> Iterator[str]:
-    """A reader lists all that hold."""
+    """Describe the cost of a reader, which lists all holders."""
     few, many = table.figure("held-10", "rust"), table.figure("held-2000", "rust")
     if few and many and many < few / MORE:
         yield (
@@ -75,7 +77,7 @@ def _readers(table: Table) -> Iterator[str]:
 
 
 def bytes_per_name(table: Table) -> float:
-    """By how much a listing grows with each node, in bytes."""
+    """Return how many bytes a listing grows with each node."""
     received = []
     for number in (10, 2_000):
         entry = table.entry(f"held-{number}", "rust")
@@ -84,7 +86,7 @@ def bytes_per_name(table: Table) -> float:
 
 
 def _bindings(table: Table) -> Iterator[str]:
-    """What is below the client that sends the same without a lock."""
+    """Compare the bindings with the bare client, which sends the same requests without a lock."""
     free = {peer: table.ratio("free", peer, "raw") for peer in OURS}
     slow = {peer: ratio for peer, ratio in free.items() if ratio is not None and ratio < 0.9}
     if slow:
@@ -99,7 +101,7 @@ def _bindings(table: Table) -> Iterator[str]:
 
 
 def _databases(table: Table) -> Iterator[str]:
-    """A lock in one server that replicates nothing."""
+    """Compare with locks in a single server without replication."""
     ours, postgres, redis = (table.figure("free", peer) for peer in ("rust", "postgres", "redis"))
     if not (ours and postgres and redis) or max(postgres, redis) < ours * MORE:
         return
@@ -116,7 +118,7 @@ def _databases(table: Table) -> Iterator[str]:
 
 
 def _again(table: Table) -> Iterator[str]:
-    """Entering again what is held."""
+    """Describe re-entry."""
     curator, rust = table.figure("reenter", "curator"), table.figure("reenter", "rust")
     if not (curator and rust) or rust < curator * MORE:
         return

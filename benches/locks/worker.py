@@ -1,4 +1,4 @@
-"""A worker's process, and the few lines that it speaks."""
+"""A worker's process, and its line protocol."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from locks.workloads import Workload
 
 
 class WorkerFailed(Exception):
-    """A worker ended, or did not answer in time."""
+    """A worker exited, or did not reply in time."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What one worker did in one turn."""
+    """The result of one worker's turn."""
 
     count: int
     seconds: float
 
     @property
     def rate(self) -> float:
-        """How often in a second."""
+        """Return the rate per second."""
         return self.count / self.seconds
 
 
@@ -73,15 +73,15 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """Return the process id."""
         return self._process.pid
 
     def ready(self, timeout: float) -> str:
-        """Wait until it has begun; what it says of its version."""
+        """Wait until the worker is ready. Return the version that it reports."""
         return str(self._answer(timeout)["ready"])
 
     def count(self, seconds: float) -> Counted:
-        """Let it work for so long."""
+        """Let the worker run for this many seconds."""
         self._write(f"count {seconds}")
         answer = self._answer(seconds + 30)
         return Counted(answer["count"], answer["seconds"])
@@ -95,7 +95,7 @@ class Worker:
             raise WorkerFailed(f"it ended{self._last_words()}") from None
 
     def stop(self, grace: float = 10.0) -> None:
-        """End it, in an orderly way if it still answers."""
+        """Stop the worker, in an orderly way if it still replies."""
         with contextlib.suppress(WorkerFailed):
             self._write("stop")
         reap(self._process, grace=grace, readers=[self._reader])

@@ -1,73 +1,74 @@
-"""What is measured: a table. `benches/README.md` says what the fields mean to a worker."""
+"""The table of workloads. `benches/README.md` describes the fields for a worker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DELAY = 0.010
-"""How long the delaying proxy holds back a request and its reply together, in seconds.
+"""Delay of a request and its reply together in the delaying proxy, in seconds.
 
-A round trip through it takes longer, by the time of the proxy itself, the server and the loopback: so it is
-measured beside.
+A round trip takes longer, because the proxy itself, the server and the loopback take time. It is therefore
+measured separately.
 """
 
 CLIENTS = 20
-"""How many clients share many contenders."""
+"""Number of clients that share many contenders."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Contenders that do the same, over and over."""
+    """Contenders that repeat the same operation."""
 
     name: str
     shown: str
     op: str = "pair"
     kind: str = "mutex"
     clients: int = 1
-    # Of each client.
+    # Number of contenders of each client.
     contenders: int = 1
-    # Whether each contender has a lock of its own.
+    # True if each contender has a separate lock.
     each: bool = False
-    # The percentage of acquires that are for reading.
+    # Percentage of acquires for reading.
     reads: float = 0
     permits: int = 0
-    # Of ours alone: how many holds may follow each other on one node, for how many seconds a node is kept.
+    # Options of zklock only: the maximum number of successive holds on one node, and the seconds for which a
+    # node is kept.
     cohort: int = 0
     linger: float = 0
-    # How many holds there are besides; all but one are readers.
+    # Number of additional holds. All but one are readers.
     held: int = 0
-    # Whether there is a proxy that takes 5 ms each way.
+    # True if a proxy delays each direction by 5 ms.
     delayed: bool = False
-    # Whether the quick run has it too.
+    # True if the quick run includes it.
     quick: bool = False
-    # Whether requests are counted.
+    # True if requests are counted.
     counted: bool = True
 
     @property
     def total(self) -> int:
-        """How many contenders there are."""
+        """Return the total number of contenders."""
         return self.clients * self.contenders
 
     @property
     def queues(self) -> bool:
-        """Whether all contenders but one wait in a queue for one lock, with a node each."""
+        """Return whether all contenders but one wait in a queue for one lock, with a node each."""
         alone = self.each or self.cohort > 0
         return self.op == "pair" and self.kind == "mutex" and self.total > 1 and not alone
 
     @property
     def caches(self) -> bool:
-        """Whether locks are handed on or kept without a request."""
+        """Return whether locks are handed on or kept without a request."""
         return self.cohort > 0 or self.linger > 0
 
     @property
     def unit(self) -> str:
-        """What the figures are."""
+        """Return the unit of the figures."""
         if self.op == "reenter":
             return "ns"
         return "round trips" if self.delayed else "1/s"
 
     def figure(self, rate: float, round_trip: float | None) -> float:
-        """The figure for so many pairs, tries or hand-offs a second, with a round trip of so many seconds."""
+        """Return the figure for a rate per second and a round trip in seconds."""
         if self.unit == "1/s":
             return rate
         if self.unit == "ns":
@@ -76,7 +77,7 @@ class Workload:
         return 1 / rate / round_trip
 
     def task(self, hosts: str, path: str) -> dict[str, object]:
-        """What a worker is told."""
+        """Return a worker's task."""
         return {
             "hosts": hosts,
             "path": path,

@@ -1,4 +1,4 @@
-"""Measures a fleet of clients on one real server, and writes `results/scale.json`."""
+"""Measures a fleet of clients on one real server and writes `results/scale.json`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from scale.report import publish
 
 PROCESSES = 4
 TIMEOUTS = (10, 30)
-"""Session time-outs, in seconds. With the first one all phases are measured."""
+"""Session timeouts in seconds. All phases are measured with the first one."""
 
 Phase = dict[str, float | int]
 
 
 class Run:
-    """One fleet with one session time-out, phase by phase."""
+    """One fleet with one session timeout, phase by phase."""
 
     def __init__(self, server: Standalone, fleet: Fleet, timeout: int, save: Callable[[], None]) -> None:
         self._server, self._fleet = server, fleet
@@ -51,13 +51,13 @@ class Run:
             )
 
     def do(self, name: str, command: str) -> None:
-        """Let the fleet do something, and measure it until it is done."""
+        """Let the fleet run a command and measure until it is done."""
         before = self._look()
         _, told = self._fleet.do(command)
         self._end(name, before, told)
 
     def rest(self, name: str) -> None:
-        """Measure for a while how it is when nobody asks for anything."""
+        """Measure for a while without any command."""
         time.sleep(3)
         before = self._look()
         time.sleep(self._window)
@@ -65,11 +65,11 @@ class Run:
         self._end(name, before, told)
 
     def queue(self, clients: int, each: int) -> None:
-        """All join queues of so many clients each, wait there, and get their turns."""
+        """Let all clients join queues of `each` clients, wait there, and then acquire in turn."""
         before, locks = self._look(), clients // each
         self._fleet.do(f"queue {locks}")
         deadline = time.monotonic() + 120
-        # Each has its node, and each queue has its directory.
+        # Each contender has a node, and each queue has a directory.
         while self._look().nodes < before.nodes + clients and time.monotonic() < deadline:
             time.sleep(0.2)
         time.sleep(1)
@@ -78,14 +78,14 @@ class Run:
         self.do(f"drain queues of {each}", "drain")
 
     def some(self) -> None:
-        """The phases in which the session time-out matters."""
+        """Run the phases that depend on the session timeout."""
         self.do("connect", "connect")
         self.rest("idle")
         self.do("acquire 1", "hold 1")
         self.rest("hold 1")
 
     def all(self, clients: int, each: int) -> None:
-        """All phases."""
+        """Run all phases."""
         self.do("connect", "connect")
         self.rest("idle")
         self.queue(clients, 10)
@@ -98,7 +98,7 @@ class Run:
 
 
 def main() -> int:
-    """Measure, and write it down."""
+    """Measure and write the results."""
     parser = argparse.ArgumentParser(prog="make bench-scale", description=__doc__)
     parser.add_argument("--clients", type=int, default=1_000)
     parser.add_argument("--locks", type=int, default=100, help="for each client")
@@ -124,7 +124,7 @@ def main() -> int:
         target.write_text(json.dumps(told, indent=1) + "\n")
 
     for timeout in TIMEOUTS[:1] if quick else TIMEOUTS:
-        # A server of its own for each: its memory never shrinks.
+        # A new server for each run, because a server's memory never shrinks.
         with Standalone(ZOOKEEPER) as server, Fleet(server.hosts, clients, PROCESSES, timeout) as fleet:
             run = Run(server, fleet, timeout, save)
             runs[str(timeout)] = run.phases

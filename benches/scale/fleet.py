@@ -1,4 +1,4 @@
-"""The processes of the fleet: each has some hundred clients and does what it is told."""
+"""The processes of the fleet. Each has some hundred clients and follows the driver's commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Told = dict[str, int]
 
 
 class Fleet:
-    """So many clients, spread evenly over processes."""
+    """Clients that are spread evenly over several processes."""
 
     def __init__(self, hosts: str, clients: int, processes: int, session_timeout: int) -> None:
         self._workers = []
@@ -46,11 +46,13 @@ class Fleet:
 
     @property
     def pids(self) -> list[int]:
-        """The processes."""
+        """Return the process ids."""
         return [worker.pid for worker in self._workers]
 
     def do(self, command: str) -> tuple[float, Told]:
-        """Let all processes carry a command out at once. Tells how long the slowest took, and the sums."""
+        """Let all processes run a command at the same time. Return the time of the slowest, and the sums of
+        the results.
+        """
         for worker in self._workers:
             assert worker.stdin is not None
             worker.stdin.write(f"{command}\n")

@@ -1,4 +1,4 @@
-"""The figures of a moment: the server's counters, the sockets' bytes, and the processes' memory."""
+"""Measurements of a moment: the server's counters, the sockets' bytes, and the processes' memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from locks.processor import used
 
 @dataclass(frozen=True)
 class Moment:
-    """Counters since the beginning, and sizes at this moment."""
+    """Counters since the start, and current sizes."""
 
     at: float
     requests: int
@@ -38,7 +38,9 @@ def _status(pid: int, field: str) -> int:
 
 
 def _socket_bytes(port: int) -> tuple[int, int]:
-    """The payload that the server has received from its open connections, and that it has sent to them."""
+    """Return the payload bytes that the server has received from its open connections,
+    and those it has sent.
+    """
     command = ["ss", "-tinH", "state", "established", "sport", "=", f":{port}"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -49,7 +51,7 @@ def _socket_bytes(port: int) -> tuple[int, int]:
 
 
 def look(server: Server, pids: list[int]) -> Moment:
-    """The figures of this moment."""
+    """Measure the current moment."""
     told = dict(line.split("\t", 1) for line in server.four_letter("mntr").splitlines() if "\t" in line)
     zxid = re.search(r"Zxid: 0x([0-9a-f]+)", server.four_letter("srvr"))
     assert zxid is not None
@@ -73,7 +75,7 @@ def look(server: Server, pids: list[int]) -> Moment:
 
 
 def between(before: Moment, after: Moment) -> dict[str, float | int]:
-    """The figures of a phase: sums of what was counted, per second too, and sizes at its end."""
+    """Return the figures of a phase: counts, rates per second, and sizes at its end."""
     seconds = after.at - before.at or 1.0
     counted = {
         name: getattr(after, name) - getattr(before, name)

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md, from what was measured."""
+"""Generates the tables of docs/scale.md from the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def titles(told: Json) -> tuple[dict[str, str], dict[str, str]]:
-    """The phases of the tables: at rest, and what all do at once."""
+    """Return the titles of the phases: those at rest, and those with an action of all clients."""
     clients = told["clients"]
     each = told["locks"] // clients
     resting = {
@@ -37,7 +37,7 @@ def titles(told: Json) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def run(told: Json) -> str:
-    """The line about the run."""
+    """Describe the run in one line."""
     return (
         f"`make bench-scale`, {told['day']}: {told['clients']:,} clients in {told['processes']} processes,"
         f"\n{told['locks']:,} locks."
@@ -45,7 +45,7 @@ def run(told: Json) -> str:
 
 
 def resting(told: Json) -> str:
-    """The requests while nothing changes."""
+    """Return a table of the requests while nothing changes."""
     lines = [
         "| *T* | All clients | requests/s | of them writes/s | bytes/s in | bytes/s out | watches |",
         "|---:|---|---:|---:|---:|---:|---:|",
@@ -62,7 +62,7 @@ def resting(told: Json) -> str:
 
 
 def sizes(told: Json) -> str:
-    """Memory and threads."""
+    """Return a table of memory and threads."""
     lines = [
         "| All clients | clients, MiB | threads | server, MiB | nodes | clients' processors | server's |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -79,7 +79,7 @@ def sizes(told: Json) -> str:
 
 
 def doing(told: Json) -> str:
-    """The costs of an action of all clients at once."""
+    """Return a table of the costs of an action of all clients at the same time."""
     lines = [
         "| All clients at once | seconds | requests | writes | bytes in | bytes out |",
         "|---|---:|---:|---:|---:|---:|",
@@ -87,7 +87,7 @@ def doing(told: Json) -> str:
     phases = next(iter(told["runs"].values()))
     for name, title in titles(told)[1].items():
         if phase := phases.get(name):
-            # Sockets that are closed, or new, are not in the difference.
+            # Closed and new sockets are not in the difference.
             sent = [f"{phase[way]:,.0f}" if name != "close" else "" for way in ("received", "sent")]
             lines.append(
                 f"| {title} | {phase['seconds']:.1f} | {phase['requests']:,} | {phase['writes']:,}"
@@ -97,12 +97,12 @@ def doing(told: Json) -> str:
 
 
 def figures(told: Json) -> dict[str, str]:
-    """The generated parts of the page."""
+    """Return the generated parts of the page."""
     return {"run": run(told), "resting": resting(told), "sizes": sizes(told), "doing": doing(told)}
 
 
 def publish() -> None:
-    """Write them."""
+    """Write the tables into the page."""
     told = json.loads(PUBLISHED.read_text())
     PAGE.write_text(filled(PAGE.read_text(), figures(told)))
 

@@ -1,10 +1,10 @@
 // A node in ZooKeeper that only the current holder of the lock can write.
 //
-// A process is stopped between checking its lease and writing, as the kernel or a hypervisor may stop any process.
-// Meanwhile the lock goes to another process. When the first resumes it writes, because it cannot know. But a
-// transaction is carried out only if the lock is held: the servers check that in the same step in which they write.
-// With `--unguarded` the stopped process writes as if there were no lock, overwrites the newer report, and the
-// program fails.
+// A process is stopped between checking its lease and writing, as the kernel or a hypervisor can
+// stop any process. Meanwhile another process acquires the lock. When the first one resumes, it
+// writes, because it cannot know. But the servers check in the same step that the lock is held, and
+// refuse the transaction. With `--unguarded`, the stopped process writes as if there were no lock
+// and overwrites the newer report, so the program fails.
 //
 //     ZKLOCK_HOSTS=127.0.0.1:2181 node guarded-write.mjs [--unguarded]
 
@@ -22,19 +22,19 @@ async function write(lease, report, text) {
   await lease.transaction().setData(report, text).commit();
 }
 
-/** Writes like a ZooKeeper client that knows of no lock; here, under a lock that guards nothing. */
+/** Writes like a ZooKeeper client without locks, here under an unrelated lock. */
 async function writeUnguarded(client, report, text) {
   await new Mutex(client, `${LOCK}-not`).using((lease) => write(lease, report, text));
 }
 
-/** Holds the lock, is stopped between checking and writing, and writes. */
+/** Acquires the lock, is stopped between checking and writing, and writes. */
 async function stoppedWriter(report, guarded) {
   const client = await Client.connect(undefined, { sessionTimeout: 2000 });
   try {
     await new Mutex(client, LOCK).using(async (lease) => {
       console.log('the first writer holds the lock');
       await new Promise((sent) => process.send('holding', sent));
-      lease.check(); // All is well, and yet:
+      lease.check(); // The check passes, but then:
       process.kill(process.pid, 'SIGSTOP');
       await (guarded ? write(lease, report, 'old') : writeUnguarded(client, report, 'old'));
       console.log('the first writer resumes, and is not refused');
@@ -47,7 +47,7 @@ async function stoppedWriter(report, guarded) {
   process.disconnect();
 }
 
-/** Fails unless the report that remains is that of the second writer, which holds the lock. */
+/** Fails unless the second writer's report remains, because that writer holds the lock. */
 async function main(options) {
   const report = `/examples/report-${process.pid}`;
   const client = await Client.connect();
@@ -66,7 +66,7 @@ async function main(options) {
 
   await mutex.using(async (lease) => {
     try {
-      // After one write a node has version 1.
+      // After one write, a node has version 1.
       await lease.transaction().delete(report, 1).commit();
       console.log('the new report remains');
     } catch (error) {

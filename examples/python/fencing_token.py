@@ -1,11 +1,11 @@
-"""A table that refuses a writer whose lock has gone to another process.
+"""A table that refuses a writer whose lock was acquired by another process.
 
-One process takes the lock, checks its lease, and is stopped before it writes, as the kernel or a hypervisor
-may stop any process. Meanwhile the lock goes to another process. When the first resumes it writes, because it
-cannot know. The token lets the table refuse the write. With `--unguarded` the write overwrites the newer
-report, and the program fails.
+One process acquires the lock, checks its lease, and is stopped before it writes, as the kernel or a
+hypervisor can stop any process. Meanwhile another process acquires the lock. When the first one resumes, it
+writes, because it cannot know. The token lets the table refuse the write. With `--unguarded`, the write
+overwrites the newer report, so the program fails.
 
-    ZKLOCK_HOSTS=127.0.0.1:2181 python fencing_token.py [--unguarded]
+ZKLOCK_HOSTS=127.0.0.1:2181 python fencing_token.py [--unguarded]
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ UNGUARDED = "UPDATE report SET text = :text"
 
 
 def write(database: Path, statement: str, text: str, lease: zklock.Lease) -> bool:
-    """Write a report; False if the table refuses, because it has seen a larger token."""
+    """Write a report. Return False if the table refuses it because it has seen a larger token."""
     with closing(sqlite3.connect(database)) as connection, connection:
         row = {"text": text, "token": lease.fencing_token}
         return connection.execute(statement, row).rowcount == 1
 
 
 def stopped_writer(database: Path, statement: str, holding: SimpleQueue[int]) -> None:
-    """Hold the lock, be stopped between checking and writing, and write."""
+    """Acquire the lock, stop between checking and writing, and write."""
     try:
         with zklock.Client(session_timeout=2) as client, zklock.Mutex(client, LOCK) as lease:
             print("the first writer holds the lock, with token", lease.fencing_token, flush=True)
             holding.put(os.getpid())
-            lease.check()  # All is well, and yet:
+            lease.check()  # The check passes, but then:
             os.kill(os.getpid(), signal.SIGSTOP)
             written = write(database, statement, "old", lease)
             print("the first writer resumes, and is", "not refused" if written else "refused", flush=True)
@@ -50,7 +50,7 @@ def stopped_writer(database: Path, statement: str, holding: SimpleQueue[int]) ->
 
 
 def main() -> int:
-    """Fail unless the report that remains is that of the second writer, which holds the lock."""
+    """Fail unless the second writer's report remains, because that writer holds the lock."""
     statement = UNGUARDED if "--unguarded" in sys.argv else GUARDED
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory, zklock.Client() as client:

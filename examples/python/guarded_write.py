@@ -1,10 +1,10 @@
 """A node in ZooKeeper that only the current holder of the lock can write.
 
 As in `fencing_token.py`, a process is stopped between checking its lease and writing. A transaction needs no
-token: the servers check the lock themselves, in the same step in which they write. With `--unguarded` the
-stopped process writes as if there were no lock, overwrites the newer report, and the program fails.
+token: the servers check the lock in the same step in which they write. With `--unguarded`, the stopped
+process writes as if there were no lock and overwrites the newer report, so the program fails.
 
-    ZKLOCK_HOSTS=127.0.0.1:2181 python guarded_write.py [--unguarded]
+ZKLOCK_HOSTS=127.0.0.1:2181 python guarded_write.py [--unguarded]
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def write(lease: zklock.Lease, report: str, text: str) -> None:
 
 
 def write_unguarded(client: zklock.Client, report: str, text: str) -> None:
-    """Write like a ZooKeeper client that knows of no lock; here, under a lock that guards nothing."""
+    """Write like a ZooKeeper client without locks, here under an unrelated lock."""
     with zklock.Mutex(client, f"{LOCK}-not") as lease:
         write(lease, report, text)
 
 
 def stopped_writer(report: str, guarded: bool, holding: SimpleQueue[int]) -> None:
-    """Hold the lock, be stopped between checking and writing, and write."""
+    """Acquire the lock, stop between checking and writing, and write."""
     try:
         with zklock.Client(session_timeout=2) as client, zklock.Mutex(client, LOCK) as lease:
             print("the first writer holds the lock", flush=True)
             holding.put(os.getpid())
-            lease.check()  # All is well, and yet:
+            lease.check()  # The check passes, but then:
             os.kill(os.getpid(), signal.SIGSTOP)
             if guarded:
                 write(lease, report, "old")
@@ -49,7 +49,7 @@ def stopped_writer(report: str, guarded: bool, holding: SimpleQueue[int]) -> Non
 
 
 def main() -> int:
-    """Fail unless the report that remains is that of the second writer, which holds the lock."""
+    """Fail unless the second writer's report remains, because that writer holds the lock."""
     guarded = "--unguarded" not in sys.argv
     report = f"/examples/report-{os.getpid()}"
     processes = multiprocessing.get_context("spawn")
@@ -68,7 +68,7 @@ def main() -> int:
 
         with zklock.Mutex(client, LOCK) as lease:
             try:
-                # After one write a node has version 1.
+                # After one write, a node has version 1.
                 lease.transaction().delete(report, version=1).commit()
             except zklock.TransactionFailed:
                 lease.transaction().delete(report).commit()

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// line is one line of a file of histories: README.md describes the format.
+// line is one line of a histories file. README.md describes the format.
 type line struct {
 	History  *string  `json:"history"`
 	Restarts []string `json:"restarts"`
@@ -31,29 +31,29 @@ type line struct {
 // unknown is the rank of a hold without a number or without a token.
 const unknown = -1
 
-// hold is what one owner held for certain: of one lock, through one node.
+// hold is a certain hold: one owner, one lock, one node.
 type hold struct {
 	line
 
-	// reads and permit tell the kinds apart; all others hold alone.
+	// reads and permit mark the kind. All other kinds hold alone.
 	reads, permit bool
 
-	// writer is the hold of the same owner in whose place this reader stands, after a downgrade. beside: that hold
-	// lasted when the reader's half began.
+	// writer is the hold of the same owner that this reader was downgraded from. beside is true if
+	// that hold still lasted when the reader's hold began.
 	writer *hold
 	beside bool
 
-	// ranks of the queue's numbers and of the tokens: see rank.go.
+	// ranks are by sequence number and by token: see rank.go.
 	ranks [keys]rank
 
-	// capacity is the number of permits that there are, if it is known.
+	// capacity is the number of permits, if it is known.
 	capacity *int
 
-	// number tells the holds of a history apart; client is its owner's row in a picture.
+	// number identifies a hold in its history. client is its owner's row in a picture.
 	number, client int
 }
 
-// history is the holds of all locks in one run.
+// history contains the holds of all locks in one run.
 type history struct {
 	name     string
 	restarts map[string]bool
@@ -62,7 +62,7 @@ type history struct {
 
 var sequenced = regexp.MustCompile(`[0-9]{10}$`)
 
-// sequence is the node's place in its queue, or nil.
+// sequence returns the node's sequence number, or nil.
 func (one *hold) sequence() *int64 {
 	digits := sequenced.FindString(one.Node)
 	if digits == "" {
@@ -79,7 +79,7 @@ func (one *hold) String() string {
 	return fmt.Sprintf("%s %s/%s node=%s token=%s", one.Kind, one.Worker, one.Owner, one.Node, shown(one.Token))
 }
 
-// short is how a picture shows it, which has little room.
+// short returns a short text for a picture.
 func (one *hold) short() string {
 	return one.Kind + " " + shown(one.sequence())
 }
@@ -98,7 +98,7 @@ func same(one, other *int64) bool {
 	return *one == *other
 }
 
-// read calls `each` with every history of a file, in its order.
+// read calls `each` with every history of a file, in order.
 func read(from io.Reader, each func(*history) error) error {
 	lines := bufio.NewReaderSize(from, 1<<20)
 	var current *history

@@ -7,10 +7,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// crowd is how many may wait for a lock at a time before their acquires are narrowed to the moments of their grants.
+// crowd is the maximum number of waiters for a lock at the same time. With more, acquires are
+// narrowed to the moments of their grants.
 const crowd = 12
 
-// verdict is what is told of one history.
+// verdict is the result for one history.
 type verdict struct {
 	History  string   `json:"history"`
 	Holds    int      `json:"holds"`
@@ -18,21 +19,23 @@ type verdict struct {
 	Reasons  []reason `json:"reasons,omitempty"`
 }
 
-// reason is a rule that a lock's history breaks, and the first operation that the model cannot place.
+// reason is a rule that a lock's history breaks, with the first operation that the model cannot
+// place.
 type reason struct {
 	Path string `json:"path"`
 	Rule string `json:"rule"`
 	At   string `json:"at,omitempty"`
 }
 
-// part is the operations that are checked together: of one lock, or of one node that was granted more than once.
+// part contains the operations that are checked together: those of one lock, or of one node that
+// was granted more than once.
 type part struct {
 	path  string
 	holds []*hold
 	nodes bool
 }
 
-// judge checks every lock of a history by itself.
+// judge checks every lock of a history separately.
 func judge(of *history, limit time.Duration) verdict {
 	told := verdict{History: of.name, Holds: len(of.holds), Accepted: true}
 	for _, part := range partsOf(of) {
@@ -49,7 +52,7 @@ func judge(of *history, limit time.Duration) verdict {
 	return told
 }
 
-// partsOf groups the holds by lock, and ranks them.
+// partsOf groups the holds by lock and ranks them.
 func partsOf(of *history) []*part {
 	type lock struct {
 		path   string
@@ -87,7 +90,7 @@ func partsOf(of *history) []*part {
 	return found
 }
 
-// setCapacity tells every permit how many there are: all contenders that know it have to say the same.
+// setCapacity sets the number of permits of every permit. All contenders that know it must agree.
 func setCapacity(holds []*hold) {
 	var capacity *int
 	for _, one := range holds {
@@ -100,8 +103,9 @@ func setCapacity(holds []*hold) {
 	}
 }
 
-// operations are those of a part, each in the time in which it took effect: an acquire between the question and the
-// grant. README.md says why a release is the moment before it is asked for.
+// operations returns those of a part, each with the interval in which it took effect. An acquire
+// took effect between the request and the grant. README.md explains why a release is a single
+// moment before the request.
 func (of *part) operations() []porcupine.Operation {
 	if of.waiting() > crowd {
 		return of.points()
@@ -114,7 +118,8 @@ func (of *part) operations() []porcupine.Operation {
 	})
 }
 
-// points are the same operations, with an acquire taken for the moment of its grant: this refuses the same histories.
+// points returns the same operations, but with an acquire at the moment of its grant. This refuses
+// the same histories.
 func (of *part) points() []porcupine.Operation {
 	return of.timed(func(one *hold) int64 { return one.Granted })
 }
@@ -143,7 +148,7 @@ func (of *part) timed(asked func(*hold) int64) []porcupine.Operation {
 	return found
 }
 
-// waiting is how many wait for the lock at a time, at most.
+// waiting returns the maximum number of waiters for the lock at the same time.
 func (of *part) waiting() int {
 	type change struct {
 		at int64
@@ -164,7 +169,7 @@ func (of *part) waiting() int {
 	return most
 }
 
-// reasons are the rules that a refused part breaks, each checked by itself.
+// reasons returns the rules that a refused part breaks, each checked separately.
 func (of *part) reasons() []reason {
 	var found []reason
 	for broken := overlap; broken <= heldPastItsEnd; broken <<= 1 {

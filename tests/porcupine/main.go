@@ -1,4 +1,4 @@
-// Judges histories of locks with Porcupine, a checker of linearizability that is not ours: README.md.
+// Judges histories of locks with Porcupine, an external linearizability checker: see README.md.
 package main
 
 import (

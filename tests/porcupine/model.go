@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// rule is what a step of the model must not break.
+// rule is a set of rules that a step of the model must not break.
 type rule int
 
 const (
@@ -30,7 +30,7 @@ var ruleNames = map[rule]string{
 	heldPastItsEnd: "held past its end",
 }
 
-// ruleOf is the rule that each rank serves.
+// ruleOf maps each rank to its rule.
 var ruleOf = [keys]rule{byNumber: turnStolen, byToken: tokenFell}
 
 // action is what an operation does.
@@ -39,9 +39,10 @@ type action string
 const (
 	acquires action = "acquire"
 	releases action = "release"
-	// loses: from here on the hold is over, whatever its owner does. Its session was ended, or its loss was told.
+	// loses: from here on the hold is over, whatever its owner does, because its session ended or its
+	// owner learned of the loss.
 	loses action = "lose"
-	// claims: an owner is granted through a node.
+	// claims: an owner is granted the lock through a node.
 	claims action = "claim"
 )
 
@@ -51,7 +52,7 @@ type operation struct {
 	hold *hold
 }
 
-// state is one lock: its holders, and how many were granted it. It is never changed.
+// state is the immutable state of one lock: its holders, and the number of grants.
 type state struct {
 	holders []*hold
 	lost    []*hold
@@ -59,10 +60,10 @@ type state struct {
 	granted [keys]granted
 }
 
-// granted counts the holds with a rank that were granted.
+// granted counts the granted holds with a rank.
 type granted struct{ writers, readers int }
 
-// modelOf is a lock that obeys these rules.
+// modelOf returns the model of a lock with these rules.
 func modelOf(rules rule) porcupine.Model {
 	return porcupine.Model{
 		Init: func() interface{} { return state{} },
@@ -139,7 +140,7 @@ func acquireLock(before state, one *hold, rules rule) (bool, state) {
 		}
 		switch {
 		case one.writer != nil:
-			// It stands where its writer stood.
+			// The reader has its writer's place.
 		case one.reads:
 			after.granted[key].readers++
 		default:
@@ -169,7 +170,7 @@ func alike(some, others []*hold) bool {
 	return true
 }
 
-// place is where a hold is in a sorted list, or would be.
+// place returns the index of a hold in a sorted list, or the index at which to insert it.
 func place(holds []*hold, one *hold) int {
 	return sort.Search(len(holds), func(i int) bool { return holds[i].number >= one.number })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// drawn makes a history of one lock: often valid, often not.
+// drawn creates a random history of one lock, which can be valid or not.
 func drawn(lot *rand.Rand, kinds []string) *history {
 	of := &history{name: "drawn", restarts: map[string]bool{}}
 	capacity, now := 2, int64(0)
@@ -47,7 +47,8 @@ func drawn(lot *rand.Rand, kinds []string) *history {
 	return of
 }
 
-// README.md says that an acquire may be taken for the moment of its grant. Here both are compared.
+// README.md says that an acquire can be treated as the moment of its grant. This test compares both
+// forms.
 func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	lot := rand.New(rand.NewSource(7))
 	counted := map[bool]int{}
@@ -69,7 +70,7 @@ func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	t.Log(counted)
 }
 
-// A rule that is broken alone is named: no refusal is without a reason.
+// If only one rule is broken, it is named, so no refusal is without a reason.
 func TestEveryRefusalHasAReason(t *testing.T) {
 	lot := rand.New(rand.NewSource(8))
 	named := map[string]int{}

@@ -1,9 +1,9 @@
-"""Which file uses names of which other file, in Rust, TypeScript and Python.
+"""Finds which file uses names of which other file, in Rust, TypeScript and Python.
 
-An arrow is a name used from another file, wherever it is written: imported, or by its path in the middle of
-code; of a parent or of a child; as a value or only as a type. A name that a file merely passes on is followed
-to the file that defines it, so `mod` lines and re-exports are no arrows themselves.
+An arrow is a use of a name from another file. It counts in an import and as a path in code, for names of a
+parent or a child module, as a value and as a type. If a file only re-exports a name, the arrow leads to the
+file that defines it. `mod` lines and re-exports are therefore not arrows themselves.
 
-Methods are not considered: only a compiler knows which file defines the method of a call. Mostly a file
-must name a type before it can call its methods.
+Methods are ignored, because only a compiler knows which file defines the method of a call. Most files must
+name a type before they can call its methods.
 """

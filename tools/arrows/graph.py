@@ -10,30 +10,30 @@ from pathlib import Path
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """Where a file uses a name of another."""
+    """A place where a file uses a name of another file."""
 
     line: int
     name: str
     file: Path | None = None
-    """The file, where the arrow is one between folders."""
+    """The using file, for an arrow between folders."""
 
 
 @dataclass
 class Arrows:
-    """For each file, the files whose names it uses, each with the first such use."""
+    """For each file, the files whose names it uses, with the first such use."""
 
     uses: dict[Path, dict[Path, Use]] = field(default_factory=dict)
 
     def add(self, user: Path, used: Path, use: Use) -> None:
-        """Records a use. A use of a file's own names does not count."""
+        """Add a use. A file's uses of its own names do not count."""
         targets = self.uses.setdefault(user, {})
         if user != used:
             targets[used] = min(use, targets.get(used, use))
 
     def between_folders(self, root: Path) -> Arrows:
-        """The arrows between the entries of each folder: files, and folders with all that is in them.
+        """Return the arrows between the entries of each folder: files, and folders with their whole content.
 
-        The folder of a file's own modules (`a.rs`, `a/b.rs`) is one entry with it.
+        A file and the folder of its own modules (`a.rs`, `a/b.rs`) are one entry.
         """
         entries = Arrows()
 
@@ -52,7 +52,7 @@ class Arrows:
         return entries
 
     def components(self) -> list[set[Path]]:
-        """The largest sets of several files in which each file leads to every other (Tarjan's algorithm)."""
+        """Return the strongly connected components with more than one file (Tarjan's algorithm)."""
         index: dict[Path, int] = {}
         low: dict[Path, int] = {}
         stack: list[Path] = []
@@ -79,7 +79,7 @@ class Arrows:
         return found
 
     def circle(self, members: set[Path]) -> list[Path]:
-        """A shortest circle within a component; its first file is also the last one."""
+        """Return a shortest circle within a component. Its first file is also the last one."""
         best: list[Path] = []
         for start in sorted(members):
             queue, reached_from = [start], {start: start}
@@ -100,7 +100,9 @@ class Arrows:
         return best
 
     def explain(self, members: set[Path], root: Path) -> Iterator[str]:
-        """A component for people: its files, and a shortest circle with the names that make it."""
+        """Yield a readable description of a component: its files, and a shortest circle with the names that
+        cause it.
+        """
         names = ", ".join(str(file.relative_to(root)) for file in sorted(members))
         yield f"{len(members)} of them form a circle: {names}"
         circle = self.circle(members)

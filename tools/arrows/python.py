@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Import:
-    """A name that an import brings: `name` of `module`, or the module itself."""
+    """A name from an import: `name` of `module`, or the module itself."""
 
     module: str
     name: str | None
@@ -24,12 +24,12 @@ class Import:
 
 @dataclass
 class Scope:
-    """A file: what it defines, imports and mentions."""
+    """A file with its definitions, imports and mentioned names."""
 
     file: Path
     defined: set[str] = field(default_factory=set)
     imports: dict[str, list[Import]] = field(default_factory=dict)
-    # Modules all of whose names are imported.
+    # Modules that are imported with `*`.
     stars: list[Import] = field(default_factory=list)
     # Names and dotted names in the code, and the words of strings.
     mentions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class _Reader(ast.NodeVisitor):
         self._define(node, node.name)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        # The list of what is public only passes names on.
+        # `__all__` only re-exports names.
         if not any(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets):
             self.generic_visit(node)
 
@@ -101,12 +101,12 @@ class _Reader(ast.NodeVisitor):
             self.visit(inner)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        # Prose uses nothing.
+        # Ignore docstrings.
         if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
             self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        # A type may be quoted.
+        # A type annotation can be a string.
         if isinstance(node.value, str):
             for word in _NAME.findall(node.value):
                 self.scope.mentions.append(((word,), node.lineno))
@@ -116,7 +116,7 @@ class Package:
     """The modules of a package."""
 
     def __init__(self, source: Path) -> None:
-        """Reads the package of which `source` is the directory."""
+        """Read the package in the directory `source`."""
         self.scopes: dict[str, Scope] = {}
         for file in sorted([*source.rglob("*.py"), *source.rglob("*.pyi")]):
             parts = (source.name, *file.relative_to(source).with_suffix("").parts)
@@ -128,7 +128,9 @@ class Package:
     def locate(
         self, module: str, name: str, seen: frozenset[tuple[str, str]] = frozenset()
     ) -> str | Path | None:
-        """What a name of a module is: a module, the file that defines it, or nothing of this package."""
+        """Return what a name of a module means: a module, the file that defines it, or None for a name
+        outside this package.
+        """
         if module not in self.scopes or (module, name) in seen:
             return None
         seen |= {(module, name)}
@@ -150,7 +152,7 @@ class Package:
             return None
         if one.name is None:
             return one.module
-        # A name that is created at run time is taken to be the module's own.
+        # A name that is created at run time is taken as the module's own.
         return self.locate(one.module, one.name, seen) or self.scopes[one.module].file
 
     def _uses(self, scope: Scope) -> Iterator[tuple[Path, Use]]:
@@ -166,13 +168,13 @@ class Package:
             while isinstance(found, str) and rest:
                 found, rest = self.locate(found, rest[0]) or self.scopes[found].file, rest[1:]
             if isinstance(found, str):
-                # The module as a value.
+                # The module itself is used as a value.
                 found = self.scopes[found].file
             if found is not None:
                 yield found, Use(line, ".".join(path))
 
     def arrows(self) -> Arrows:
-        """All uses of one file's names in another."""
+        """Return all uses of one file's names in another."""
         arrows = Arrows()
         for scope in self.scopes.values():
             arrows.uses.setdefault(scope.file, {})

@@ -39,12 +39,12 @@ class Token:
 
     @property
     def is_word(self) -> bool:
-        """Whether it may be a name."""
+        """Return whether the token can be a name."""
         return self.text[0].isalpha() or self.text[0] == "_"
 
 
 def tokens(source: str) -> list[Token]:
-    """The words and signs of a source, without comments; a literal is a `"`."""
+    """Return the words and signs of a source without comments. Each literal becomes a `"`."""
     found = []
     position, line = 0, 1
     while position < len(source):
@@ -73,7 +73,7 @@ def tokens(source: str) -> list[Token]:
 
 @dataclass(frozen=True)
 class Import:
-    """One leaf of a `use`: the path, the name under which it is known here, and whether it is re-exported."""
+    """One leaf of a `use`: its path, its local name, and whether it is re-exported."""
 
     path: tuple[str, ...]
     alias: str
@@ -82,22 +82,22 @@ class Import:
 
     @property
     def is_glob(self) -> bool:
-        """Whether it stands for all names of its path."""
+        """Return whether it imports all names of its path."""
         return self.alias == "*"
 
 
 @dataclass
 class Scope:
-    """A module: what it defines, imports and mentions."""
+    """A module with its definitions, imports and mentioned names."""
 
     file: Path
     defined: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
-    # Paths in code, of one or more segments.
+    # Paths in code, with one or more segments.
     mentions: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
 
     def imported(self, name: str) -> Iterator[Import]:
-        """The imports that bring a name."""
+        """Yield the imports with this local name."""
         return (one for one in self.imports if one.alias == name)
 
 
@@ -114,7 +114,7 @@ class Crate:
             self._read(module, tokens(file.read_text()))
 
     def _read(self, module: Module, text: list[Token]) -> None:
-        inside = [(module, -1)]  # Modules, and the depth at which each ends.
+        inside = [(module, -1)]  # Open modules, each with the depth at which it ends.
         depth, at = 0, 0
         while at < len(text):
             here, word = inside[-1][0], text[at].text
@@ -140,7 +140,7 @@ class Crate:
                 at += 2
             elif word in _ITEMS and follower not in _BEFORE_FN | {"fn"} and text[at + 1].is_word:
                 name = text[at + 2].text if follower == "mut" else follower
-                # The depth of a module is one more than that at which it began.
+                # Items of a module are one level deeper than the module.
                 if depth == inside[-1][1] + 1:
                     scope.defined.add(name)
                 at += 1
@@ -154,7 +154,7 @@ class Crate:
 
     @staticmethod
     def _read_use(scope: Scope, text: list[Token], at: int) -> int:
-        # `pub`, or `pub(…)`, just before.
+        # Preceded by `pub` or `pub(…)`.
         public = text[at - 1].text == "pub" or (
             text[at - 1].text == ")" and any(token.text == "pub" for token in text[max(at - 6, 0) : at - 2])
         )
@@ -196,7 +196,9 @@ class Crate:
     def locate(
         self, here: Module, path: tuple[str, ...], seen: frozenset[object] = frozenset()
     ) -> Module | Path | None:
-        """What a path means in a module: a module, the file that defines it, or nothing of this crate."""
+        """Return what a path means in a module: a module, the file that defines it, or None for a name
+        outside this crate.
+        """
         if (here, path) in seen:
             return None
         seen |= {(here, path)}
@@ -221,7 +223,7 @@ class Crate:
         while path:
             found = self._member(module, path[0], seen)
             if not isinstance(found, tuple):
-                # A name that a macro may have created is taken to be the module's own.
+                # A name that a macro might have created is taken as the module's own.
                 return found or self.scopes[module].file
             module, path = found, path[1:]
         return module
@@ -233,7 +235,7 @@ class Crate:
         if name in scope.defined:
             return scope.file
         for one in scope.imported(name):
-            # `use foo::foo` of another crate would ask for itself.
+            # Without the `seen` check, `use foo::foo` of another crate would look up itself.
             if (found := self.locate(module, one.path, seen)) is not None:
                 return found
         for one in scope.imports:
@@ -246,7 +248,7 @@ class Crate:
         return None
 
     def arrows(self) -> Arrows:
-        """All uses of one file's names in another."""
+        """Return all uses of one file's names in another."""
         arrows = Arrows()
         for module, scope in self.scopes.items():
             arrows.uses.setdefault(scope.file, {})
@@ -261,6 +263,6 @@ class Crate:
 
     def _point(self, arrows: Arrows, module: Module, path: tuple[str, ...], line: int) -> None:
         found = self.locate(module, path)
-        # A module alone is not a use: the name used from it follows.
+        # A module alone is not a use. The name that is used from it follows.
         if isinstance(found, Path):
             arrows.add(self.scopes[module].file, found, Use(line, "::".join(path)))

@@ -1,4 +1,4 @@
-"""Arrows between the files of a directory of TypeScript, from its text."""
+"""Arrows between the files of a TypeScript directory, from their text."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ class Token:
 
     @property
     def is_word(self) -> bool:
-        """Whether it may be a name."""
+        """Return whether the token can be a name."""
         return self.text[0].isalpha() or self.text[0] in "_$"
 
 
 def tokens(source: str, line: int = 1) -> list[Token]:
-    """The words, signs and strings of a source, without comments; of templates what is inserted."""
+    """Return the words, signs and strings of a source, without comments. Only the inserted expressions of a
+    template count.
+    """
     found: list[Token] = []
     position = 0
     while position < len(source):
-        # After a value a slash divides; else it begins a regular expression.
+        # After a value, a slash means division. Otherwise it begins a regular expression.
         is_operand = bool(found) and (
             found[-1].is_word or found[-1].text in ")]}" or found[-1].text[0].isdigit()
         )
@@ -82,7 +84,7 @@ def _template(source: str, at: int, line: int, found: list[Token]) -> int:
 
 @dataclass(frozen=True)
 class Import:
-    """A name of another file; `*` is all of it."""
+    """A name of another file; `*` means the whole file."""
 
     file: Path
     name: str
@@ -91,16 +93,16 @@ class Import:
 
 @dataclass
 class Scope:
-    """A file: what it imports, passes on and mentions."""
+    """A file with its imports, exports and mentioned names."""
 
     file: Path
     imports: dict[str, Import] = field(default_factory=dict)
     exports: dict[str, Import] = field(default_factory=dict)
     stars: list[Import] = field(default_factory=list)
     defined: set[str] = field(default_factory=set)
-    # Names in the code with what follows the dot, if any.
+    # Names in the code, with the member after the dot, if any.
     mentions: list[tuple[str, str | None, int]] = field(default_factory=list)
-    # Files that are used whole: imported for their effect, or by a call.
+    # Files that are used as a whole: imported for their side effects or by a call.
     whole: list[Import] = field(default_factory=list)
 
 
@@ -126,7 +128,7 @@ class Directory:
 
     @staticmethod
     def _names(text: list[Token], at: int) -> tuple[list[tuple[str, str, int]], int]:
-        # `{ a, type b as c }`, of which `at` is the first brace: name there, name here.
+        # Parses `{ a, type b as c }` from its first brace into pairs of the exported name and the local name.
         found = []
         at += 1
         while text[at].text != "}":
@@ -223,7 +225,7 @@ class Directory:
         return start
 
     def locate(self, file: Path, name: str, seen: frozenset[tuple[Path, str]] = frozenset()) -> Path | None:
-        """The file that defines what another exports."""
+        """Return the file that defines a name which another file exports."""
         if (file, name) in seen:
             return None
         seen |= {(file, name)}
@@ -238,7 +240,7 @@ class Directory:
         return None
 
     def arrows(self) -> Arrows:
-        """All uses of one file's names in another, as a value or as a type."""
+        """Return all uses of one file's names in another, as a value or as a type."""
         arrows = Arrows()
         for file, scope in self.scopes.items():
             arrows.uses.setdefault(file, {})

@@ -1,8 +1,8 @@
-"""A pytest plugin: ends the process of a test that its own time-out does not end.
+"""A pytest plugin that ends the process of a test that its own timeout does not end.
 
-That time-out is a signal, which a test that never comes back from native code does not notice, nor one that
-has blocked it. A thread that needs no interpreter prints where everything stands, and ends the process. With
-xdist that is one worker: its test has failed, and another worker takes the tests that are left.
+The test's timeout is a signal. A test that never returns from native code, or that has blocked the signal,
+does not notice it. A thread that does not need the interpreter prints all stacks and ends the process. With
+xdist, this is one worker: its test has failed, and another worker runs the remaining tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-# Not captured: plugins that are named on the command line come first.
+# Not captured yet, because plugins that are named on the command line load first.
 _ERRORS = os.fdopen(os.dup(2), "w")
 
 
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def limit(item: pytest.Item) -> float:
-    """The time-out of a test, in seconds."""
+    """Return the timeout of a test, in seconds."""
     marker = item.get_closest_marker("timeout")
     if marker is not None:
         return float(marker.args[0] if marker.args else marker.kwargs["timeout"])
@@ -31,7 +31,7 @@ def limit(item: pytest.Item) -> float:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Starts the clock anew for each test, with what sets it up and clears up behind it."""
+    """Start a new timer for each test, including its setup and teardown."""
     if seconds := limit(item):
         grace = float(item.config.getini("grace"))
         faulthandler.dump_traceback_later(seconds + grace, exit=True, file=_ERRORS)

@@ -1,6 +1,7 @@
-"""A pytest plugin: with `--first-tier`, leaves out what tests/second-tier.toml leaves to `make test-all`.
+"""A pytest plugin: `--first-tier` leaves out the tests that tests/second-tier.toml reserves for `make
+test-all`.
 
-The scenarios also run on one surface each then: see tests/scenarios/conftest.py.
+In addition, each scenario then runs on only one surface: see tests/scenarios/conftest.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// A reporter for Node's tests: writes down each test when it begins and when it ends, for a run that may be killed. The
-// lines are those of recorded.py.
+// A reporter for Node's tests that records the beginning and the end of each test, so that the
+// record survives if the run is killed. The lines have the format of recorded.py.
 
 import { basename } from 'node:path';
 
@@ -10,7 +10,7 @@ export default async function* record(events) {
   const [began, ended, failed] = [new Set(), new Set(), new Set()];
   const line = (event, what) => `${JSON.stringify({ [event]: what })}\n`;
   for await (const { type, data } of events) {
-    // A test is as good as those inside it.
+    // The result of a test includes the tests inside it.
     if (!(BEGINNINGS.has(type) || OUTCOMES.has(type)) || data.nesting !== 0) continue;
     const { name, file } = data;
     const isFile = name === file;
@@ -20,10 +20,11 @@ export default async function* record(events) {
       yield line('began', test);
     } else if (OUTCOMES.has(type) && !ended.has(test)) {
       ended.add(test);
-      // The first is told in the order in which tests end, but not by every version of Node.
+      // `test:complete` arrives in the order in which tests end, but not every version of Node
+      // sends it.
       const passed = type === 'test:complete' ? data.details.passed : type === 'test:pass';
       if (!passed) {
-        // A file is failed by its tests, unless it could not be read.
+        // A file fails because of its tests, unless it could not be read.
         if (!isFile || !failed.has(file)) yield line('failed', test);
         failed.add(file);
       } else if (!isFile) {

@@ -1,7 +1,8 @@
-"""A pytest plugin: writes down each test when it begins and when it ends, for a run that may be killed.
+"""A pytest plugin that records the beginning and the end of each test, so that the record survives if the run
+is killed.
 
-With `--record=FILE`, one JSON object a line: `collected` with all tests, then `began`, `failed`, `passed`,
-`skipped` and `ended` with one, and `reason` with why one was skipped.
+With `--record=FILE`, it writes one JSON object per line: `collected` with all tests, then `began`, `failed`,
+`passed`, `skipped` and `ended` with one test each, and `reason` with the reason for a skip.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Record:
-    """Writes the lines."""
+    """The writer of the record."""
 
     def __init__(self, path: Path) -> None:
-        # By line: what is written survives our being killed.
+        # Buffered by line, so that written lines survive if the process is killed.
         self._file = path.open("a", buffering=1)
 
     def _write(self, event: str, what: str | list[str]) -> None:

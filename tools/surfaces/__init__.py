@@ -1,1 +1,1 @@
-"""The public types of each language, as their sources say."""
+"""Reads the public types of each language from its sources."""

@@ -1,4 +1,4 @@
-"""What is compared of a language's public types."""
+"""The properties of public types that are compared between languages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Member:
     """A property, a method or an option."""
 
     type: str
-    """What it is, or what it returns, in the language's own words."""
+    """Its type or its return type, in the language's notation."""
     doc: str = ""
     is_property: bool = False
     is_async: bool = False
@@ -31,11 +31,11 @@ class Type:
 Types = dict[str, Type]
 
 FUNCTIONS = "functions"
-"""The type, so to speak, whose members are the functions of modules."""
+"""A pseudo-type whose members are the functions of modules."""
 
 
 def flattened(types: Types, name: str) -> dict[str, Member]:
-    """The members of a type with those that it inherits."""
+    """Return the members of a type, including inherited ones."""
     found: dict[str, Member] = {}
     for base in reversed(types[name].bases):
         if base in types:

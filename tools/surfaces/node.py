@@ -1,4 +1,4 @@
-"""The public types of the Node package, from the declarations that tsc writes."""
+"""Reads the public types of the Node package from the declarations that tsc writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from surfaces.model import FUNCTIONS, Member, Type, Types
 
 DECLARATIONS = Path("bindings-node/dist")
 ENTRIES = ("tracing/opentelemetry", "prometheus", "testing")
-"""Those beside the main one. They declare what they export."""
+"""The other entries. They declare what they export."""
 
 _TYPE = re.compile(
     r"^export (?:declare )?(?:abstract )?(?:class|interface) (\w+)(?:<.*?>)?(?: extends (\w+))?.* \{$"
@@ -42,7 +42,7 @@ def _read(types: Types, text: str) -> None:
             current.bases += [match[2]] if match[2] else []
         elif match := _FUNCTION.match(line):
             functions = types.setdefault(FUNCTIONS, Type())
-            # Only the first of several forms is documented.
+            # Only the first of several overloads is documented.
             if match[1] not in functions.members:
                 functions.members[match[1]] = Member(
                     match[3],
@@ -81,7 +81,7 @@ def _arguments(text: str) -> dict[str, Member]:
 
 
 def types(root: Path) -> tuple[Types, set[str]]:
-    """All types of the package, and which are public."""
+    """Return all types of the package, and the names of the public ones."""
     found: Types = {}
     for file in sorted((root / DECLARATIONS).rglob("*.d.ts")):
         _read(found, file.read_text())
@@ -97,7 +97,7 @@ def types(root: Path) -> tuple[Types, set[str]]:
 
 
 def errors(root: Path) -> dict[str, str]:
-    """The code of each error: its name in capitals, which the union of codes must have."""
+    """Return the code of each error: its name in capitals, if the union of codes contains it."""
     text = (root / DECLARATIONS / "errors.d.ts").read_text()
     codes = set(re.findall(r"'([A-Z_]+)'", text))
     found = {}

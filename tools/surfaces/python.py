@@ -1,4 +1,4 @@
-"""The public types of Python: of `zklock` from the stub, of `zklock.aio` from its modules."""
+"""Reads the public types of Python: `zklock` from the stub, and `zklock.aio` from its modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from surfaces.model import FUNCTIONS, Member, Type, Types
 PACKAGE = Path("bindings-python/python/zklock")
 EXPORTERS = ("opentelemetry.py", "prometheus.py")
 
-# `Answer` is a coroutine that is not taken for true; `Acquiring` is a context manager, too.
+# `Answer` is a coroutine that has no truth value. `Acquiring` is also a context manager.
 _AWAITABLE = ("Coroutine", "Awaitable", "Answer", "Acquiring")
 
 _CODE = re.compile(r"code\b.* = '([A-Z_]+)'$")
@@ -94,7 +94,7 @@ def _public(file: Path) -> set[str]:
 
 
 def blocking(root: Path) -> tuple[Types, set[str]]:
-    """All types of `zklock`, `zklock.testing` and the exporters, and which are public."""
+    """Return all types of `zklock`, `zklock.testing` and the exporters, and the names of the public ones."""
     package = root / PACKAGE
     exporters = [package / name for name in EXPORTERS]
     files = [package / "_zklock.pyi", *exporters]
@@ -106,13 +106,13 @@ def blocking(root: Path) -> tuple[Types, set[str]]:
 
 
 def asynchronous(root: Path) -> tuple[Types, set[str]]:
-    """All types of `zklock.aio`, and which are public."""
+    """Return all types of `zklock.aio`, and the names of the public ones."""
     package = root / PACKAGE / "aio"
     return _classes(sorted(package.glob("*.py"))), _public(package / "__init__.py")
 
 
 def errors(root: Path) -> dict[str, str]:
-    """The code of each error."""
+    """Return the code of each error."""
     found = {}
     for node in ast.parse((root / PACKAGE / "_errors.py").read_text()).body:
         if isinstance(node, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""The public types of the crate, from its text as rustfmt lays it out."""
+"""Reads the public types of the crate from its text in rustfmt's layout."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _arguments(text: str, doc: str) -> dict[str, Member]:
 
 
 def _signature(text: str, name: str) -> tuple[str, str]:
-    """The arguments of a function, and what it returns."""
+    """Return the arguments and the return type of a function."""
     start = at = text.index("(", text.index(f"fn {name}"))
     depth = 0
     while True:
@@ -46,7 +46,7 @@ def _signature(text: str, name: str) -> tuple[str, str]:
 
 
 def _function(lines: list[str], match: re.Match[str], said: str) -> Member:
-    """What begins in the first of these lines."""
+    """Return the function that begins in the first of these lines."""
     arguments, returned = _signature(" ".join(line.strip() for line in lines[:12]), match[2])
     return Member(
         returned,
@@ -87,7 +87,7 @@ def _read(types: Types, text: str) -> None:
 
 
 def types(root: Path) -> tuple[Types, set[str]]:
-    """All types of the crate, and which are public."""
+    """Return all types of the crate, and the names of the public ones."""
     found: Types = {}
     for file in sorted((root / SOURCE).rglob("*.rs")):
         if not {"machine", "internal", "blocking.rs"} & set(file.parts):
@@ -104,6 +104,6 @@ def types(root: Path) -> tuple[Types, set[str]]:
 
 
 def errors(root: Path) -> dict[str, str]:
-    """The code of each kind of error."""
+    """Return the code of each kind of error."""
     text = (root / SOURCE / "error" / "mod.rs").read_text()
     return dict(re.findall(r"(?:Self|ErrorKind)::(\w+) => \"([A-Z_]+)\"", text))

@@ -1,4 +1,4 @@
-//! A queue without I/O, and a directory that grants its requests at once.
+//! A queue without I/O, and a simulated directory that carries out its requests immediately.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue};
 
@@ -12,7 +12,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// A desk with so many contenders of ours, the first of which holds.
+    /// Creates a queue with this many contenders, of which the first holds.
     pub(crate) fn new(contenders: usize) -> Self {
         let (queue, nodes, held) = (Queue::default(), Vec::new(), Vec::new());
         let mut desk = Self { queue, nodes, sequence: 0, joins: 0, held };
@@ -25,7 +25,7 @@ impl Desk {
         desk
     }
 
-    /// One more contender joins, and whoever holds releases.
+    /// Lets one more contender join, and the holder release.
     pub(crate) fn come_and_go(&mut self) {
         self.join();
         let holder = self.held.pop().expect("a holder");
@@ -37,7 +37,7 @@ impl Desk {
         self.tell(Event::Join(JoinId(self.joins), Naming::Curator, Kind::Exclusive, Intent::Wait));
     }
 
-    /// Tells the queue an event, and carries out what follows from it.
+    /// Sends the queue an event, and carries out all resulting actions.
     fn tell(&mut self, event: Event) {
         let mut events = vec![event];
         while !events.is_empty() {

@@ -1,5 +1,5 @@
-//! Carries out some work a number of times, and prints what it allocated: `zklock-bench-counts WORK TIMES [HOSTS]`.
-//! `benches/counts.py` runs it, under valgrind too.
+//! Carries out some work several times and prints its allocations: `zklock-bench-counts WORK TIMES
+//! [HOSTS]`. `benches/counts.py` runs it, also under valgrind.
 
 mod desk;
 
@@ -15,7 +15,7 @@ use self::desk::Desk;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The system's allocator, and how often and for how much it was asked.
+/// The system's allocator with counters of allocations and bytes.
 struct Counting;
 
 // Safety: passes everything on to the system's allocator.
@@ -23,12 +23,12 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // Safety: the caller keeps to the same rules.
+        // Safety: the caller keeps the allocator's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // Safety: as above.
+        // Safety: the caller keeps the allocator's contract.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How many tasks contend.
+/// Number of contending tasks.
 const CONTENDERS: u64 = 16;
 
 #[expect(clippy::print_stdout, reason = "a report")]
@@ -46,7 +46,7 @@ fn main() {
     let times: u64 = times.parse().expect("a number");
     let hosts = rest.first().map_or("", String::as_str);
     let runtime = Builder::new_current_thread().build().expect("a runtime");
-    // What happens only once is at nobody's expense.
+    // One-time work is done before counting starts.
     let mut done = Work::new(&runtime, work, hosts).expect("a server");
     done.carry_out(&runtime, times / 10 + 1).expect("a server");
     let before = [&ALLOCATIONS, &BYTES].map(|counter| counter.load(Ordering::Relaxed));
@@ -56,7 +56,7 @@ fn main() {
 }
 
 enum Work {
-    /// A contender of one queue comes and goes, alone or beside so many others of ours.
+    /// A contender joins and leaves a queue that has this many other contenders.
     Queue(Box<Desk>),
     Pair(Mutex),
     Contend(Mutex),

@@ -1,5 +1,6 @@
-//! Creations with their deletions per second on a real server and on the embedded one, in turns, by the same client; and
-//! the memory that the embedded one takes. `run.py` beside it starts the real server.
+//! Measures pairs of create and delete per second on a real server and on the embedded one, in
+//! turns, with the same client. It also measures the memory of the embedded server. `run.py` starts
+//! the real server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +10,7 @@ use std::{env, fs, future, thread};
 
 use zklock_embedded::Server;
 
-/// How many pairs are on their way at any time.
+/// Number of pairs in flight.
 const IN_FLIGHT: usize = 64;
 const PAIRS: usize = 5_000;
 const ROUNDS: usize = 7;
@@ -23,7 +24,7 @@ fn main() {
     let idle = resident() - before;
     println!("idle memory: {idle} KiB more with the server than without");
     let mut clients = [Client::connect(&real), Client::connect(&ours)];
-    // Until the real one has compiled itself.
+    // Warms up the real server's just-in-time compiler.
     for client in &mut clients {
         client.pairs(PAIRS);
     }
@@ -54,7 +55,7 @@ fn rate(seconds: f64) -> u64 {
     (f64::from(u32::try_from(PAIRS).expect("a small number")) / seconds) as u64
 }
 
-/// Starts the embedded server on a thread of its own; returns its address.
+/// Starts the embedded server on its own thread and returns its address.
 fn start() -> String {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -68,7 +69,7 @@ fn start() -> String {
     told.recv().expect("a server that starts")
 }
 
-/// This process's resident memory in KiB.
+/// Returns this process's resident memory in KiB.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
@@ -85,7 +86,7 @@ impl Client {
         let stream = TcpStream::connect(address).expect("a server that listens");
         stream.set_nodelay(true).expect("a socket");
         let mut client = Client { stream, received: Vec::new() };
-        // No session yet, 60 seconds of time-out, no password.
+        // No session yet, a timeout of 60 seconds, no password.
         let mut record = vec![0; 12];
         record.extend(60_000_i32.to_be_bytes());
         record.extend([0; 8]);
@@ -100,7 +101,7 @@ impl Client {
     fn pairs(&mut self, count: usize) {
         let path: &[u8] = b"/bench-node";
         let mut pair = request(1, path, |record| {
-            // No data, and one rule: anyone may do anything.
+            // No data, and one ACL rule: anyone may do anything.
             for number in [-1_i32, 1, 31] {
                 record.extend(number.to_be_bytes());
             }
@@ -115,14 +116,14 @@ impl Client {
             let more = (IN_FLIGHT - (sent - done)).min(count - sent);
             self.stream.write_all(&pair.repeat(more)).expect("a server that listens");
             sent += more;
-            // Half of what is in flight, so that it never runs dry.
+            // Wait for half of the requests in flight, so that the pipeline never runs dry.
             let replies = (sent - done).div_ceil(2);
             self.frames(2 * replies, true);
             done += replies;
         }
     }
 
-    /// Reads this many frames, each the reply to a request that succeeded.
+    /// Reads this many frames. With `replies`, each must be a reply to a successful request.
     fn frames(&mut self, count: usize, replies: bool) {
         let mut left = count;
         let mut chunk = [0; 8 * 1024];
@@ -137,7 +138,7 @@ impl Client {
         }
     }
 
-    /// Takes frames out of what was received, up to this many; tells how many.
+    /// Takes up to this many frames out of the received bytes and returns their number.
     fn take(&mut self, most: usize, replies: bool) -> usize {
         let (mut count, mut taken) = (0, 0);
         while count < most {

@@ -1,4 +1,4 @@
-//! Counts the memory that the code under test holds, and refuses more than it promises.
+//! Counts the memory that the code under test holds, and fails if it exceeds the promised limit.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ thread_local! {
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Counts what is allocated and freed inside [`Meter::count`], thread by thread.
+/// An allocator that counts allocations inside [`Meter::count`], separately for each thread.
 struct Counting;
 
 #[global_allocator]
@@ -26,41 +26,42 @@ fn signed(size: usize) -> isize {
     isize::try_from(size).unwrap_or(isize::MAX)
 }
 
-// SAFETY: the system's allocator does the work; the counters are cells of the thread that need no allocation.
+// SAFETY: the system's allocator does the work. The counters are thread-local cells that need no
+// allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(signed(layout.size()));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the allocator's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(signed(layout.size()));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the allocator's contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         note(-signed(layout.size()));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the allocator's contract.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both are there for a moment, unless the block grows in place.
+        // Both blocks exist for a moment, unless the block grows in place.
         note(signed(size));
         note(-signed(layout.size()));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the allocator's contract.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
 
-/// Counts from zero.
+/// A counter that starts at zero.
 #[derive(Debug)]
 pub struct Meter(());
 
 impl Meter {
-    /// Only one of a thread counts at a time.
+    /// Creates a meter. A thread can use only one at a time.
     #[must_use]
     pub fn new() -> Self {
         LIVE.set(0);
@@ -68,14 +69,14 @@ impl Meter {
         Self(())
     }
 
-    /// Runs the code under test, and counts what it allocates and frees.
+    /// Runs the code under test and counts its allocations.
     pub fn count<T>(&mut self, run: impl FnOnce() -> T) -> T {
         COUNTED.set(true);
         let _stops = Stop;
         run()
     }
 
-    /// Panics if more was held at any time.
+    /// Panics if more than `limit` bytes were held at any time.
     pub fn assert_at_most(&self, limit: usize, of: &str) {
         let most = MOST.get();
         assert!(most <= signed(limit), "{of}: {most} bytes were held, where at most {limit} are promised");
@@ -88,7 +89,7 @@ impl Default for Meter {
     }
 }
 
-/// Ends the counting, also when the code under test panics.
+/// Stops counting when dropped, even if the code under test panics.
 struct Stop;
 
 impl Drop for Stop {

@@ -1,4 +1,4 @@
-//! The modules of core that a hosts string passes through.
+//! The modules of core that process a hosts string.
 
 #[path = "../../../core/src/config/hosts.rs"]
 pub(crate) mod hosts;

@@ -1,7 +1,8 @@
-//! The frame validator: conversations of a client with a server that says whatever it likes.
+//! Fuzzes the frame validator: conversations between a client and a server that sends arbitrary
+//! data.
 //!
-//! The bytes of the fuzzer choose what the client asks and what the server sends. Whatever is handed on is compared with
-//! the grammar by which the validator's own tests judge replies.
+//! The fuzzer's bytes choose the client's requests and the server's replies. All frames that the
+//! validator passes on are checked against the grammar of the validator's own tests.
 
 use std::collections::VecDeque;
 
@@ -23,20 +24,21 @@ use messages::{Bytes, Exchange, bytes, connect, event, exchanges, greeting, repl
 
 const TIMEOUT: i32 = 10_000;
 
-/// Small, so that replies come to the limit.
+/// A small limit, so that replies reach it.
 const MAX_FRAME: usize = 100_000;
 
-/// The validator accepts short replies up to this size, and so much of what overtakes the greeting.
+/// The validator accepts replies up to this size, and this much data that arrives before the
+/// greeting.
 const LEAST_FRAME: usize = 64 << 10;
 
-/// The most that a server sends at once here, and a socket's buffer holds.
+/// Maximum number of bytes that the server sends together, as in a socket's buffer.
 const PIECE: usize = 64 << 10;
 
-/// A buffer that doubles has twice its content, and for a moment both the old and the new memory; what is behind a reply
-/// that is replaced is copied meanwhile.
+/// Memory factor of a growing buffer: it has up to twice the size of its content, the old and the
+/// new memory exist together for a moment, and the data after a replaced reply is copied meanwhile.
 const DOUBLING: usize = 4;
 
-/// For each request in flight: its operations, and its place in a queue that doubles.
+/// Bytes for each request in flight: its operations, and its entry in a growing queue.
 const REQUEST: usize = 512;
 
 const EVENT: i32 = -1;
@@ -44,7 +46,7 @@ const PING: i32 = -2;
 const CREDENTIALS: i32 = 100;
 const SASL: i32 = 102;
 
-/// Lets a client and a server talk as the bytes say.
+/// Runs a conversation that the bytes describe.
 pub fn check(input: &[u8]) {
     let mut input = Input::new(input);
     let way = input.byte().unwrap_or(0);
@@ -59,7 +61,7 @@ pub fn check(input: &[u8]) {
     talk.end();
 }
 
-/// A request that is not answered yet.
+/// A request without a reply so far.
 struct Asked {
     xid: i32,
     op: i32,
@@ -67,17 +69,18 @@ struct Asked {
     grammar: &'static str,
 }
 
-/// One connection, and what is known of it outside the validator.
+/// A connection, with its state outside the validator.
 struct Talk {
     meter: Meter,
     validator: FrameValidator,
     exchanges: Vec<Exchange>,
-    /// Reads after each step, or only at the end.
+    /// True if the client reads after each step, and not only at the end.
     reads: bool,
     next_xid: i32,
     in_flight: VecDeque<Asked>,
     requests: usize,
-    /// Whether all that was asked is known: the client wrote only whole requests from the table.
+    /// True if the client has written only whole requests from the table, so that all requests are
+    /// known.
     known: bool,
     asked: usize,
     sent: usize,
@@ -144,7 +147,7 @@ impl Talk {
             9 => self.answer(&reply(PING, 0, &bytes().raw(input.bytes()))),
             10 => self.login(input.bytes()),
             _ => {
-                // A reply of any size, of which the server sends the head.
+                // A reply of any announced size, of which the server sends only the beginning.
                 let size = i32::try_from(input.short() * input.short()).unwrap_or(i32::MAX);
                 self.reply(|honest| [&size.to_be_bytes()[..], &honest[4..honest.len().min(24)]].concat());
             }
@@ -161,7 +164,7 @@ impl Talk {
         self.ask(&frame);
     }
 
-    /// Begins a login, whose challenge is the server's.
+    /// Begins a login with the server's challenge.
     fn login(&mut self, challenge: &[u8]) {
         let xid = self.next_xid;
         self.next_xid += 1;
@@ -170,7 +173,7 @@ impl Talk {
         self.reply(<[u8]>::to_vec);
     }
 
-    /// Sends what becomes of the honest reply to the request that is due.
+    /// Sends a changed version of the honest reply to the next request.
     fn reply(&mut self, lie: impl FnOnce(&[u8]) -> Vec<u8>) {
         let Some(asked) = self.in_flight.front() else { return };
         let answer = lie(&reply(asked.xid, 0, &asked.reply));
@@ -178,7 +181,7 @@ impl Talk {
         self.in_flight.rotate_left(1);
     }
 
-    /// The client writes.
+    /// Writes bytes from the client.
     fn ask(&mut self, bytes: &[u8]) {
         self.asked += bytes.len();
         self.requests += 1;
@@ -186,7 +189,7 @@ impl Talk {
         self.settle();
     }
 
-    /// The server sends, in pieces as a socket has them.
+    /// Sends bytes from the server, in pieces as a socket delivers them.
     fn answer(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE) {
             self.sent += piece.len();
@@ -200,7 +203,8 @@ impl Talk {
         if self.reads {
             self.read();
         }
-        // The frame that arrives, and the piece that came with its end; without a reader all that is checked.
+        // The current frame, and the piece that arrived with its end. Without a reader, all checked
+        // data.
         let kept = if self.reads { MAX_FRAME + LEAST_FRAME + self.largest } else { self.sent };
         let limit = DOUBLING * (kept.min(self.sent) + self.asked) + REQUEST * (self.requests + 8);
         self.meter.assert_at_most(limit, "the frame validator");
@@ -234,7 +238,7 @@ impl Talk {
         }
     }
 
-    /// Compares all whole frames that were handed on with what was asked.
+    /// Compares all whole frames that were passed on with the requests.
     fn judge(&self) {
         let mut rest = &self.handed_on[..];
         let mut greeted = false;
@@ -249,7 +253,7 @@ impl Talk {
         }
     }
 
-    /// Of a frame that has not arrived as a whole, all but the last byte is handed on.
+    /// Checks an incomplete frame: all its bytes except the last may be passed on.
     fn judge_rest(&self, rest: &[u8], size: usize) {
         assert!(rest.len() < 4 + size && size <= self.sent.max(MAX_FRAME), "{size} bytes were announced");
     }
@@ -272,7 +276,7 @@ impl Talk {
             *ordered = xid;
         }
         let (_, body) = frame.split_at(20);
-        // The validator's own words, in place of what was too large, or of a login that went on without a token.
+        // The validator replaces a reply that is too large, or one to a login without a token.
         let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
         let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
         let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);

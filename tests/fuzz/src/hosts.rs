@@ -1,18 +1,19 @@
-//! Hosts strings, as they stand in options and in the environment.
+//! Fuzzes hosts strings, as users write them in options and in the environment.
 
 use crate::allocations::Meter;
 use crate::config::hosts::Hosts;
 
-/// A refusal repeats no more than so many characters of the string, several times and escaped.
+/// Maximum size of an error message. It repeats a limited part of the string several times, in
+/// escaped form.
 const LONGEST_REFUSAL: usize = 32 * 1024;
 
-/// Allocated for the shortest string.
+/// Bytes allocated even for the shortest string.
 const LEAST: usize = 64 * 1024;
 
-/// For each byte: a server of one character gets a port, and a place in a list.
+/// Bytes for each byte of input: a server of one character gets a port and an entry in a list.
 const EXPANSION: usize = 64;
 
-/// Parses a hosts string, and what is made of it.
+/// Parses a hosts string and checks the result.
 pub fn check(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut meter = Meter::new();

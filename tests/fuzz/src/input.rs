@@ -1,6 +1,6 @@
-//! Reads choices off the fuzzer's bytes.
+//! Converts the fuzzer's bytes into choices.
 
-/// The rest of the bytes.
+/// The unread bytes.
 pub(crate) struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -8,24 +8,24 @@ impl<'a> Input<'a> {
         Self(bytes)
     }
 
-    /// The next byte; `None` at the end.
+    /// Returns the next byte, or `None` at the end.
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// A number below `limit`, which is not zero; 0 at the end.
+    /// Returns a number below `limit`, which must not be zero. At the end it returns 0.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         usize::from(self.byte().unwrap_or(0)) % limit
     }
 
-    /// A number of two bytes.
+    /// Returns a number of two bytes.
     pub(crate) fn short(&mut self) -> usize {
         self.below(256) << 8 | self.below(256)
     }
 
-    /// As many bytes as the next one says, or as there are.
+    /// Returns a slice whose length is the next byte, or shorter at the end.
     pub(crate) fn bytes(&mut self) -> &'a [u8] {
         let size = self.below(256).min(self.0.len());
         let (bytes, rest) = self.0.split_at(size);
@@ -33,7 +33,7 @@ impl<'a> Input<'a> {
         bytes
     }
 
-    /// All that is left.
+    /// Returns all unread bytes.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.0
     }

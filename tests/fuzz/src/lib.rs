@@ -1,7 +1,7 @@
-//! Input from others, as a fuzzer makes it up: frames of servers, names and data of nodes, and hosts strings.
+//! Fuzz targets for input from outside: server frames, names and data of nodes, and hosts strings.
 //!
-//! Each target is a function that takes bytes and panics if a promise is broken. The modules under test are included by
-//! their paths, so that the targets reach what no program can; they are compiled here as they stand in core.
+//! Each target is a function that takes bytes and panics if a promise is broken. The modules under
+//! test are included by their paths and compiled unchanged, so that the targets reach private code.
 
 pub mod allocations;
 pub mod frames;
@@ -21,10 +21,10 @@ mod error;
 mod config;
 mod input;
 
-/// Checks what a fuzzer makes of some bytes.
+/// A function that checks the code under test with these bytes.
 pub type Target = fn(&[u8]);
 
-/// Every target, by the name of its program and of its corpus.
+/// All targets, with the name of their program and corpus.
 pub const TARGETS: [(&str, Target); 4] = [
     ("frames", frames::check),
     ("names", names::check),

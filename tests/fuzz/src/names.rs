@@ -1,25 +1,27 @@
-//! Names of nodes: what is read from each, and a queue that is told of all of them in listings.
+//! Fuzzes names of nodes: the parser, and a queue that receives all of them in listings.
 
 use crate::allocations::Meter;
 use crate::input::Input;
 use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, is_kazoos};
 
-/// A listing allocates so much for each name, beside its text: its place in the queue's tables, and in the actions.
+/// Bytes allocated for each name of a listing in addition to its text: entries in the queue's
+/// tables and in the actions.
 const NAME: usize = 1024;
 
-/// How often the text of a name is held: in the listing, in the queue, in probes and in the actions.
+/// Number of copies of a name's text: in the listing, in the queue, in probes and in the actions.
 const COPIES: usize = 8;
 
-/// A queue allocates so much in any case, with its own nodes.
+/// Bytes that a queue allocates in any case, including its own nodes.
 const LEAST: usize = 64 * 1024;
 
-/// Of the names of this session's nodes.
+/// Seed of the names of this session's nodes.
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 
-/// How many requests of the queue are answered, before contenders leave.
+/// Number of the queue's requests that are answered before contenders leave.
 const ANSWERS: usize = 64;
 
-/// Takes the bytes for choices, and for names with a byte 0 or a slash between them, which no name has.
+/// Interprets the bytes as choices, and as names separated by a zero byte or a slash, which no name
+/// contains.
 pub fn check(input: &[u8]) {
     let mut input = Input::new(input);
     let ways: [usize; 4] = std::array::from_fn(|_| input.below(256));
@@ -35,7 +37,7 @@ pub fn check(input: &[u8]) {
     meter.assert_at_most(LEAST + size, "names of nodes");
 }
 
-/// Compares what is read from a name with the text.
+/// Compares the parsed name with its text.
 fn check_name(name: &str) -> Option<NodeName> {
     let digits = name.len().checked_sub(10).and_then(|at| name.get(at..));
     let number = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
@@ -52,7 +54,7 @@ fn check_name(name: &str) -> Option<NodeName> {
     Some(node)
 }
 
-/// An order is the same from both sides, and goes by the numbers.
+/// Checks that the order is antisymmetric and follows the sequence numbers.
 fn check_order(nodes: &[NodeName]) {
     for pair in nodes.windows(2) {
         let order = pair[0].cmp(&pair[1]);
@@ -66,10 +68,10 @@ fn check_order(nodes: &[NodeName]) {
     assert!(sorted.windows(2).all(|pair| pair[0] <= pair[1]));
 }
 
-/// A queue whose requests a server answers that has these names.
+/// A queue, with a simulated server that has these names.
 struct Contenders {
     queue: Queue,
-    /// The names in the directory beside our own nodes.
+    /// The names of other clients' nodes in the directory.
     names: Vec<String>,
     ours: Vec<String>,
     ways: [usize; 4],
@@ -80,7 +82,7 @@ struct Contenders {
 
 impl Contenders {
     fn new(names: Vec<String>, ways: [usize; 4]) -> Self {
-        // A counter in the middle of the others' numbers.
+        // A counter in the middle of the other nodes' numbers.
         let counter = ways[0] as u64 * 7;
         Self { queue: Queue::new(), names, ours: Vec::new(), ways, counter, answered: 0, held: Vec::new() }
     }
@@ -118,7 +120,7 @@ impl Contenders {
         self.queue.flush();
     }
 
-    /// Carries out what the queue wants, so often.
+    /// Carries out a limited number of the queue's actions.
     fn answer(&mut self) {
         self.answered = 0;
         while self.answered < ANSWERS {
@@ -128,7 +130,7 @@ impl Contenders {
                 self.tell(event);
             }
         }
-        // A queue that is not answered any more has at most what it asked for at once.
+        // Without replies, the queue has only the actions that it already requested.
         while self.queue.next_action().is_some() {}
     }
 
@@ -145,7 +147,7 @@ impl Contenders {
             Action::List { ticket, .. } | Action::ListAndWatch { ticket, .. } => {
                 Event::Listed(ticket, Outcome::Done([&self.names[..], &self.ours].concat()))
             }
-            // Other clients' nodes stay.
+            // Nodes of other clients stay.
             Action::Probe(ticket, _) => Event::Probed(ticket, Outcome::Done(Vec::new())),
             Action::Verify(ticket, node) => {
                 let is_ours = self.ours.iter().any(|name| name == node.as_str());
@@ -172,13 +174,13 @@ impl Contenders {
         })
     }
 
-    /// No holder has another client's node before it that it may not hold beside.
+    /// Checks that no holder has a conflicting node of another client before it.
     fn judge(&self, node: &NodeName) {
         if node.as_str().contains("-lease-") {
             return;
         }
         let conflicts = |other: &NodeName| node.kind() != Kind::Read || other.kind() != Kind::Read;
-        // A name with this session's uuid is that of a node of ours: it is deleted.
+        // A node whose name has this session's uuid belongs to us and gets deleted.
         let is_others = |other: &NodeName| !other.as_str().to_ascii_lowercase().contains("01234567");
         let mut others = self.names.iter().filter_map(|name| NodeName::parse(name));
         let before = others.find(|other| other < node && conflicts(other) && is_others(other));

@@ -1,4 +1,4 @@
-//! The data of nodes: JSON of ours, and whatever others write.
+//! Fuzzes the data of nodes: zklock's JSON, and arbitrary data of other programs.
 
 use serde_json::Value;
 
@@ -6,13 +6,14 @@ use crate::allocations::Meter;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, stated_permits};
 
-/// A value of JSON takes so many bytes for each byte of text at most: an empty list in a list, with room for four.
+/// Maximum bytes of a JSON value for each byte of text: an empty list in a list has capacity for
+/// four.
 const EXPANSION: usize = 128;
 
-/// Allocated for the shortest data.
+/// Bytes allocated even for the shortest data.
 const LEAST: usize = 4096;
 
-/// Reads the data of a node as listings, time-outs and revocations do.
+/// Reads the data of a node as listings, timeouts and revocations do.
 pub fn check(input: &[u8]) {
     let mut meter = Meter::new();
     let name = NodeName::parse("_c_0123-lock-0000000007").expect("a node's name");
@@ -25,9 +26,9 @@ pub fn check(input: &[u8]) {
     assert_eq!(seen.permits, value.as_ref().and_then(stated_permits));
     let revoked = meter.count(|| ContenderInfo::revoked_data(input));
     assert_eq!(revoked.is_some(), value.as_ref().is_some_and(Value::is_object));
-    // Ours have no fractions, of which the last digit may differ once they were read.
+    // zklock writes no fractions. Their last digit can change when they are parsed.
     if let Some(revoked) = revoked.filter(|_| !value.as_ref().is_some_and(has_fraction)) {
-        // Only that one member differs, and to write it twice changes nothing.
+        // Only that one member differs, and writing it again changes nothing.
         let again = ContenderInfo::revoked_data(&revoked);
         assert_eq!(again.as_ref(), Some(&revoked));
         let written: Value = serde_json::from_slice(&revoked).expect("what was written is read");

@@ -1,14 +1,14 @@
-//! The committed corpus, without a fuzzer: every input of it keeps the promises.
+//! Replays the committed corpus without a fuzzer: every input keeps the promises.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// An input that takes longer hangs: others take less than a millisecond.
+/// Timeout of an input. Normal inputs take less than a millisecond.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// How many inputs each target has at least.
+/// Minimum number of inputs of each target.
 const LEAST: usize = 8;
 
 fn replay(target: &str) {

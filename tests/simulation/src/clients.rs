@@ -1,4 +1,5 @@
-//! The clients of a simulation: how they are made, and which one has which number now.
+//! The clients of a simulation: creates them, replaces closed ones and finds them by number or
+//! name.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,78 +11,81 @@ use crate::frame;
 use crate::network;
 use crate::setting::Setting;
 
-/// For how long a client without a connection is patient.
+/// Connect timeout of every client.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// So many visits nobody makes.
+/// Larger than any number of visits. It separates the names of two kinds of clients.
 const APART: usize = 1 << 20;
 
-/// All clients, by number. One that was closed has a successor.
+/// All clients, by number. A new client replaces a closed one under the same number.
 #[derive(Clone, Debug)]
 pub struct Clients {
     setting: Setting,
-    /// With what each is called, see [`network::CLIENTS`].
+    /// Each client with its name, see [`network::CLIENTS`].
     all: Rc<RefCell<Vec<(usize, Client)>>>,
 }
 
 impl Clients {
-    /// As many as the setting says. None of them has connected.
+    /// Creates as many clients as the setting says. None is connected yet.
     pub fn new(setting: Setting) -> Self {
         let all = (0..setting.clients).map(|number| (number, new(&setting, number))).collect();
         Self { setting, all: Rc::new(RefCell::new(all)) }
     }
 
-    /// How many there are.
+    /// Returns the number of clients.
     pub fn count(&self) -> usize {
         self.setting.clients
     }
 
-    /// The client that has this number now.
+    /// Returns the client that has this number now.
     pub fn get(&self, number: usize) -> Client {
         self.all.borrow()[number].1.clone()
     }
 
-    /// The client that has this number now, and what it is called.
+    /// Returns the client that has this number now, with its name.
     pub fn named_now(&self, number: usize) -> (usize, Client) {
         self.all.borrow()[number].clone()
     }
 
-    /// The client that is called so, if it was not closed.
+    /// Returns the client with this name, unless it was closed.
     pub fn named(&self, name: usize) -> Option<Client> {
         let all = self.all.borrow();
         all.iter().find(|(one, _)| *one == name).map(|(_, client)| client.clone())
     }
 
-    /// Gives a number to a new client, as if its process had been started anew, and returns the old one.
+    /// Gives a number to a new client, as if its process had been restarted. Returns the old
+    /// client.
     pub fn replace(&self, number: usize) -> Client {
         let (name, client) = &mut self.all.borrow_mut()[number];
         *name += network::CLIENTS;
         std::mem::replace(client, new(&self.setting, *name))
     }
 
-    /// The visitor's client at this visit, and what it is called. Nobody else uses it, and most faults spare it.
+    /// Creates the visitor's client for a visit and returns it with its name. No contender uses
+    /// this client, and most faults spare it.
     pub fn visitors(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + visit * network::CLIENTS;
         (name, new(&self.setting, name))
     }
 
-    /// A client of the visitor's that may not read its own nodes, and what it is called.
+    /// Creates a client for the visitor that has no permission to read its own nodes. Returns it
+    /// with its name.
     pub fn blindfolded(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + (APART + visit) * network::CLIENTS;
         (name, Client::new(options(&self.setting, name).acl(unreadable())))
     }
 
-    /// Below which path a client sees everything.
+    /// Returns the chroot of a client.
     pub fn chroot(&self, number: usize) -> &'static str {
         self.setting.chroot(number)
     }
 
-    /// A path from the root, as a client has to write it.
+    /// Converts an absolute path to the form that a client uses below its chroot.
     pub fn below<'a>(&self, number: usize, path: &'a str) -> &'a str {
         path.strip_prefix(self.chroot(number)).unwrap_or(path)
     }
 
-    /// The path of a node from the root, as a client wrote it.
+    /// Converts a client's path to an absolute path.
     pub fn full(&self, number: usize, path: &str) -> String {
         format!("{}{path}", self.chroot(number))
     }
@@ -93,7 +97,7 @@ fn new(setting: &Setting, name: usize) -> Client {
     Client::new(if private { options.acl(Acl::Creator) } else { options })
 }
 
-/// Rights with which nobody can read a node.
+/// Permissions that let no client read a node.
 fn unreadable() -> Acl {
     Acl::parse("world:anyone:cdwa").expect("rules")
 }
@@ -107,7 +111,7 @@ fn options(setting: &Setting, name: usize) -> ClientOptions {
         Some(_) => options.auth("digest", frame::PASSWORD).expect("good credentials"),
         None => options,
     };
-    // Its nodes say who made them, so that each can be traced to an attempt. That host and process have nothing to do
-    // with the seed is no matter: nothing depends on them.
+    // The nodes name the host and process that made them, so that each can be traced to an attempt.
+    // Host and process do not follow from the seed, but nothing depends on them.
     options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out")
 }

@@ -1,16 +1,16 @@
-//! A request without whose answer a client waits for a long time.
+//! Requests whose missing reply makes a client wait for a long time.
 
-/// What a client may have asked for last for a long time.
+/// The last request before a connection becomes deaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fateful {
-    /// That a contender's node goes.
+    /// The delete of a contender's node.
     Delete,
-    /// Whatever comes behind a request that a node goes, which is still answered.
+    /// The first request after a delete. The delete itself is still answered.
     BehindDelete,
-    /// That there is a directory.
+    /// The creation of a directory.
     Directory,
-    /// That a slot is recorded.
+    /// The record of a slot.
     Record,
-    /// Anything.
+    /// Any request.
     Anything,
 }

@@ -1,4 +1,4 @@
-//! What befalls clients, servers and the network between them.
+//! Faults of clients, servers and the network between them.
 
 use zklock::simulation::Part;
 
@@ -8,7 +8,7 @@ use crate::locks::SLOT_RECORDS;
 use crate::network::Way;
 use crate::setting::Setting;
 
-/// A fault: what, from when, and for how long, in milliseconds.
+/// A fault with its start and its duration, in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub what: What,
@@ -16,64 +16,67 @@ pub struct Fault {
     pub lasts: u64,
 }
 
-/// What befalls whom.
+/// The kind of a fault, and its target.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A client's connections are cut.
     Cut { client: usize },
-    /// Between a client and a server, or all servers, nothing arrives one way, or both.
+    /// Packets between a client and one server, or all servers, are lost in one direction or both.
     Silence { client: usize, server: Option<usize>, ways: Vec<Way> },
     /// A client's process is stopped.
     Stop { client: usize },
-    /// A server's process ends, and is started again.
+    /// A server's process ends and is started again.
     Crash { server: usize },
     /// A server's process is stopped.
     Freeze { server: usize },
-    /// A server is cut from the others.
+    /// A server is cut off from the other servers.
     Isolate { server: usize },
-    /// The leader of that moment is cut from the others.
+    /// The current leader is cut off from the other servers.
     Depose,
-    /// A server's words to others take longer.
+    /// A server's messages to other servers take longer.
     Lag { server: usize, by: u64 },
     /// A server restores no sessions.
     Forget { server: usize },
-    /// A server turns requests away.
+    /// A server refuses requests.
     Throttle { server: usize, percent: u64 },
-    /// On the connections of the client that holds a lock at that moment nothing but pings is answered any more.
+    /// The server replies only to pings on the connections of the client that holds a lock at that
+    /// moment.
     Deafen { part: usize },
-    /// The same on every connection on which such a request arrives in the next session time-out, from this request on.
+    /// For one session timeout, a request of this kind makes its connection deaf. From that request
+    /// on, the server replies only to pings.
     DeafenAt { request: Fateful },
-    /// A server tells nobody of watches that fire.
+    /// A server suppresses watch events.
     Mute { server: usize },
-    /// A client's connections are cut, and servers that do not know its session any more give it another. Perhaps it is
-    /// stopped before that, and goes on afterwards.
+    /// A client's connections are cut, and servers that have forgotten its session give it a new
+    /// one. With `stop`, the client is stopped before that and continues afterwards.
     Replace { client: usize, stop: bool },
-    /// Nothing arrives from the client that holds a lock at that moment, or at it, or both.
+    /// Packets of the client that holds a lock at that moment are lost in one direction or both.
     Corner { part: usize, ways: Vec<Way> },
-    /// The machine is suspended on which all clients are.
+    /// The machine that all clients run on is suspended.
     Suspend,
     /// A part of a client panics.
     Break { client: usize, part: Part },
     /// An operator ends a client's session.
     Kill { client: usize },
-    /// An operator deletes a contender's node, the one that is this part of the way through the queue.
+    /// An operator deletes a contender's node. `part` is its position in the queue, in percent.
     Delete { place: usize, part: u64 },
     /// The server removes a lock's directory, if it is empty.
     Reap { place: usize },
-    /// A client's next create is carried out late.
+    /// A server carries out a client's next create late.
     Late { client: usize },
-    /// A client's next record of a slot is carried out late.
+    /// A server carries out a client's next record of a slot late.
     LateRecord { client: usize },
-    /// The connection is cut on which the next record of a slot arrives.
+    /// The connection on which the next record of a slot arrives is cut.
     CutAtRecord,
-    /// A stranger queues, of whose node servers tell nobody what is in it.
+    /// A stranger joins the queue with a node whose content servers show to no client.
     Intrude { place: usize },
-    /// An operator takes away what stands before two contenders of one client, and the second of them.
+    /// An operator deletes the node between two contenders of one client, and the node of the
+    /// second.
     Sweep,
 }
 
 impl Fault {
-    /// The same on the locks whose slots are recorded.
+    /// Moves the fault to a lock whose slots are recorded.
     pub fn on_slots(mut self) -> Self {
         if let What::Delete { place, .. } | What::Reap { place } | What::Intrude { place } = &mut self.what {
             *place %= SLOT_RECORDS.len();
@@ -81,7 +84,7 @@ impl Fault {
         self
     }
 
-    /// A fault of records of slots, in runs that have slots.
+    /// Draws the faults of slot records, for runs with slots.
     pub fn of_records(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
         let mut chance = Chance::of(seed, "records", 0);
         let count = chance.index(5);
@@ -99,7 +102,7 @@ impl Fault {
         Self { what, at, lasts: 4 * setting.timeout }
     }
 
-    /// What some seeds have in addition.
+    /// Draws the additional faults that only some seeds have.
     pub fn rare(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
         Self::fateful(seed, setting).into_iter().chain(Self::stranger(seed, setting))
     }
@@ -112,7 +115,8 @@ impl Fault {
         chance.percent(15).then_some(Self { what, at, lasts })
     }
 
-    /// In the end, when clients do not go on asking for other things, or while directories are made.
+    /// Draws a fault near the end, when clients stop sending other requests, or one while
+    /// directories are created.
     fn fateful(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
         if !chance.percent(20) {
@@ -128,7 +132,7 @@ impl Fault {
         Some(Self { what: What::DeafenAt { request }, at, lasts: 5 * setting.timeout })
     }
 
-    /// The fault with this number of a seed.
+    /// Draws the fault with this number of a seed.
     pub fn of(seed: u64, number: usize, setting: &Setting) -> Self {
         let mut chance = Chance::of(seed, "fault", number);
         let client = chance.index(setting.clients);
@@ -162,7 +166,7 @@ impl Fault {
             30 => What::Suspend,
             _ => What::Break { client, part: if chance.percent(50) { Part::Service } else { Part::Request } },
         };
-        // Around the time after which sessions and terms end.
+        // Choose durations around the time after which sessions and terms end.
         let lasts = match what {
             What::Corner { .. } | What::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)
@@ -177,7 +181,7 @@ impl Fault {
             2 => (What::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
             _ => (what, lasts),
         };
-        // Others elect a new leader when theirs is silent for longer.
+        // If a leader is silent for longer, the other servers elect a new one.
         let lasts =
             if many && matches!(what, What::Freeze { .. }) { lasts.min(3 * setting.tick) } else { lasts };
         Self { what, at, lasts }

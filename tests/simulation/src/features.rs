@@ -1,8 +1,9 @@
-//! The features of the library that an attempt can combine, and the combinations that are asked for.
+//! The features that one attempt can combine, and the combinations that a run aims at.
 //!
-//! Two features that each work alone may not work together. So a run of `--together` has contenders aim at one triple of
-//! features after the other, and counts the pairs and triples that were met: not those that were drawn, but those that
-//! happened to one attempt. A new feature gets a line in [`ALL`], and is met where it happens.
+//! Two features that work alone can fail together. A run of `--together` therefore makes contenders
+//! aim at one triple of features after another. It counts the pairs and triples that actually
+//! happened to one attempt, which can differ from those it drew. Add a new feature to [`ALL`], and
+//! report it at the place where it happens.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -46,7 +47,7 @@ use Feature::{
     TimesOut, Transacts, Tries, Upgrades, Waits, Write,
 };
 
-/// All of them.
+/// All features.
 pub const ALL: [Feature; 26] = [
     Mutex,
     Read,
@@ -79,13 +80,13 @@ pub const ALL: [Feature; 26] = [
 const KINDS: [Feature; 6] = [Mutex, Read, Write, Permits, Several, Leads];
 const STYLES: [Feature; 4] = [Waits, TimesOut, Tries, GivesUp];
 
-/// Features of one attempt.
+/// The features of one attempt.
 pub type Features = BTreeSet<Feature>;
 
-/// Whether no attempt can have both.
+/// Returns `true` if no attempt can have both features.
 fn excludes(one: Feature, other: Feature) -> bool {
     let both = |group: &[Feature]| group.contains(&one) && group.contains(&other);
-    // The first of the two, and all kinds but those for which it is made.
+    // Excludes a feature from all kinds of locks except the given ones.
     let only = |feature: Feature, kinds: &[Feature]| {
         let pair = [(one, other), (other, one)];
         pair.iter().any(|(a, b)| *a == feature && KINDS.contains(b) && !kinds.contains(b))
@@ -99,17 +100,17 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(KazooNames, &[Mutex, Read, Write, Several])
         || only(Transacts, &[Mutex])
         || only(OtherClient, &[Several])
-        // `Mutex` alone has `once`: neither the halves of a read/write lock, nor the others.
+        // Only `Mutex` has `once`.
         || only(RunsOnce, &[Mutex])
-        // Readers hold together.
+        // A hand-off needs exclusive holders, and readers hold together.
         || only(HandsOn, &[Mutex, Write, Several])
         || only(Keeps, &[Mutex, Read, Write, Several])
-        // It counts nodes, which waiters of a cohort do not have.
+        // The limit counts nodes, and waiters of a cohort have no nodes.
         || is(HandsOn, LimitsWaiters)
         || is(HandsOn, Upgrades)
-        // `Election` has no options of locks.
+        // `Election` has no lock options.
         || is(Leads, LimitsWaiters)
-        // A leader has no limit and no grace, and cannot be asked.
+        // A leader has no limit and no grace period, and cannot be asked to give up.
         || is(Leads, IsLimited)
         || is(Leads, HasGrace)
         || is(Leads, IsAsked)
@@ -120,14 +121,14 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || is(Upgrades, OtherClient)
         || is(EntersAgain, OtherClient)
         || is(Transacts, OtherClient)
-        // Of a lock that is no mutex.
+        // These need a lock that is not a mutex.
         || is(RunsOnce, Downgrades)
         || is(RunsOnce, Upgrades)
         || is(RunsOnce, OtherClient)
 }
 
 impl Feature {
-    /// Whether it is a kind of lock.
+    /// Returns `true` if the feature is a kind of lock.
     pub fn is_kind(self) -> bool {
         KINDS.contains(&self)
     }
@@ -136,7 +137,7 @@ impl Feature {
 /// All triples that an attempt can have.
 static TRIPLES: LazyLock<Vec<Features>> = LazyLock::new(|| combinations(3));
 
-/// All sets of so many features that an attempt can have.
+/// Returns all sets of `count` features that an attempt can have.
 fn combinations(count: usize) -> Vec<Features> {
     let mut found = vec![Features::new()];
     for _ in 0..count {
@@ -150,7 +151,8 @@ fn combinations(count: usize) -> Vec<Features> {
     found
 }
 
-/// The features at which an attempt aims: a triple, another one for each attempt of a run, and what it needs to happen.
+/// Returns the features that an attempt aims at: the next triple of the run, with a kind of lock
+/// that permits it.
 pub fn aims(turn: u64) -> Features {
     let triples = &*TRIPLES;
     let turn = usize::try_from(turn % triples.len() as u64).unwrap_or(0);
@@ -162,7 +164,7 @@ pub fn aims(turn: u64) -> Features {
     aims
 }
 
-/// The combinations that were met.
+/// The combinations that have happened.
 #[derive(Clone, Debug, Default)]
 pub struct Covered {
     pairs: BTreeSet<Features>,
@@ -170,7 +172,7 @@ pub struct Covered {
 }
 
 impl Covered {
-    /// An attempt had these features.
+    /// Adds the combinations of an attempt with these features.
     pub fn meets(&mut self, features: &Features) {
         let all: Vec<_> = features.iter().copied().collect();
         for (place, one) in all.iter().enumerate() {
@@ -183,13 +185,13 @@ impl Covered {
         }
     }
 
-    /// Adds those of another simulation.
+    /// Adds the combinations of another simulation.
     pub fn add(&mut self, other: &Self) {
         self.pairs.extend(other.pairs.iter().cloned());
         self.triples.extend(other.triples.iter().cloned());
     }
 
-    /// Lines for a report; none if nothing was to be met.
+    /// Returns the lines of a report, or none if the run had no aims.
     pub fn lines(&self) -> Vec<String> {
         if self.pairs.is_empty() {
             return Vec::new();
@@ -204,7 +206,7 @@ impl Covered {
         missing.into_iter().chain([line]).collect()
     }
 
-    /// Whether a pair was met that is said to be impossible.
+    /// Returns a pair that happened although [`excludes`] calls it impossible.
     pub fn impossible(&self) -> Option<&Features> {
         let possible = combinations(2);
         self.pairs.iter().find(|pair| !possible.contains(pair))

@@ -1,4 +1,5 @@
-//! Stops clients, as SIGSTOP or a full machine does: their tasks do not run, while time goes on.
+//! Stops clients, as SIGSTOP or an overloaded machine does: their tasks do not run while time
+//! advances.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,26 +11,26 @@ use zklock::simulation::{Gate, Part};
 
 use crate::clock;
 
-/// So often the tasks of one client may run at one instant: many times as often as where more than a thousand permits are
-/// asked for at once.
+/// Maximum number of runs of one client's tasks at one instant. Even a client that asks for more
+/// than a thousand permits at the same time needs far fewer.
 const MOST_RUNS: u64 = 60_000;
 
-/// What is known of a client that has run, or was stopped.
+/// The state of a client that has run or was stopped.
 #[derive(Debug, Default)]
 struct Process {
-    /// What of it panics when it runs next.
+    /// The part of the client that panics when it runs next.
     broken: Option<Part>,
-    /// The tasks that want to run, while it is stopped.
+    /// The tasks that want to run while the client is stopped.
     waiting: Option<Vec<Waker>>,
-    /// How often it was stopped, and has gone on.
+    /// Number of times that the client was stopped or continued.
     times: u64,
-    /// When it last went on.
+    /// Time at which the client last continued.
     since: u64,
-    /// At which instant its tasks ran last, and how often.
+    /// The last instant at which its tasks ran, and the number of runs at that instant.
     ran: (u64, u64),
 }
 
-/// The clients that are stopped, or were; and one that did not come to rest, and who is told of it.
+/// The state of all clients, a client that runs without end, and the notification about it.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 
@@ -42,12 +43,12 @@ impl Stopped {
         process.waiting.get_or_insert_default();
     }
 
-    /// A part of a client panics when it runs next; with `None` nothing does any more.
+    /// Makes a part of a client panic when it runs next; `None` cancels this.
     pub fn break_down(&self, client: usize, part: Option<Part>) {
         self.0.borrow_mut().entry(client).or_default().broken = part;
     }
 
-    /// Lets it go on.
+    /// Continues a client.
     pub fn go_on(&self, client: usize) {
         let mut all = self.0.borrow_mut();
         let process = all.entry(client).or_default();
@@ -57,7 +58,7 @@ impl Stopped {
         }
     }
 
-    /// Waits for a client that does not come to rest: time would stand still as long as it runs.
+    /// Waits for a client that runs without end. Simulated time would never advance while it runs.
     pub async fn restless(&self) -> usize {
         loop {
             if let Some(client) = self.1.get() {
@@ -67,17 +68,17 @@ impl Stopped {
         }
     }
 
-    /// Changes when a client is stopped or goes on.
+    /// Returns a number that changes when a client is stopped or continues.
     pub fn time(&self, client: usize) -> u64 {
         self.0.borrow().get(&client).map_or(0, |process| process.times)
     }
 
-    /// Whether a client is stopped.
+    /// Returns `true` if a client is stopped.
     pub fn is_stopped(&self, client: usize) -> bool {
         self.0.borrow().get(&client).is_some_and(|process| process.waiting.is_some())
     }
 
-    /// Whether a client runs, and has run at least since then.
+    /// Returns `true` if a client runs and was not stopped since that time.
     pub fn has_run_since(&self, client: usize, then: u64) -> bool {
         let all = self.0.borrow();
         all.get(&client).is_none_or(|process| process.waiting.is_none() && process.since <= then)

@@ -1,8 +1,9 @@
-//! What happened in a simulation, line by line, and a number that stands for all of it.
+//! The log of a simulation, and a digest of it.
 
 use crate::clock;
 
-/// FNV-1a, which is the same in every build and on every machine: the standard library promises neither.
+/// FNV-1a hash. It is the same in every build and on every machine; the standard library's hashes
+/// are not.
 #[derive(Debug)]
 struct Digest(u64);
 
@@ -20,19 +21,19 @@ impl Default for Digest {
     }
 }
 
-/// What happened.
+/// The log of a simulation.
 #[derive(Debug, Default)]
 pub struct History {
-    /// Kept only if somebody wants to read them.
+    /// The lines, if they are kept.
     pub lines: Option<Vec<String>>,
-    /// What somebody looks for, and the lines that have it.
+    /// The text that the run searches for, and the lines that contain it.
     pub sought: Option<String>,
     pub found: Vec<String>,
     digest: Digest,
 }
 
 impl History {
-    /// Something happens now.
+    /// Adds a line with the current time.
     pub fn note(&mut self, what: &str) {
         let line = format!("{:>7} {what}", clock::now());
         self.digest.add(&line);
@@ -44,7 +45,7 @@ impl History {
         }
     }
 
-    /// Differs from that of another history.
+    /// Returns a number that differs between different histories.
     pub fn digest(&self) -> u64 {
         self.digest.0
     }

@@ -1,4 +1,4 @@
-//! The locks of a world, by their paths from the root.
+//! The locks of a simulation, by their absolute paths.
 
 use zklock::Permits;
 
@@ -6,18 +6,18 @@ pub const MUTEXES: [&str; 2] = ["/locks/a", "/locks/b"];
 pub const READ_WRITE: &str = "/locks/c";
 pub const ELECTION: &str = "/locks/h";
 
-/// Where the number of one semaphore's permits is.
+/// The node with the number of permits of one semaphore.
 pub const COUNT: &str = "/locks/count";
-/// The largest number that is ever written there.
+/// Largest number that is ever written to [`COUNT`].
 pub const MOST: u32 = 4;
 
-/// A semaphore, and the directories of its permits and its turns.
+/// A semaphore, with the directories of its permits and its turns.
 #[derive(Debug)]
 pub struct Place {
     pub path: &'static str,
     pub permits: &'static str,
     pub turns: &'static str,
-    /// How many permits it has; `None` if their number is at [`COUNT`].
+    /// Number of permits, or `None` if it is in [`COUNT`].
     pub count: Option<u32>,
 }
 
@@ -27,20 +27,20 @@ pub const SEMAPHORES: [Place; 4] = [
     Place { path: "/locks/f", permits: "/locks/f/leases", turns: "/locks/f/locks", count: None },
     Place { path: "/locks/g", permits: "/locks/g/leases", turns: "/locks/g/locks", count: Some(CROWD) },
 ];
-/// The semaphore with one permit, the one with a number that changes, and the one with more permits than one request of
-/// the library asks about.
+/// Indexes of special semaphores: one permit, a number that changes, and more permits than one
+/// request of the library covers.
 pub const SINGLE: usize = 1;
 pub const SHARED: usize = 2;
 pub const CROWDED: usize = 3;
 pub const CROWD: u32 = 1200;
 
-/// The nodes in which the last holder of each mutex writes its token.
+/// The nodes in which each mutex's last holder writes its token.
 pub const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
 
 /// The nodes in which the last slot of each mutex is recorded.
 pub const SLOT_RECORDS: [&str; 2] = ["/locks/a.once", "/locks/b.once"];
 
-/// The directories whose nodes are counted, where attempts limit how many may wait.
+/// The directories whose nodes are counted when attempts limit the number of waiters.
 pub const COUNTED: [&str; 5] =
     [MUTEXES[0], MUTEXES[1], READ_WRITE, SEMAPHORES[0].permits, SEMAPHORES[0].turns];
 
@@ -61,16 +61,16 @@ pub const DIRECTORIES: [&str; 12] = [
 ];
 
 impl Place {
-    /// The number of its permits, as programs state it.
+    /// Returns the number of permits as a program passes it to the library.
     pub fn number(&self, below: impl Fn(&str) -> String) -> Permits {
         self.count.map_or_else(|| Permits::SharedCount(below(COUNT)), Permits::Fixed)
     }
 }
 
-/// A change of a record of slots.
+/// A change of a slot record.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The mutex whose slot it is.
+    /// Index of the slot's mutex.
     pub place: usize,
     pub version: i32,
     pub data: Vec<u8>,

@@ -1,8 +1,14 @@
-//! zklock, its client crate and servers on one thread in simulated time, everything from one seed: see README.md.
+//! Runs zklock, its client crate and its servers on one thread in simulated time. Everything
+//! follows from one seed: see README.md.
 //!
-//! From the bottom: `clock`, `chance` and `gate` are the seams to the code under test, and `network` its sockets;
-//! `ensemble` is the model of the servers. `setting`, `fault` and `plan` are what a seed means; `workload` and `oracle`
-//! what clients do and who judges it; `world` lets it all happen. `shrink` and `report` are for people.
+//! The modules, from the bottom up:
+//!
+//! - `clock`, `chance` and `gate` connect to the code under test; `network` provides its sockets.
+//! - `ensemble` models the servers.
+//! - `setting`, `fault` and `plan` turn a seed into a plan.
+//! - `workload` is what clients do, and `oracle` judges it.
+//! - `world` runs everything.
+//! - `shrink` and `report` present the results.
 
 mod chance;
 mod clients;
@@ -48,31 +54,32 @@ use crate::world::{Outcome, Records, simulate};
 const USAGE: &str = "\
 simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-are] [--grants G] [--find TEXT]
            [--histories FILE]
-    runs N seeds from M on, and a tenth as many with outages in place of all other faults, on J threads; with --digests
-    prints a number for the history of each; with --first ends with the first one that fails, and shows it as it is;
-    with --as-they-are shows all as they are, which is quicker; with --grants fails if fewer locks were granted; with
-    --find takes a line of a history with this text for a violation; with
-    --histories writes who held what, for other judges (tests/porcupine)
+    runs N seeds from M on, and a tenth as many with outages instead of all other faults, on J threads
+    --digests      prints a digest of each history
+    --first        stops at the first failing seed, and shows it without shrinking it
+    --as-they-are  shows failing seeds without shrinking them, which is faster
+    --grants       fails if fewer than G locks were granted
+    --find         treats a history line with this text as a violation
+    --histories    writes all holds to a file, for other judges (tests/porcupine)
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
            [--histories FILE]
-    runs one seed, without some of what happens in it, and prints its history
+    runs one seed, without the given faults and contenders, and prints its history
 simulation --outages …
-    the same with outages only: a client holds a lock, or waits for one, and is to be connected
+    the same with outages only: a client holds a lock or waits for one, and must be connected
     in time
 simulation --together …
-    the same with contenders that combine features on purpose, two and three at a time; prints how many combinations were
-    met
+    the same with contenders that combine two or three features on purpose; prints how many combinations happened
 simulation --once …
     the same with contenders that run bodies once per slot
 simulation --scale N
-    N clients on one server, idle, holding, waiting, and coming back all at once: counts what they ask (docs/scale.md)
+    runs N clients on one server that idle, hold, wait and reconnect together, and counts their requests (docs/scale.md)
 simulation --progress …
-    the same with one thing in each seed that has to happen soon, compared with its bound";
+    the same with one measured case in each seed, compared with its bound";
 
-/// One seed with an outage for so many others.
+/// There is one outage seed for this many other seeds.
 const OUTAGES: u64 = 10;
 
-/// What is asked for.
+/// The command line options.
 #[derive(Debug, Default)]
 struct Wish {
     seed: Option<u64>,
@@ -91,19 +98,19 @@ struct Wish {
     scale: Option<usize>,
 }
 
-/// The faults of a run.
+/// The kind of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Faults {
-    /// All faults, and then outages in a tenth as many seeds.
+    /// All faults, followed by outages in a tenth as many seeds.
     #[default]
     All,
-    /// One outage in each seed, and nothing else.
+    /// One outage in each seed.
     Outages,
     /// Some faults in each seed, and contenders that combine features on purpose.
     Together,
     /// All faults, and contenders that run bodies once per slot.
     Once,
-    /// One case of progress in each seed, and nothing else.
+    /// One measured case of progress in each seed.
     Progress,
 }
 
@@ -149,7 +156,7 @@ impl Wish {
                 "--from" => wish.from = value.parse().ok()?,
                 "--seeds" => wish.seeds = value.parse().ok()?,
                 "--grants" => wish.grants = value.parse().ok()?,
-                // It is to survive a shell, and make.
+                // The text must survive quoting by a shell and by make.
                 "--find" => {
                     wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
@@ -173,7 +180,7 @@ impl Wish {
         plan.seeking(self.find.clone())
     }
 
-    /// Carries a plan out, and writes down what others are to judge.
+    /// Runs a plan, and writes its history for other judges if the options ask for it.
     fn simulate(&self, plan: &Plan, lines: bool) -> Outcome {
         let outcome = simulate(plan, Records { lines, holds: self.histories.is_some() });
         if let Some(file) = &self.histories {
@@ -182,7 +189,7 @@ impl Wish {
         outcome
     }
 
-    /// The seeds of a run, with what happens in each.
+    /// Returns the seeds of a run, with the kind of each.
     fn plans(&self) -> Vec<(u64, Faults)> {
         let seeds = |count: u64, faults| (self.from..self.from + count).map(move |seed| (seed, faults));
         let outages = if self.faults == Faults::All { self.seeds / OUTAGES } else { 0 };
@@ -195,8 +202,8 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
-    // What panics as planned is nobody's business, nor are the watches of the client crate, which panic when nobody serves
-    // their session any more. If a contender panics, that is found out otherwise.
+    // Hide expected panics: planned ones, and those of the client crate's watches, which panic when
+    // their session is no longer served. The run notices a contender's panic by other means.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();
@@ -224,7 +231,7 @@ fn main() -> ExitCode {
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Shows what happens in one plan.
+/// Runs one plan and prints its history.
 fn replay(plan: &Plan, wish: &Wish) -> bool {
     let outcome = wish.simulate(plan, true);
     say(&format!("{plan}: {:?}", plan.setting));
@@ -236,7 +243,7 @@ fn replay(plan: &Plan, wish: &Wish) -> bool {
     report.end(0)
 }
 
-/// Runs many seeds, on several threads.
+/// Runs many seeds on several threads.
 fn run(wish: &Wish) -> bool {
     let plans = wish.plans();
     let next = AtomicUsize::new(0);
@@ -261,13 +268,14 @@ fn run(wish: &Wish) -> bool {
     report.lock().expect("no panic while reporting").end(wish.grants)
 }
 
-/// Runs one of them, and says whether all is well.
+/// Runs one seed. Returns `true` if it has no violation.
 fn one(plan: &Plan, wish: &Wish, report: &Mutex<Report>) -> bool {
     let outcome = wish.simulate(plan, false);
     if wish.digests {
         say(&format!("{plan}: {:016x}", outcome.digest));
     }
-    // One kind of violation does not hide another: a run goes on, and shows the first seed of each.
+    // One kind of violation must not hide another, so the run continues and shows the first seed of
+    // each kind.
     if report.lock().expect("no panic while reporting").is_news(&outcome) {
         if wish.first || wish.as_they_are {
             report::failed(plan, &outcome);

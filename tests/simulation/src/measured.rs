@@ -1,6 +1,6 @@
-//! One measurement of a promise of progress.
+//! One measurement of a time bound.
 
-/// The promise, how long it took, and its bound, in milliseconds.
+/// The promise, the time that it took, and its bound, in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub promise: String,

@@ -1,20 +1,21 @@
-//! What connections and clients are called.
+//! Numbers of connections and names of clients.
 
 /// The number of a connection.
 pub type Id = u64;
 
-/// More than there are clients at a time. A client that was closed has a successor, whose name is by this higher.
+/// Larger than the number of clients that exist at the same time. The name of a client that
+/// replaces a closed one is larger by this number.
 pub const CLIENTS: usize = 100;
 
-/// More than there are servers.
+/// Larger than the number of servers.
 const SERVERS: Id = 16;
 
-/// The connection with this running number, which leads to this server.
+/// Returns the number of a connection from its running number and its server.
 pub fn connection(number: u64, server: usize) -> Id {
     number * SERVERS + server as Id
 }
 
-/// The server that a connection leads to.
+/// Returns the server of a connection.
 pub fn server_of(id: Id) -> Id {
     id % SERVERS
 }

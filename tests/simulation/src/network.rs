@@ -1,7 +1,8 @@
 //! The network between clients and servers: streams in memory, with latency, silence and cuts.
 //!
-//! A connection keeps the order of what it carries; two connections do not. What is sent into silence arrives when the
-//! silence is over, as TCP sends it again; what is sent on a connection that is cut is lost.
+//! One connection keeps the order of its packets; different connections do not. A packet that is
+//! sent during silence arrives afterwards, because TCP repeats it. A packet that is sent on a cut
+//! connection is lost.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,34 +23,34 @@ use crate::{clock, names};
 
 pub use crate::names::{CLIENTS, Id, server_of};
 
-/// A server that there is not.
+/// A server that does not exist.
 pub const NOWHERE: usize = usize::MAX;
 
-/// What a connection carries.
+/// A packet on a connection.
 #[derive(Debug)]
 pub enum Packet {
-    /// The client wants to connect; the server has accepted.
+    /// The client wants to connect, or the server has accepted.
     Open,
     Bytes(Vec<u8>),
-    /// The sender has closed it.
+    /// The sender has closed the connection.
     Close,
-    /// It is broken, or there is nobody.
+    /// The connection is broken, or nothing listens on the port.
     Reset,
 }
 
-/// Which way something goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     ToServer,
     ToClient,
 }
 
-/// How a server treats a client that it does not serve.
+/// The behavior of a server toward a client that it does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing listens on its port.
+    /// Nothing listens on the server's port.
     Refuses,
-    /// It accepts connections, and closes them when something is sent.
+    /// The server accepts connections and closes them as soon as it receives data.
     HangsUp,
 }
 
@@ -62,7 +63,7 @@ pub struct Arrival {
     pub packet: Packet,
 }
 
-/// How far a connection is, as its client sees it.
+/// State of a connection, from the client's view.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
     Opening,
@@ -75,18 +76,18 @@ enum Stage {
 #[derive(Debug)]
 struct Connection {
     client: usize,
-    /// What its client is called, see [`CLIENTS`].
+    /// Name of the client, see [`CLIENTS`].
     name: usize,
     server: usize,
     stage: Stage,
-    /// What has arrived at the client.
+    /// Bytes that have arrived at the client.
     inbox: VecDeque<u8>,
     waker: Option<Waker>,
-    /// When a packet last arrived at the client.
+    /// Time of the last packet that arrived at the client.
     heard: u64,
-    /// When the last packet arrives, each way.
+    /// Arrival time of the last packet in each direction.
     last: [u64; 2],
-    /// The request from which on its server answers nothing but pings.
+    /// The request from which on the server replies only to pings.
     fateful: Option<Fateful>,
 }
 
@@ -94,34 +95,37 @@ struct Connection {
 #[derive(Debug)]
 pub struct Network {
     chance: Chance,
-    /// The latency of most packets is up to this, in milliseconds.
+    /// Maximum latency of most packets, in milliseconds.
     latency: u64,
-    /// The latency of the others.
+    /// Maximum latency of the other packets.
     longest: u64,
     connections: BTreeMap<Id, Connection>,
     next: Id,
-    /// Until when nothing arrives, from a client at a server or back.
+    /// Time until which no packet arrives, by client, server and direction.
     silence: BTreeMap<(usize, usize, Way), u64>,
-    /// When each client last opened a connection, or closed one.
+    /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
-    /// When each client last closed a connection, and for how long that had been silent although something was under way.
+    /// Time at which each client last closed a connection, and how long that connection had been
+    /// silent while a packet was in flight.
     left: BTreeMap<usize, (u64, u64)>,
-    /// When each client last left a connection because a server had given it another session without a word.
+    /// Time at which each client last left a connection because the server had silently given it
+    /// another session.
     replaced: BTreeMap<usize, u64>,
-    /// The clients that all servers refuse but one.
+    /// The clients that all servers but one refuse, with that server.
     refused: BTreeMap<usize, usize>,
-    /// The servers that do not serve a client, by client and server. Their answers take a round trip.
+    /// The servers that do not serve a client, by client and server. Their reply takes one round
+    /// trip.
     unserved: BTreeMap<(usize, usize), Refusal>,
-    /// What is on its way.
+    /// Packets in flight.
     arrivals: Schedule<Arrival>,
-    /// Told when something was sent.
+    /// Notified when a packet is sent.
     news: Rc<Notify>,
-    /// Who listens.
+    /// Observes all packets.
     pub witness: Witness,
 }
 
 impl Network {
-    /// Without connections.
+    /// Creates a network without connections.
     pub fn new(chance: Chance, latency: u64) -> Self {
         Self {
             chance,
@@ -141,22 +145,22 @@ impl Network {
         }
     }
 
-    /// What arrives next, if it is due.
+    /// Returns the next packet, if it is due.
     pub fn due(&mut self, now: u64) -> Option<Arrival> {
         self.arrivals.due(now)
     }
 
-    /// When something arrives next.
+    /// Returns the time at which the next packet arrives.
     pub fn next(&self) -> Option<u64> {
         self.arrivals.next()
     }
 
-    /// Told when something was sent.
+    /// Returns the notification that fires when a packet is sent.
     pub fn news(&self) -> Rc<Notify> {
         Rc::clone(&self.news)
     }
 
-    /// Puts a packet on its way. It arrives behind those that were sent before on its connection.
+    /// Sends a packet. It arrives after all earlier packets of its connection.
     pub fn send(&mut self, id: Id, way: Way, packet: Packet) {
         let mut latency = self.latency();
         let Some((client, server)) = self.ends(id) else { return };
@@ -177,12 +181,12 @@ impl Network {
         self.news.notify_one();
     }
 
-    /// The client and the server of a connection.
+    /// Returns the client and the server of a connection.
     fn ends(&self, id: Id) -> Option<(usize, usize)> {
         self.connections.get(&id).map(|connection| (connection.client, connection.server))
     }
 
-    /// A server treats a client so from now on; with `None` it serves it.
+    /// Sets how a server refuses a client; with `None` it serves the client.
     pub fn set_refusal(&mut self, client: usize, server: usize, refusal: Option<Refusal>) {
         match refusal {
             Some(refusal) => drop(self.unserved.insert((client, server), refusal)),
@@ -190,20 +194,20 @@ impl Network {
         }
     }
 
-    /// Whether nothing arrives on a connection.
+    /// Returns `true` if no packets arrive on a connection at present.
     pub fn is_silent(&self, id: Id) -> bool {
         let ends = self.ends(id);
         let until = ends.and_then(|(client, server)| self.silence.get(&(client, server, Way::ToClient)));
         until.is_some_and(|until| *until > clock::now())
     }
 
-    /// Whether a connection was accepted, and is not at its end.
+    /// Returns `true` if a connection was accepted and is not closed.
     pub fn is_open(&self, id: Id) -> bool {
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Open)
     }
 
-    /// Cuts a connection: its client sees it at once, its server a moment later. What the client has sent still arrives,
-    /// but no answer.
+    /// Cuts a connection. The client sees it immediately and the server after the latency. Packets
+    /// that the client has sent still arrive, but no replies.
     pub fn cut(&mut self, id: Id) {
         self.send(id, Way::ToServer, Packet::Close);
         self.deliver(id, Packet::Reset);
@@ -216,29 +220,30 @@ impl Network {
         }
     }
 
-    /// A random latency, in milliseconds.
+    /// Returns a random latency, in milliseconds.
     pub fn latency(&mut self) -> u64 {
         let most = if self.chance.percent(2) { self.longest } else { self.latency };
         self.chance.number(1..=most.max(1))
     }
 
-    /// What the client is called that a connection is from, while it has a use for it.
+    /// Returns the name of a connection's client, while the client uses the connection.
     pub fn name(&self, id: Id) -> Option<usize> {
         self.connections.get(&id).map(|connection| connection.name)
     }
 
-    /// When a client last looked for a server: now, if it has a connection, or tries to have one.
+    /// Returns the time at which a client last looked for a server. This is now if it has a
+    /// connection or tries to open one.
     pub fn looked(&self, name: usize) -> Option<u64> {
         let any = self.connections.values().any(|connection| connection.name == name);
         if any { Some(clock::now()) } else { self.looked.get(&name).copied() }
     }
 
-    /// Whether a client has opened a connection since then, later than at that instant.
+    /// Returns `true` if a client has opened a connection after that instant.
     pub fn has_opened_since(&self, name: usize, then: u64) -> bool {
         self.looked.get(&name).is_some_and(|opened| *opened > then)
     }
 
-    /// From now on every server but one refuses a client's connections; with `None` none does.
+    /// Makes all servers but one refuse a client's connections; `None` ends this.
     pub fn refuse(&mut self, client: usize, all_but: Option<usize>) {
         match all_but {
             Some(server) => drop(self.refused.insert(client, server)),
@@ -246,31 +251,31 @@ impl Network {
         }
     }
 
-    /// On a client's connections nothing but pings is answered any more, from such a request on.
+    /// Makes the servers reply only to pings on a client's connections, from this request on.
     pub fn deafen(&mut self, client: usize, request: Fateful) {
         for connection in self.connections.values_mut().filter(|connection| connection.client == client) {
             connection.fateful = Some(request);
         }
     }
 
-    /// From which request on nothing but pings is answered on a connection.
+    /// Returns the request from which on the server replies only to pings on a connection.
     pub fn fateful(&self, id: Id) -> Option<Fateful> {
         self.connections.get(&id)?.fateful
     }
 
-    /// From now on no latency is longer than this, nor than the longest before.
+    /// Limits all latencies to `longest`.
     pub fn calm(&mut self, longest: u64) {
         self.longest = longest.min(self.longest);
         self.latency = longest.min(self.latency);
     }
 
-    /// A client's connections.
+    /// Returns a client's connections.
     pub fn of(&self, client: usize) -> Vec<Id> {
         let own = self.connections.iter().filter(|(_, connection)| connection.client == client);
         own.map(|(id, _)| *id).collect()
     }
 
-    /// Nothing arrives any more in these ways, until then.
+    /// Holds back all packets in these directions until the given time.
     pub fn silence(&mut self, client: usize, server: usize, ways: &[Way], until: u64) {
         for way in ways {
             let end = self.silence.entry((client, server, *way)).or_default();
@@ -300,7 +305,7 @@ impl Network {
         id
     }
 
-    /// A packet arrives at the client.
+    /// Delivers a packet to the client.
     pub fn deliver(&mut self, id: Id, packet: Packet) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match packet {
@@ -362,7 +367,7 @@ impl Network {
         }
     }
 
-    /// The client has no use for a connection any more.
+    /// Closes a connection on the client's side.
     fn close(&mut self, id: Id) {
         self.send(id, Way::ToServer, Packet::Close);
         let foreign = self.witness.closes(id);
@@ -377,17 +382,19 @@ impl Network {
         }
     }
 
-    /// When a client last closed a connection, and for how long nothing had arrived on it although something was under way.
+    /// Returns the time at which a client last closed a connection, and how long nothing had
+    /// arrived on it while a packet was in flight.
     pub fn left(&self, name: usize) -> Option<(u64, u64)> {
         self.left.get(&name).copied()
     }
 
-    /// When a client last left a connection because a server had given it another session.
+    /// Returns the time at which a client last left a connection because the server had given it
+    /// another session.
     pub fn replaced(&self, name: usize) -> Option<u64> {
         self.replaced.get(&name).copied()
     }
 
-    /// Whether a client has any connection, as far as it can know.
+    /// Returns `true` if a client has an open connection, as far as the client can know.
     pub fn is_connected(&self, name: usize) -> bool {
         let open = |connection: &&Connection| connection.name == name && connection.stage == Stage::Open;
         self.connections.values().any(|connection| open(&connection))
@@ -398,26 +405,25 @@ thread_local! {
     static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
 }
 
-/// Gives this thread a network, or takes it away.
+/// Sets or removes this thread's network.
 pub fn set(network: Option<Network>) {
     drop(NETWORK.replace(network));
 }
 
-/// Uses this thread's network.
+/// Calls a function with this thread's network.
 ///
-/// # Panics
-/// Without one.
+/// # Panics Panics if there is none.
 pub fn with<R>(use_it: impl FnOnce(&mut Network) -> R) -> R {
     NETWORK.with_borrow_mut(|network| use_it(network.as_mut().expect("a simulation has a network")))
 }
 
-/// The client's end of a connection. Closes it when it is dropped.
+/// The client's end of a connection. Dropping it closes the connection.
 #[derive(Debug)]
 struct Stream(Id);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // At the end of a simulation there is no network any more.
+        // After a simulation there is no network.
         NETWORK.with_borrow_mut(|network| network.as_mut().map(|network| network.close(self.0)));
     }
 }
@@ -447,10 +453,10 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// What the transport below zklock asks for connections. A host's name says who connects to whom.
+/// The network interface for zklock's transport. A host name contains the client and the server.
 pub struct Here;
 
-/// The name by which a client calls a server.
+/// Returns the host name by which a client calls a server.
 pub fn host(name: usize, server: usize) -> String {
     format!("c{name}.s{server}")
 }
@@ -465,7 +471,7 @@ impl Networks for Here {
         let ends = ends(host);
         Box::pin(async move {
             let (name, server) = ends.ok_or(ErrorKind::NotFound)?;
-            // From here on dropping it closes the connection.
+            // From here on, dropping the stream closes the connection.
             let stream = with(|network| {
                 let id = network.open(name, server);
                 network.send(id, Way::ToServer, Packet::Open);
@@ -477,7 +483,7 @@ impl Networks for Here {
     }
 }
 
-/// The transport's handle on this thread's network.
+/// Returns the transport's handle to this thread's network.
 pub fn here() -> Rc<dyn Networks> {
     Rc::new(Here)
 }

@@ -1,7 +1,8 @@
-//! Outages: a client that holds a lock, or is next to get it, loses all servers, and one serves it again after a while.
-//! It has to be connected in time, and a lease that has that much term left is kept.
+//! Outages: a client that holds a lock, or is next to get it, loses all servers, and one server
+//! returns after a while. The client must be connected in time, and must keep a lease with enough
+//! of its term left.
 //!
-//! The bounds are those of docs/safety.md, *How soon a client is back*.
+//! The bounds are in docs/safety.md, section *How soon a client is back*.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,24 +21,24 @@ use crate::setting::Setting;
 /// The lock.
 const PATH: &str = "/outage";
 
-/// The clients: the first holds or waits, the other holds what the first waits for.
+/// The clients: the first holds or waits, and the second holds what the first waits for.
 const CLIENT: usize = 0;
 const OTHER: usize = 1;
 
-/// How many milliseconds later than promised something may come: timers are rounded up, once for each step.
+/// Tolerance in milliseconds, because the timer of each step is rounded up.
 const SLACK: u64 = 5;
 
-/// For how long a server may be silent before another one is tried.
+/// Time for which a server can be silent before the client tries another one, in milliseconds.
 const STUCK_AFTER: u64 = 1000;
 
 /// The fault of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
-    /// All of them refuse connections, or hang up.
+    /// All servers refuse connections or close them.
     Away(Refusal),
-    /// The same, and so many of them are silent.
+    /// This many servers are silent, and the others refuse connections.
     Silent(usize),
-    /// The one that the client is connected to falls silent, the others go on.
+    /// The server that the client is connected to becomes silent, and the others keep working.
     BlackHole,
 }
 
@@ -45,18 +46,18 @@ enum How {
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
     how: How,
-    /// Whether the client waits for the lock that another one holds.
+    /// True if the client waits for a lock that another client holds.
     waits: bool,
-    /// For how long all is well before it, in milliseconds.
+    /// Time before the outage, in milliseconds.
     before: u64,
-    /// How much term is left at the end, of what there can be, in thousandths.
+    /// Share of the possible rest of the term that is left when the server returns, in thousandths.
     share: u64,
-    /// The server that serves first again.
+    /// The first server that returns.
     first: usize,
 }
 
 impl Outage {
-    /// That of a seed, and where it happens.
+    /// Draws the outage of a seed, with its setting.
     pub fn of(seed: u64) -> (Setting, Self) {
         let mut chance = Chance::of(seed, "outage", 0);
         let servers = chance.pick(&[1, 3, 5]);
@@ -73,28 +74,29 @@ impl Outage {
             how,
             waits: chance.percent(20),
             before: chance.number(0..=timeout),
-            // Half of them leave just enough.
+            // Half of the outages leave just enough of the term.
             share: if chance.percent(50) { 0 } else { chance.number(0..=1000) },
             first: chance.index(servers),
         };
         (setting, outage)
     }
 
-    /// How long it may take from when a server serves the client until it is connected, and for how long before that the
-    /// servers may be silent.
+    /// Returns the maximum time from a server's return until the client is connected. For a black
+    /// hole, the time begins with the silence.
     fn bound(self, setting: &Setting) -> u64 {
         let soon = 1500.min(setting.timeout / 8);
         let round_trip = 2 * setting.latency;
         let silent = match self.how {
             How::Away(_) => 0,
             How::Silent(count) => STUCK_AFTER * count as u64,
-            // The client crate looks at every twentieth of the time-out whether there was an answer in two fifths of it.
+            // Every twentieth of the timeout, the client crate checks whether there was a reply
+            // within two fifths of it.
             How::BlackHole => setting.timeout * 9 / 20,
         };
         soon + silent + 3 * round_trip + SLACK
     }
 
-    /// Lets it happen, and judges.
+    /// Runs the outage and judges it.
     pub async fn run(
         self,
         seed: u64,
@@ -111,7 +113,7 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
-        // The client is judged here.
+        // From here on, this function judges the client instead of the oracle.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let note = |what: &str| oracle.borrow_mut().history.note(what);
@@ -181,7 +183,7 @@ impl Outage {
             sleep(Duration::from_millis(1)).await;
         }
         if self.how == How::BlackHole {
-            // It says that it is connected until it notices.
+            // The client says that it is connected until it notices.
             while network::with(|network| network.of(CLIENT)).len() != 1 || is_silent() {
                 if clock::now() > back + setting.timeout {
                     break;
@@ -206,18 +208,18 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // A black hole may take longer to notice than the term lasts.
+        // Noticing a black hole can take longer than the rest of the term.
         (left >= bound && !kept)
             .then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
     }
 }
 
-/// Nothing is said between the client and a server any more.
+/// Silences a server for the client, in both directions.
 fn silence(server: usize) {
     network::with(|network| network.silence(CLIENT, server, &[Way::ToServer, Way::ToClient], u64::MAX / 4));
 }
 
-/// Whether the client's connection, which is the only one, is to a silent server.
+/// Returns `true` if the client's only connection leads to a silent server or is not open.
 fn is_silent() -> bool {
     network::with(|network| {
         let id = network.of(CLIENT).first().copied();

@@ -1,4 +1,4 @@
-//! What happens in one simulation, all of it drawn from its seed: servers, clients, contenders, faults.
+//! The plan of one simulation, drawn from its seed: servers, clients, contenders and faults.
 
 use std::fmt;
 
@@ -8,40 +8,40 @@ use crate::outage::Outage;
 use crate::progress::Progress;
 use crate::setting::Setting;
 
-/// What one simulation consists of.
+/// The plan of one simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub setting: Setting,
-    /// The numbers of the contenders that take part.
+    /// Numbers of the contenders that take part.
     pub contenders: Vec<usize>,
-    /// The one of them that is a visitor, or a guest.
+    /// The contender that is a visitor or a guest.
     pub visitor: Option<usize>,
-    /// The faults, by their numbers.
+    /// The faults, with their numbers.
     pub faults: Vec<(usize, Fault)>,
-    /// Whether contenders combine features on purpose.
+    /// True if contenders combine features on purpose.
     pub together: bool,
-    /// Whether contenders run bodies once per slot.
+    /// True if contenders run bodies once per slot.
     pub once: bool,
-    /// The script in place of contenders and faults.
+    /// The script that replaces contenders and faults.
     pub script: Option<Script>,
-    /// A line of the history with this counts as a violation.
+    /// A text that turns each history line with it into a violation.
     pub sought: Option<String>,
-    /// How many faults and contenders the seed has, taking part or not.
+    /// Numbers of faults and contenders in the seed, including those left out.
     all: (usize, usize),
 }
 
-/// A course of events of its own.
+/// A fixed course of events.
 #[derive(Clone, Copy, Debug)]
 pub enum Script {
-    /// An outage through which the only contender holds or waits.
+    /// An outage while the only contender holds or waits.
     Outage(Outage),
-    /// Something that has to happen soon.
+    /// A measured case of progress.
     Progress(Progress),
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     pub fn of(seed: u64) -> Self {
         let setting = Setting::of(seed);
         let mut chance = Chance::of(seed, "plan", 0);
@@ -64,12 +64,13 @@ impl Plan {
         }
     }
 
-    /// The same, with contenders that combine features on purpose, and fewer faults.
+    /// Changes the plan to contenders that combine features on purpose, and to fewer faults.
     pub fn together(mut self) -> Self {
         self.together = true;
-        // A replica knows the credentials of its own connections only.
+        // A replica knows only the credentials of its own connections.
         self.setting.private = (self.setting.servers == 1).then_some(self.setting.clients - 1);
-        // Directories that one client makes are its own: they are there, and stay.
+        // Only the client that created a private directory can use it, so these exist from the
+        // start and are not removed.
         self.setting.reaps = None;
         self.faults.retain(|(_, fault)| !matches!(fault.what, What::Reap { .. }));
         self.faults.truncate(usize::try_from(self.seed % 4).unwrap_or(0));
@@ -77,7 +78,8 @@ impl Plan {
         self
     }
 
-    /// The same, with contenders that run bodies once per slot, and with faults of their records.
+    /// Changes the plan to contenders that run bodies once per slot, and adds faults of their
+    /// records.
     pub fn once(mut self) -> Self {
         self.once = true;
         self.contenders.retain(|number| self.visitor != Some(*number));
@@ -89,13 +91,13 @@ impl Plan {
         self
     }
 
-    /// The plan of an outage.
+    /// Draws the plan of an outage.
     pub fn of_outage(seed: u64) -> Self {
         let (setting, outage) = Outage::of(seed);
         Self::scripted(seed, setting, Script::Outage(outage))
     }
 
-    /// The plan of a case of progress.
+    /// Draws the plan of a progress case.
     pub fn of_progress(seed: u64) -> Self {
         let (setting, progress) = Progress::of(seed);
         Self::scripted(seed, setting, Script::Progress(progress))
@@ -116,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// The kind of its seed, and the option for runs of that kind.
+    /// Returns the kind of the seed, and the command line option for it.
     pub fn family(&self) -> (&'static str, &'static str) {
         match self.script {
             Some(Script::Outage(_)) => ("outage", "--outages "),
@@ -127,18 +129,18 @@ impl Plan {
         }
     }
 
-    /// The same, to look for something in its history.
+    /// Sets the text to search for in the history.
     pub fn seeking(self, sought: Option<String>) -> Self {
         Self { sought, ..self }
     }
 
-    /// Whether a directory may go while nobody is in it, so that the numbers of nodes begin anew.
+    /// Returns `true` if an empty directory can be removed, so that sequence numbers restart.
     pub fn restarts_numbers(&self) -> bool {
         let reaps = |fault: &Fault| matches!(fault.what, What::Reap { .. });
         self.setting.reaps.is_some() || self.faults.iter().any(|(_, fault)| reaps(fault))
     }
 
-    /// The same without these faults and contenders.
+    /// Leaves out these faults and contenders.
     pub fn without(mut self, faults: &[usize], contenders: &[usize]) -> Self {
         self.faults.retain(|(number, _)| !faults.contains(number));
         self.contenders.retain(|number| !contenders.contains(number));
@@ -152,7 +154,7 @@ fn missing(count: usize, present: impl Iterator<Item = usize>) -> String {
     missing.collect::<Vec<_>>().join(",")
 }
 
-/// As the arguments that replay it.
+/// Formats the plan as the arguments that replay it.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}--seed {}", self.family().1, self.seed)?;

@@ -1,4 +1,4 @@
-//! What a run says: progress, failures with the command that replays them, and one line at the end.
+//! The output of a run: progress, failures with the command that replays them, and a summary line.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::world::Outcome;
 /// Seconds between two lines of progress.
 const PAUSE: u64 = 10;
 
-/// What is known of a run so far.
+/// The totals of a run so far.
 #[derive(Debug)]
 pub struct Report {
     began: Instant,
@@ -22,17 +22,17 @@ pub struct Report {
     grants: u64,
     slots: u64,
     violations: usize,
-    /// How often each kind of violation was found.
+    /// Number of violations of each kind.
     kinds: BTreeMap<String, usize>,
     covered: Covered,
-    /// How often each promise of progress was measured, and the most that it took, in per cent of its bound.
+    /// Number of measurements of each promise, and the largest in percent of its bound.
     measured: BTreeMap<String, (usize, u64)>,
 }
 
-/// So many characters tell one kind from another.
+/// Number of characters that distinguish kinds.
 const KIND: usize = 160;
 
-/// The kind of a violation: its text without the numbers that differ from seed to seed.
+/// Returns the kind of a violation: its text without the numbers that differ between seeds.
 fn kind(violation: &str) -> String {
     let said = violation.split_once(" ms: ").map_or(violation, |(_, said)| said);
     let words = said.split_inclusive([' ', '/', '-', '.', ',']);
@@ -41,7 +41,7 @@ fn kind(violation: &str) -> String {
 }
 
 impl Report {
-    /// Of a run of so many seeds that begins now.
+    /// Starts the report of a run with this many seeds.
     pub fn new(all: u64) -> Self {
         Self {
             began: Instant::now(),
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Counts the kinds of a seed's violations, and says whether one of them is new.
+    /// Counts the violations of a seed. Returns `true` if one of them is of a new kind.
     pub fn is_news(&mut self, outcome: &Outcome) -> bool {
         let mut news = false;
         for violation in &outcome.violations {
@@ -68,7 +68,7 @@ impl Report {
         news
     }
 
-    /// A seed is done.
+    /// Adds the outcome of a seed.
     pub fn done(&mut self, outcome: &Outcome) {
         self.seeds += 1;
         self.grants += outcome.grants;
@@ -87,7 +87,7 @@ impl Report {
         }
     }
 
-    /// The last lines; whether all is well: no violation, and as many grants as there have to be.
+    /// Prints the summary. Returns `true` if there is no violation and at least `least` grants.
     pub fn end(&self, least: u64) -> bool {
         for (promise, (times, most)) in &self.measured {
             say(&format!("{promise}: {times} times, at most {most} % of the bound"));
@@ -114,7 +114,7 @@ impl Report {
     }
 }
 
-/// A seed has failed, and so does this plan, which is the smallest that was found.
+/// Reports a failed seed with the smallest failing plan that was found.
 pub fn failed(plan: &Plan, outcome: &Outcome) {
     say(&format!("{} {} fails:", plan.family().0, plan.seed));
     for violation in &outcome.violations {
@@ -123,7 +123,7 @@ pub fn failed(plan: &Plan, outcome: &Outcome) {
     say(&format!("  replay: make sim REPLAY='{plan}'"));
 }
 
-/// A line for whoever watches. If nobody does any more, there is nobody to tell.
+/// Prints a line. Errors are ignored, because a closed output has no reader.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).ok();

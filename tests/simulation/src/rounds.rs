@@ -1,5 +1,5 @@
-//! What happens at regular intervals: somebody looks at whose nodes are there, and the server removes directories of
-//! which nobody has need.
+//! Events at regular intervals: the oracle lists all nodes, and the server removes unused
+//! directories.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use crate::locks::DIRECTORIES;
 use crate::oracle::Oracle;
 use crate::setting::Setting;
 
-/// When somebody looks next, and when the server removes empty directories.
+/// The times of the next listing and the next removal.
 #[derive(Debug)]
 pub struct Rounds {
     next_look: u64,
@@ -24,12 +24,12 @@ impl Rounds {
         Self { next_look: pause, pause, next_reap: setting.reaps, reaps: setting.reaps.unwrap_or(0) }
     }
 
-    /// When there is something to do.
+    /// Returns the time of the next event.
     pub fn next(&self) -> u64 {
         self.next_reap.map_or(self.next_look, |reap| reap.min(self.next_look))
     }
 
-    /// Does what is due; false if there is nothing.
+    /// Runs the next event that is due. Returns `false` if there is none.
     pub fn step(
         &mut self,
         now: u64,

@@ -1,6 +1,7 @@
-//! Many clients on one server: how much they ask while they are idle, hold, wait, and come back all at once.
+//! Runs many clients on one server and counts their requests while they are idle, hold, wait, and
+//! reconnect all together.
 //!
-//! Nothing but the counts is judged here, and how soon clients are back: see docs/scale.md.
+//! It judges only the counts, kept leases and the time until clients are back: see docs/scale.md.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,29 +24,30 @@ use crate::names::CLIENTS;
 use crate::network::{self, Arrival, Id, Network, Packet, Refusal, Way};
 use crate::setting::Setting;
 
-/// The session time-out, and the longest latency of a packet, in milliseconds.
+/// The session timeout, and the maximum latency of a packet, in milliseconds.
 const TIMEOUT: u64 = 10_000;
 const LATENCY: u64 = 5;
 
-/// For how many session time-outs requests are counted while nothing happens.
+/// Number of session timeouts during which requests are counted while nothing happens.
 const WINDOW: u64 = 6;
 
-/// For how long the server is away, in milliseconds.
+/// Duration of the server's outage, in milliseconds.
 const PAUSE: u64 = 2_000;
 
-/// How many clients share a lock when they wait.
+/// Number of clients that wait for the same lock.
 const SHARE: usize = 10;
 
-/// A waiter with as many contenders ahead is promised to be back soon.
+/// A waiter with at most this many contenders ahead is promised to be back soon.
 const NEAR: usize = 2;
 
-/// How many milliseconds later than promised something may come: timers are rounded up, once for each step.
+/// Tolerance in milliseconds, because the timer of each step is rounded up.
 const SLACK: u64 = 5;
 
-/// Bytes: a server that decides alone answers within the request before.
+/// Stack size in bytes. A single server decides within the call of the previous request, so calls
+/// nest deeply.
 const STACK: usize = 256 << 20;
 
-/// Counts the packets that have arrived at the server.
+/// Counts the packets that arrive.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     connections: u64,
@@ -57,7 +59,7 @@ struct Tally {
     /// Handshakes by tenth of a second, and all requests by second.
     tenths: BTreeMap<u64, u64>,
     seconds: BTreeMap<u64, u64>,
-    /// The connections that have said something.
+    /// Connections on which the client has sent something.
     begun: BTreeSet<Id>,
 }
 
@@ -94,13 +96,13 @@ impl Tally {
     }
 }
 
-/// The figures of a phase.
+/// The counts of a phase.
 struct Phase {
     name: &'static str,
     clients: usize,
     lasted: u64,
     tally: Tally,
-    /// How long it took until the last client was back.
+    /// Time until the last client was back.
     back: Option<u64>,
 }
 
@@ -122,7 +124,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Lets so many clients take part. Returns a line for each phase, and what is wrong.
+/// Runs all phases with this many clients. Returns a line for each phase, and the failures.
 pub fn run(clients: usize) -> (Vec<String>, Vec<String>) {
     let fleet = std::thread::Builder::new().stack_size(STACK).spawn(move || on_this_thread(clients));
     let done = fleet.ok().and_then(|fleet| fleet.join().ok());
@@ -157,7 +159,7 @@ fn on_this_thread(clients: usize) -> (Vec<String>, Vec<String>) {
     found.take()
 }
 
-/// All clients, and what was counted.
+/// All clients with their counts.
 struct Fleet {
     clients: Vec<Client>,
     tally: Rc<RefCell<Tally>>,
@@ -184,7 +186,7 @@ impl Fleet {
         (self.phases, self.wrong)
     }
 
-    /// Ends a phase that began then.
+    /// Ends a phase that began at this time.
     fn end(&mut self, name: &'static str, began: u64, back: Option<u64>) {
         let tally = self.forget();
         let phase = Phase { name, clients: self.clients.len(), lasted: clock::now() - began, tally, back };
@@ -192,7 +194,7 @@ impl Fleet {
         crate::report::say(&phase.to_string());
     }
 
-    /// Begins to count anew.
+    /// Starts counting again and returns the previous counts.
     fn forget(&mut self) -> Tally {
         let tally = self.tally.take();
         self.tally.borrow_mut().begun.clone_from(&tally.begun);
@@ -215,7 +217,7 @@ impl Fleet {
         self.end(name, began, None);
     }
 
-    /// Each holds a lock of its own, through an outage too.
+    /// Each client holds its own lock, also through an outage.
     async fn hold(&mut self) {
         let began = clock::now();
         let acquiring =
@@ -241,14 +243,14 @@ impl Fleet {
         self.end("release", began, None);
     }
 
-    /// Some share each lock: one holds it, the others wait.
+    /// Several clients share each lock: one holds it and the others wait.
     async fn wait(&mut self) {
         let (go, gone) = watch::channel(false);
         let locks = self.clients.len().div_ceil(SHARE);
         let began = clock::now();
         let mut queued = Vec::new();
         for place in 0..SHARE {
-            // One after the other, so that their order is known.
+            // The clients join in sequence, so that their order is known.
             let gone = gone.clone();
             queued.extend(self.some(place * locks, locks, move |client, number| {
                 let mut gone = gone.clone();
@@ -274,7 +276,8 @@ impl Fleet {
         self.end("drain", began, None);
     }
 
-    /// The server is away, and serves again. Those that are promised it have to be back in time.
+    /// Stops and restarts the server. The clients for which `promised` is true must be back in
+    /// time.
     async fn outage(&mut self, name: &'static str, promised: impl Fn(usize) -> bool) {
         self.forget();
         let refuse = |how| {
@@ -300,17 +303,17 @@ impl Fleet {
             sleep(Duration::from_millis(1)).await;
         }
         let back = clock::now() - began;
-        // Until watches are set again, and queues are read.
+        // Wait until watches are set again and queues are read.
         sleep(Duration::from_secs(2)).await;
         self.end(name, began, Some(back));
     }
 
-    /// Does something with each client.
+    /// Starts a task for each client.
     fn each<F: Future + 'static>(&self, work: impl Fn(Client, usize) -> F) -> Vec<JoinHandle<F::Output>> {
         self.some(0, self.clients.len(), work)
     }
 
-    /// Does something with so many clients, from this one on.
+    /// Starts a task for each of `count` clients, beginning with `from`.
     fn some<F: Future + 'static>(
         &self,
         from: usize,
@@ -324,7 +327,7 @@ impl Fleet {
         all.collect()
     }
 
-    /// Waits until all have done so.
+    /// Waits for all tasks.
     async fn all(&mut self, working: Vec<JoinHandle<bool>>, what: &str) {
         let (count, mut done) = (working.len(), 0);
         for one in working {
@@ -340,7 +343,7 @@ async fn acquire(client: &Client, path: String) -> Option<Lease> {
     Mutex::new(client, path).ok()?.acquire().await.ok()
 }
 
-/// Lets things happen, each when it is due. Never ends.
+/// Runs the events of network and servers when they are due. It never returns.
 async fn happen(tally: Rc<RefCell<Tally>>) {
     let mut ensemble = Ensemble::new(Chance::of(0, "ensemble", 0), &Setting::plain(1, 0, TIMEOUT, LATENCY));
     let news = network::with(|network| network.news());

@@ -1,8 +1,8 @@
-//! The stage: how many take part, and how quick everything is.
+//! The setting of a simulation: numbers of servers and clients, and all times.
 
 use crate::chance::Chance;
 
-/// Who takes part, and the times that matter, in milliseconds.
+/// The number of participants, and the relevant times in milliseconds.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -11,34 +11,35 @@ use crate::chance::Chance;
 pub struct Setting {
     pub servers: usize,
     pub clients: usize,
-    /// The session time-out that clients ask for.
+    /// The session timeout that clients request.
     pub timeout: u64,
-    /// The servers' tick: a quarter of it at most.
+    /// The servers' tick, at most a quarter of the session timeout.
     pub tick: u64,
-    /// The latency of most packets is up to this.
+    /// Maximum latency of most packets.
     pub latency: u64,
-    /// For how long contenders begin anew, and faults befall them.
+    /// Time during which contenders begin attempts and faults happen.
     pub duration: u64,
-    /// How many bytes of paths a client may watch, if they are fewer than in real life.
+    /// Maximum size of watched paths of a client, in bytes, if it is smaller than in production.
     pub watch_room: Option<usize>,
-    /// Whether some clients see everything below `/locks`.
+    /// True if some clients have the chroot `/locks`.
     pub chroots: bool,
-    /// How often the server removes the directories of locks that nobody contends for, if it does.
+    /// Interval at which the server removes unused lock directories, if it does.
     pub reaps: Option<u64>,
-    /// Whether servers know container nodes.
+    /// True if servers support container nodes.
     pub containers: bool,
-    /// Whether contenders often begin at the same time.
+    /// True if contenders often begin at the same time.
     pub rushes: bool,
-    /// Whether there is a visitor, whose clients are its own.
+    /// True if there is a visitor, which has its own clients.
     pub visited: bool,
-    /// Whether there is a guest in its place.
+    /// True if there is a guest instead of a visitor.
     pub hosts: bool,
-    /// The client whose nodes only those may use that know a password, as all clients do then.
+    /// The client whose nodes only clients with the password can use. In such a setting, all
+    /// clients have the password.
     pub private: Option<usize>,
 }
 
 impl Setting {
-    /// Plain servers and clients, for runs whose faults have a plan of their own.
+    /// Creates a plain setting for runs whose faults have their own plan.
     pub fn plain(servers: usize, clients: usize, timeout: u64, latency: u64) -> Self {
         Self {
             servers,
@@ -58,16 +59,16 @@ impl Setting {
         }
     }
 
-    /// That of a seed. Every second has three servers.
+    /// Draws the setting of a seed. Every second seed has three servers.
     pub fn of(seed: u64) -> Self {
         let mut chance = Chance::of(seed, "setting", 0);
         let tick = chance.pick(&[250, 500, 1000]);
         let timeout = tick * chance.pick(&[4, 4, 6, 10]);
         let clients = chance.index(4) + 2;
-        // A slow packet takes twenty times as long, and must not end a session.
+        // A slow packet takes twenty times as long and must not end a session.
         let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
         let periods = chance.number(6..=10);
-        // Drawn from a sequence of its own: what was drawn before stays the same.
+        // These come from separate sequences, so that the earlier draws stay the same.
         let mut rare = Chance::of(seed, "rare setting", 0);
         let watch_room = rare.percent(20).then(|| rare.index(220));
         let visited = Chance::of(seed, "visitor", 0).percent(15);
@@ -89,7 +90,7 @@ impl Setting {
         }
     }
 
-    /// Below which path a client sees everything.
+    /// Returns the chroot of a client.
     pub fn chroot(&self, client: usize) -> &'static str {
         if self.chroots && client < self.clients && client % 2 == 1 { "/locks" } else { "" }
     }

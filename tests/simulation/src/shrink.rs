@@ -1,9 +1,9 @@
-//! Makes a plan that fails smaller: fewer faults and contenders, as long as something is still wrong.
+//! Shrinks a failing plan: leaves out faults and contenders as long as the plan still fails.
 
 use crate::plan::Plan;
 use crate::world::{Records, simulate};
 
-/// Leaves out what a plan can do without and still fail.
+/// Returns the smallest plan that still fails.
 pub fn shrink(plan: &Plan) -> Plan {
     let mut smallest = plan.clone();
     loop {

@@ -1,22 +1,23 @@
-//! An operator's sweep: of a queue in which two contenders of one client wait, with others before and between them.
+//! Finds queues for the sweep fault: two contenders of one client wait there, with nodes of other
+//! clients before and between them.
 
 use crate::ensemble::Ensemble;
 
-/// The nodes of a queue that is worth a sweep, in their order.
+/// The nodes of such a queue, in their order.
 #[derive(Debug)]
 pub struct Sweep {
-    /// The session of the two.
+    /// The session of the two contenders.
     pub session: i64,
-    /// What is before the first of the two and between them, which goes.
+    /// The nodes before the first contender and between the two. The operator deletes them.
     pub others: Vec<String>,
-    /// The second of the two, whose data is set, and which then goes as well.
+    /// The node of the second contender. The operator sets its data and then deletes it too.
     pub second: String,
 }
 
-/// Finds it in a directory.
+/// Finds such a queue in a directory.
 ///
-/// Both know of what is before them by a watch on the nearest two, so no more than two others are before the first, and
-/// between them.
+/// Each contender watches the nearest two nodes before it. There are therefore at most two other
+/// nodes before the first contender, and at most two between them.
 pub fn find(ensemble: &mut Ensemble, directory: &str) -> Option<Sweep> {
     let mut nodes = ensemble.children(directory)?;
     nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));

@@ -1,4 +1,4 @@
-//! What happens when a fault begins, and when it ends.
+//! Begins and ends faults.
 
 use crate::ensemble::Awaited;
 use crate::fault::{Fault, What};
@@ -7,11 +7,11 @@ use crate::locks::DIRECTORIES;
 use crate::world::{Turn, World};
 use crate::{clock, network, sweep};
 
-/// How often an operator looks whether there is something to sweep, in milliseconds.
+/// Interval at which an operator looks for a queue to sweep, in milliseconds.
 const LOOK: u64 = 10;
 
 impl World {
-    /// A fault begins or ends.
+    /// Begins or ends a fault.
     pub fn turn(&mut self, turn: &Turn) {
         let (number, Fault { what, at, lasts }) = self.plan.faults[turn.fault].clone();
         match what {
@@ -26,7 +26,7 @@ impl World {
         if matches!(what, What::Mute { .. }) {
             oracle.prompt.muted();
         }
-        // What has two parts ends with the second.
+        // A fault with two parts ends with the second part.
         let goes_on = matches!(what, What::Replace { .. }) && !turn.begins && !turn.last;
         if !goes_on && !matches!(what, What::Delete { .. } | What::Reap { .. }) {
             oracle.calm.fault(turn.begins);
@@ -47,7 +47,8 @@ impl World {
         }
     }
 
-    /// A client's connections are cut, and its session is replaced, until some time after the client has gone on.
+    /// Cuts a client's connections and replaces its session, until some time after the client has
+    /// continued.
     fn replace(&mut self, turn: &Turn, client: usize, stop: bool, until: u64) {
         self.ensemble.borrow_mut().forget_all(!turn.last);
         if turn.begins {
@@ -63,7 +64,7 @@ impl World {
         }
     }
 
-    /// What befalls connections.
+    /// Begins a fault of connections.
     fn befall_connections(&self, what: &What, until: u64) {
         let servers = 0..self.plan.setting.servers;
         match what {
@@ -93,7 +94,7 @@ impl World {
         }
     }
 
-    /// What befalls clients' processes.
+    /// Begins or ends a fault of clients' processes.
     fn befall_processes(&self, what: &What, begins: bool) {
         let stop = |client| if begins { self.stopped.stop(client) } else { self.stopped.go_on(client) };
         match what {
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// What befalls servers.
+    /// Begins or ends a fault of servers.
     fn befall_servers(&mut self, what: &What, begins: bool, number: usize) {
         let mut ensemble = self.ensemble.borrow_mut();
         match *what {
@@ -148,7 +149,7 @@ impl World {
         }
     }
 
-    /// What operators do.
+    /// Carries out an operator's action.
     fn by_operators(&self, what: &What) {
         let mut ensemble = self.ensemble.borrow_mut();
         match *what {
@@ -173,7 +174,8 @@ impl World {
         }
     }
 
-    /// A stranger queues for a while, of whose node servers tell nobody but that it is there.
+    /// Lets a stranger join a queue for a while. Servers show only that its node exists, not its
+    /// content.
     fn intrude(&mut self, turn: &Turn, directory: &'static str, until: u64) {
         let mut ensemble = self.ensemble.borrow_mut();
         if turn.begins {
@@ -188,11 +190,11 @@ impl World {
         } else if clock::now() > until + self.plan.setting.timeout {
             return;
         }
-        // Without a leader nothing is carried out, and the node may come to be only now.
+        // Without a leader, nothing is carried out, so the node might appear later.
         self.turns.plan(clock::now() + 10 * LOOK, turn.clone());
     }
 
-    /// Tells the oracle of strangers whose node is there.
+    /// Reports strangers whose nodes exist to the oracle.
     pub fn look_for_strangers(&mut self) {
         let (ensemble, oracle) = (&self.ensemble, &self.oracle);
         self.strangers.retain(|directory| {
@@ -202,14 +204,17 @@ impl World {
         });
     }
 
-    /// Sweeps a queue as soon as there is one to be swept. The client of the two is stopped meanwhile, so that it hears
-    /// of everything at once. With one server, where what an operator does has happened before anything else does.
+    /// Sweeps a queue as soon as there is a suitable one.
+    ///
+    /// The client of the two contenders is stopped meanwhile, so that it receives all events
+    /// together. The fault needs one server, where an operator's action takes effect before
+    /// anything else happens.
     fn sweep(&mut self, turn: &Turn, until: u64) {
         if !turn.begins || clock::now() >= until {
             return;
         }
         let mut ensemble = self.ensemble.borrow_mut();
-        // Of mutexes. Without a leader nothing that an operator does is carried out.
+        // Only mutexes. Without a leader, an operator's action is not carried out.
         let is_led = ensemble.leader().is_some();
         let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
         let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));

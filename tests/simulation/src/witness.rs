@@ -1,10 +1,12 @@
-//! What goes over the wires, read on the way: what each client has asked, what it was told, and so what it may say.
+//! Observes the network traffic: the requests of each client, the replies to it, and the
+//! conclusions that it can draw from them.
 //!
-//! docs/safety.md promises how long a lease may say that it is held: half a session time-out from the moment at which
-//! the last write was sent that its session's server has acknowledged; and after a pause less, for which all requests and
-//! their answers matter. All these moments are seen here.
+//! docs/safety.md promises how long a lease reports that it is held: half a session timeout from
+//! the time at which the last acknowledged write was sent. After a pause this time is shorter, and
+//! depends on all requests and replies. The witness sees all these times.
 //!
-//! Clients have other names here than elsewhere: one that was closed and its successor are two.
+//! Names of clients are unique here: a closed client and the client that replaces it have different
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,31 +15,32 @@ use crate::frame::{self, Kind};
 use crate::names::Id;
 use crate::talk::{Asked, Talk};
 
-/// A heartbeat of which the client knows that it was carried out in this session.
+/// A heartbeat that the client knows to have succeeded in this session.
 #[derive(Clone, Copy, Debug)]
 pub struct Sure {
-    /// From when it counts at least.
+    /// Earliest time from which it counts.
     pub from: u64,
-    /// Since when the client has known.
+    /// Time since which the client knows it.
     pub known: u64,
-    /// Since when it must not have been stopped, or it may count from earlier.
+    /// The client must not have been stopped since this time. Otherwise the heartbeat can count
+    /// from an earlier time.
     pub runs: u64,
 }
 
-/// What is known of a session.
+/// The observed state of a session.
 #[derive(Debug, Default)]
 struct Session {
-    /// The client that was given it.
+    /// The client that received the session.
     client: usize,
     timeout: u64,
-    /// From when the last write counts that its client knows to be carried out.
+    /// Time from which the last write counts that the client knows to have succeeded.
     proof: Option<u64>,
     sure: Option<Sure>,
-    /// Whether its client has closed it, or was told that it cannot have it.
+    /// True if the client has closed the session, or learned that it cannot have it.
     settled: bool,
 }
 
-/// A client sent no write between two moments, although it was connected.
+/// A period in which a connected client sent no write.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     pub client: usize,
@@ -45,55 +48,57 @@ pub struct Gap {
     pub to: u64,
 }
 
-/// What was overheard since somebody last asked.
+/// Observations since the last call.
 #[derive(Debug, Default)]
 pub struct Overheard {
     pub gaps: Vec<Gap>,
-    /// The clients that nothing was answered for too long but pings, since when, and the node that was to be deleted, if that
-    /// was asked for.
+    /// Clients that received only replies to pings for too long: the client, the start of that
+    /// time, and the node of an unanswered delete, if any.
     pub deaf: Vec<(usize, u64, Option<String>)>,
-    /// The clients that asked for a new session.
+    /// Clients that asked for a new session.
     pub anew: Vec<usize>,
-    /// The clients that go on in a session although they were told that it is another one, and when they were.
+    /// Clients that keep using a session although they know that it is another one, with the time
+    /// at which they learned it.
     pub foreign: Vec<(usize, u64)>,
-    /// What is wrong whatever leases say.
+    /// Violations that do not depend on leases.
     pub wrong: Vec<String>,
 }
 
-/// Everything that was overheard. Times are in milliseconds.
+/// All observations. Times are in milliseconds.
 #[derive(Debug, Default)]
 pub struct Witness {
-    /// Whether slots are run under locks.
+    /// True if the run has slots.
     pub slots: bool,
     talks: BTreeMap<Id, Talk>,
     sessions: BTreeMap<i64, Session>,
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
-    /// Whether a write was carried out on each client's last connection that it has given up.
-    /// And when it was given up.
+    /// For each client's last closed connection: whether a write succeeded on it, and when it was
+    /// closed.
     served: BTreeMap<usize, (bool, u64)>,
-    /// The nodes that do not exist, as their client was told when it checked them, and since when it knows.
+    /// Nodes that do not exist according to a reply to their client, with the time of that reply.
     missing: BTreeMap<String, u64>,
-    /// How often a request of a client, whatever its number, was turned away since that time.
+    /// Number of refusals of a client's request, by its body, with the start of the counting
+    /// period.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
-    /// The creates of contenders, by client and path, whose answer was lost with the connection, and which no `sync` has
-    /// followed.
+    /// Creates of contenders' nodes, by client and path, whose reply was lost with the connection
+    /// and that no `sync` has followed.
     lost: BTreeSet<(usize, String)>,
-    /// When each node of a guest's was checked last.
+    /// Time of the last check of each guest's node.
     checked: BTreeMap<String, u64>,
-    /// The clients that are closed.
+    /// The closed clients.
     ended: BTreeSet<usize>,
     news: Overheard,
 }
 
-/// For how long refusals are counted.
+/// Period in which refusals are counted, in milliseconds.
 const REFUSAL_TIME: u64 = 2000;
 
-/// So often the same request of one client may be turned away within that time.
+/// Maximum number of refusals of the same request of one client within that period.
 pub const MOST_REFUSED: usize = 60;
 
 impl Witness {
-    /// A client opens a connection.
+    /// Notes that a client opens a connection.
     pub fn opens(&mut self, id: Id, client: usize) {
         let talk = Talk {
             client,
@@ -119,13 +124,13 @@ impl Witness {
         self.expect_silence(id);
     }
 
-    /// A client is closed.
+    /// Notes that a client is closed.
     pub fn ends(&mut self, client: usize) {
         self.ended.insert(client);
     }
 
-    /// Nothing comes from a client that is closed, nor on the connection of a session that it has given up: not even a
-    /// ping, which would keep the session.
+    /// Checks that no packet comes from a closed client, or on the connection of a session that was
+    /// given up. Even a ping would keep the session alive.
     fn expect_silence(&mut self, id: Id) {
         let Some(Talk { client, left, .. }) = self.talks.get(&id) else { return };
         let of = match (self.ended.contains(client), left) {
@@ -136,7 +141,8 @@ impl Witness {
         self.news.wrong.push(format!("client {client} {of}, and goes on talking to its server"));
     }
 
-    /// Nothing is said any more on a connection. Returns whether its client knew that it belongs to another session.
+    /// Notes the end of a connection. Returns `true` if its client knew that it belongs to another
+    /// session.
     pub fn closes(&mut self, id: Id) -> bool {
         let Some(talk) = self.talks.remove(&id) else { return false };
         self.served.insert(talk.client, (talk.proven, clock::now()));
@@ -145,7 +151,7 @@ impl Witness {
         talk.foreign.is_some()
     }
 
-    /// A client sends something.
+    /// Observes bytes that a client sends.
     pub fn sends(&mut self, id: Id, bytes: &[u8], now: u64) {
         self.expect_silence(id);
         let Some(talk) = self.talks.get_mut(&id) else { return };
@@ -158,7 +164,7 @@ impl Witness {
         }
     }
 
-    /// Something arrives at a client.
+    /// Observes bytes that arrive at a client.
     pub fn hears(&mut self, id: Id, bytes: &[u8], now: u64) {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         for (frame, first) in talk.frames(1, bytes) {
@@ -180,7 +186,7 @@ impl Witness {
         let client = talk.client;
         if session != 0 {
             let mut others = self.talks.iter().filter(|(other, talk)| **other != id && talk.client == client);
-            // The slower server would take the session over.
+            // The slower server would take over the session.
             if others.any(|(_, other)| other.wanted == session && other.session == 0) {
                 let wrong = format!("client {client} asks two servers at once for {session:#x}");
                 self.news.wrong.push(wrong);
@@ -193,7 +199,7 @@ impl Witness {
         }
         self.news.anew.push(client);
         let last = self.last.get(&client).copied().unwrap_or(0);
-        // One of which it may not have heard is none that it has to close.
+        // The client does not have to close a session that it might not have learned of.
         if self.sessions.get(&last).is_some_and(|last| last.proof.is_some() && !last.settled) {
             let wrong = format!("client {client} wants a new session, but did not close {last:#x}");
             self.news.wrong.push(wrong);
@@ -204,8 +210,8 @@ impl Witness {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let kind = frame::kind(frame, false);
         let body = frame.get(8..).unwrap_or_default();
-        // A check that a holder of slots carries out alone looks like a heartbeat, and is none: the library concludes nothing
-        // from it. So in such runs neither counts.
+        // A check that a slot's holder sends alone looks like a heartbeat, but the library
+        // concludes nothing from it. In runs with slots neither counts.
         let is_check = self.slots && frame::checks(frame).len() == 1;
         let body = if is_check { &body[..0] } else { body };
         if frame::reads_record(body) {
@@ -215,7 +221,7 @@ impl Witness {
         if let Some(told) = talk.foreign.filter(|told| now > told + 2 && kind != Kind::Ping) {
             self.news.foreign.push((talk.client, told));
         }
-        // The node may be there, although a server that lags behind does not show it.
+        // The node can exist although a server that lags behind does not show it.
         if let Some(path) = frame::contender(body)
             && self.lost.remove(&(talk.client, path.clone()))
         {
@@ -247,14 +253,15 @@ impl Witness {
         let Some(talk) = self.talks.get_mut(&id) else { return };
         let connected = frame::connected(frame);
         talk.session = connected.map_or(0, |(session, _)| session);
-        // Who asks for a session and is given another one cannot close it any more.
+        // A client that receives another session than it asked for cannot close the first one any
+        // more.
         if talk.wanted != talk.session {
             self.sessions.entry(talk.wanted).or_default().settled = true;
         }
         if let Some((session, timeout)) = connected {
             let given = self.sessions.entry(session).or_default();
             (given.client, given.timeout) = (talk.client, timeout);
-            // Nor does the client know how to close what it did not ask for.
+            // The client also does not know how to close a session that it did not ask for.
             given.settled |= talk.wanted != 0 && talk.wanted != session;
             self.last.insert(talk.client, session);
         }
@@ -271,7 +278,8 @@ impl Witness {
         if code == 0 && frame::is_sync(&body) {
             self.lost.retain(|(client, _)| *client != talk.client);
         }
-        // One in which nothing was done yet is any session: it was lost while the client crate looked for its first.
+        // An unused session can be replaced by any other: it was lost while the client crate looked
+        // for its first connection.
         let used = self.sessions.get(&talk.wanted).is_some_and(|session| session.proof.is_some());
         if code == 0 && used && talk.wanted != talk.session && frame::contender(&body).is_some() {
             talk.foreign.get_or_insert(now);
@@ -288,9 +296,10 @@ impl Witness {
             }
         }
         let timeout = self.sessions.get(&talk.session).map_or(0, |session| session.timeout);
-        // One that is closed waits for its last answer, for as long as closing may take.
+        // A client that is closing waits for its last reply, as long as closing can take.
         let closes = talk.asked.values().any(|asked| asked.kind == Kind::Close);
-        // The client is patient for seven fifths of its time-out, from when it first asks after the last answer.
+        // The client waits for seven fifths of its timeout, from its first request after the last
+        // reply.
         let deaf = talk.is_deaf_since().filter(|(since, _)| !closes && now > since + timeout * 19 / 10);
         if let Some((since, body)) = deaf.filter(|_| !talk.accused) {
             self.news.deaf.push((talk.client, since, frame::deletes(body)));
@@ -305,7 +314,7 @@ impl Witness {
         let missing = failure.filter(|(_, code)| *code == frame::NO_NODE).map(|(at, _)| at);
         let unreadable = failure.is_some_and(|(_, code)| code == frame::NO_AUTH);
         let done = if asked.is_multi { frame::is_done(frame) } else { code == 0 };
-        // A node that exists proves its session, one that is missing does not.
+        // A node that exists proves its session. A missing node does not.
         let proven = done || unreadable || missing.is_some_and(|at| at > 0);
         if proven {
             session.proof = session.proof.max(Some(talk.counts_from(asked.at, session.timeout)));
@@ -323,57 +332,60 @@ impl Witness {
         }
     }
 
-    /// Until when a lease of this session may say that it is held.
+    /// Returns the time until which a lease of this session may report that it is held.
     pub fn certain_until(&self, session: i64) -> u64 {
         let session = self.sessions.get(&session);
         session.and_then(|session| Some(session.proof? + session.timeout / 2)).unwrap_or(0)
     }
 
-    /// Until when a lease of this session is certain at least, if nothing but its term ends it; and why.
+    /// Returns the time until which a lease of this session is certain at least, unless something
+    /// other than its term ends it, and the heartbeat that proves it.
     pub fn sure_until(&self, session: i64) -> Option<(u64, Sure)> {
         let session = self.sessions.get(&session)?;
         session.sure.map(|sure| (sure.from + session.timeout / 2, sure))
     }
 
-    /// What the client is called that has, or had, a session.
+    /// Returns the name of the client that has or had a session.
     pub fn client(&self, session: i64) -> Option<usize> {
         self.sessions.get(&session).map(|session| session.client)
     }
 
-    /// The time-out of a session.
+    /// Returns the timeout of a session.
     pub fn timeout(&self, session: i64) -> u64 {
         self.sessions.get(&session).map_or(0, |session| session.timeout)
     }
 
-    /// Since when the client at this connection's end has known whose session it is, and which that is.
+    /// Returns the time since which a connection's client knows whose session it is, and that
+    /// session.
     pub fn vouched(&self, id: Id) -> Option<(u64, i64)> {
         self.talks.get(&id).and_then(|talk| Some((talk.vouched?, talk.session)))
     }
 
-    /// Whether the server of any connection of a client has carried out a write for this session, as the client knows; or
-    /// that of the one which it has lost at this instant, maybe after a grant.
+    /// Returns `true` if the client knows that a write for this session succeeded on one of its
+    /// connections. A connection that it lost at this instant counts, because that can have
+    /// happened after a grant.
     pub fn is_proven(&self, client: usize, session: i64) -> bool {
         let mut own = self.talks.values().filter(|talk| talk.client == client && talk.session == session);
         let lost = self.served.get(&client).is_some_and(|(proven, at)| *proven && *at == clock::now());
         lost || own.any(|talk| talk.proven)
     }
 
-    /// Whether a write was carried out on the last connection that a client has given up.
+    /// Returns `true` if a write succeeded on the last connection that a client has closed.
     pub fn was_served(&self, client: usize) -> bool {
         self.served.get(&client).is_some_and(|(proven, _)| *proven)
     }
 
-    /// Since when the client whose node this is has known that it does not exist.
+    /// Returns the time since which the owner of a node knows that the node does not exist.
     pub fn missing(&self, node: &str) -> Option<u64> {
         self.missing.get(node).copied()
     }
 
-    /// When the client whose node this is last asked whether it exists, if it is a guest.
+    /// Returns the time at which the owner of a guest's node last checked it.
     pub fn checked(&self, node: &str) -> Option<u64> {
         self.checked.get(node).copied()
     }
 
-    /// What was overheard since the last call.
+    /// Returns the observations since the last call.
     pub fn take_news(&mut self) -> Overheard {
         std::mem::take(&mut self.news)
     }

@@ -1,4 +1,4 @@
-//! One simulation: lets what is due happen, in its order, until all contenders are done.
+//! Runs one simulation: processes all events in order until all contenders are done.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -26,46 +26,46 @@ use crate::schedule::Schedule;
 use crate::workload::{Contender, GUARDED, VISITED, Visitor, WORN_OUT};
 use crate::{chance, clients::Clients, clock, frame};
 
-/// Bytes. A server that decides alone answers all that has arrived from a client in one go, each request within the one
-/// before, and a client with a thousand contenders sends as many at once.
+/// Stack size in bytes. A single server answers all requests that have arrived from a client in
+/// nested calls, and a client with a thousand contenders sends that many together.
 const STACK: usize = 256 << 20;
 
-/// How long everything may take after the last fault: so many session time-outs, and at least several times as long as
-/// a queue that hears nothing waits before it looks again.
+/// Maximum duration after the last fault: this many session timeouts, and at least several times
+/// the interval after which a queue without events lists its nodes again.
 const STUCK_AFTER: u32 = 30;
 const LEAST_STUCK_AFTER: Duration = Duration::from_secs(90);
 
-/// Which part of the session time-out the longest latency is after that.
+/// After the last fault, the maximum latency is the session timeout divided by this number.
 const CALM: u64 = 20;
 
-/// What somebody does all the time.
+/// The future of a contender.
 type Running = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What came of a simulation.
+/// The outcome of a simulation.
 #[derive(Debug)]
 pub struct Outcome {
     pub grants: u64,
-    /// How many slots were recorded.
+    /// Number of recorded slots.
     pub slots: u64,
     pub violations: Vec<String>,
     pub covered: Covered,
-    /// How soon what has to happen soon has happened.
+    /// The measurements of progress cases.
     pub measured: Vec<Measured>,
     pub digest: u64,
-    /// The history, if it was asked for.
+    /// The history, if it was requested.
     pub lines: Vec<String>,
-    /// The holds, for other judges, if they were asked for.
+    /// The holds for other judges, if they were requested.
     pub holds: String,
 }
 
-/// The records that are kept of a simulation.
+/// Which records to keep of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Records {
     pub lines: bool,
     pub holds: bool,
 }
 
-/// Carries a plan out, on a thread of its own: hash tables draw their keys once on each.
+/// Runs a plan. It uses a new thread, because hash tables draw their keys once per thread.
 pub fn simulate(plan: &Plan, keep: Records) -> Outcome {
     let plan = plan.clone();
     let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep));
@@ -131,7 +131,7 @@ fn run(plan: &Plan, keep: Records) -> Outcome {
     }
 }
 
-/// A fault begins, or ends, or one of two parts ends.
+/// The begin or the end of a fault. A fault with two parts has two ends.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub fault: usize,
@@ -146,14 +146,14 @@ pub struct World {
     pub clients: Clients,
     pub ensemble: Rc<RefCell<Ensemble>>,
     pub turns: Schedule<Turn>,
-    /// The clients that were stopped for a sweep.
+    /// Clients that were stopped for a sweep, with the time at which they continue.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
-    /// Where strangers are about to queue.
+    /// Directories that strangers are about to join.
     pub strangers: Vec<&'static str>,
-    /// The servers that were cut off as the leader, by fault.
+    /// Servers that were cut off as the leader, by fault.
     pub deposed: Vec<(usize, usize)>,
-    /// Whether the connection is to be cut on which the next record of a slot arrives.
+    /// True if the connection on which the next record of a slot arrives must be cut.
     pub cuts_at_record: bool,
 }
 
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Lives until everything is over, or a client takes all the time there is.
+    /// Runs until everything is done, or until a client runs without end.
     async fn live(self) {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {
@@ -219,11 +219,11 @@ impl World {
                 (0, Box::pin(outage.run(seed, setting, clients, oracle, doing)) as Running)
             } else if let Some(Script::Progress(progress)) = self.plan.script {
                 network::with(|network| network.calm(setting.latency));
-                // Its judge is the case's own.
+                // The progress case judges itself.
                 oracle.borrow_mut().calm.fault(true);
                 let ensemble = Rc::clone(&self.ensemble);
                 let stage = Rc::new(Stage { setting, clients, ensemble, oracle, stopped, doing });
-                // Nobody stops this one.
+                // No fault stops this client.
                 (setting.clients, Box::pin(progress.run(stage)) as Running)
             } else if visitor == Some(number) {
                 let visitor = Visitor::new(number, seed, setting, clients, oracle, stopped, doing);
@@ -253,9 +253,10 @@ impl World {
             }
         };
         sleep_until(clock::at(end)).await;
-        // From now on whoever is stuck is stuck for a reason of the code under test. Latencies of the order of the session
-        // time-out would be another: the client crate gives a connection up that is silent for 2/5 of it, and sessions
-        // would go on expiring. Half of that is left for what servers say to each other before they answer.
+        // From now on, only the code under test can be the reason that a contender is stuck. With
+        // latencies close to the session timeout, sessions would keep expiring: the client crate
+        // gives up a connection that is silent for 2/5 of the timeout. Half of that is left for the
+        // messages between servers before a reply.
         network::with(|network| network.calm(calm));
         let stuck = timeout(wait_limit, all_done).await.is_err();
         for (number, doing) in &doings {
@@ -278,7 +279,7 @@ impl World {
         happening.abort();
     }
 
-    /// Lets things happen, each when it is due. Never ends.
+    /// Processes all events when they are due. It never returns.
     async fn happen(&mut self) {
         let news = network::with(|network| network.news());
         loop {
@@ -298,7 +299,7 @@ impl World {
                 for record in written {
                     self.oracle.borrow_mut().recorded(&record);
                 }
-                // What follows from it follows before the next thing.
+                // Run all consequences of this event before the next event.
                 tokio::task::yield_now().await;
             }
             let next = [
@@ -322,7 +323,7 @@ impl World {
         }
     }
 
-    /// Compares what was granted with the reference model.
+    /// Compares the new grants with the reference model.
     fn compare_grants(&self) {
         let grants = self.oracle.borrow_mut().take_unchecked();
         for grant in grants {
@@ -363,7 +364,7 @@ impl World {
             || self.rounds.step(now, &self.oracle, &self.ensemble, &self.clients)
     }
 
-    /// Something is about to arrive at a client.
+    /// Lets the oracle judge a client before a packet arrives at it.
     fn before(&self, connection: Id, packet: &Packet) {
         let known = network::with(|network| {
             let name = network.name(connection)?;
@@ -378,7 +379,7 @@ impl World {
     }
 }
 
-/// Once nobody contends any more, no node is left in any queue.
+/// Checks that no node is left in any queue after all contenders have ended.
 async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, wait_limit: Duration) {
     let left = || {
         let mut ensemble = ensemble.borrow_mut();

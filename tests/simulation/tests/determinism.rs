@@ -1,13 +1,14 @@
-//! The same seed gives the same history: in another process, on another thread, beside other seeds, in another build.
+//! The same seed produces the same history: in another process, on another thread, together with
+//! other seeds, and in another build.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// This build of the simulation.
+/// The simulation program of this build.
 const THIS: &str = env!("CARGO_BIN_EXE_simulation");
 
-/// The number of each seed's history, in the order of the seeds.
+/// Returns the digest of each seed's history, in the order of the seeds.
 fn digests(simulation: &Path, seeds: usize, jobs: &str) -> Vec<String> {
     digests_with(simulation, seeds, jobs, &[])
 }
@@ -23,12 +24,13 @@ fn digests_with(simulation: &Path, seeds: usize, jobs: &str, others: &[&str]) ->
     let is_digest = |line: &&str| line.starts_with("--");
     let mut digests: Vec<_> = output.lines().filter(is_digest).map(str::to_owned).collect();
     digests.sort();
-    // And a tenth as many with outages.
+    // A run adds a tenth as many seeds with outages.
     assert_eq!(digests.len(), seeds + seeds / 10);
     digests
 }
 
-/// The other build: with optimizations if this one is without, and the other way round.
+/// Builds and returns the program of the other build: the optimized one if this one is not, and
+/// vice versa.
 fn the_other_build() -> PathBuf {
     let this = Path::new(THIS);
     let builds = this.parent().and_then(Path::parent).expect("a directory for each build");
@@ -53,13 +55,13 @@ fn a_seed_is_one_history() {
     assert_eq!(different.len(), alone.len(), "another seed is another history");
 }
 
-/// Half of the seeds have one server, the others three.
+/// Half of the seeds have one server, and the others have three.
 #[test]
 fn a_seed_is_one_history_with_and_without_optimizations() {
     assert_eq!(digests(Path::new(THIS), 12, "2"), digests(&the_other_build(), 12, "2"));
 }
 
-/// To record it, leases are asked whether they are held, which may end what is over.
+/// Recording reads the state of leases, which can end a lease whose time is over.
 #[test]
 fn a_seed_is_one_history_whether_or_not_others_judge_it() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories.jsonl");

@@ -1,5 +1,5 @@
-//! Once per slot: whatever befalls clients and servers, a slot is recorded once, and no body runs for one that was
-//! recorded before.
+//! Once per slot: whatever faults happen, a slot is recorded once, and no body runs for a slot that
+//! was recorded before.
 
 use std::process::Command;
 

@@ -1,9 +1,9 @@
-//! Outages on one, three and five servers: the client is connected in time, and no lease is lost that has that much of
-//! its term left.
+//! Outages on one, three and five servers: the client is connected in time and keeps every lease
+//! with enough of its term left.
 
 use std::process::Command;
 
-/// The bar: so many outages, and no lease lost.
+/// Number of outages. None may lose a lease.
 const SEEDS: &str = "1000";
 
 #[test]

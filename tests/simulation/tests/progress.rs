@@ -1,8 +1,8 @@
-//! How soon: waiters are granted, losses told, and calls end within their bounds.
+//! Waiters are granted locks, losses are reported, and calls return within their bounds.
 
 use std::process::Command;
 
-/// Each call with each state of the servers comes up once in 180 seeds.
+/// Each call appears with each state of the servers once in 180 seeds.
 const SEEDS: &str = "900";
 
 #[test]

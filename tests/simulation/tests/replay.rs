@@ -1,8 +1,9 @@
-//! A seed that fails prints the command that replays it, with less in it, and the same goes wrong then.
+//! A failing seed prints the command that replays it in a smaller form. The replay shows the same
+//! failure.
 
 use std::process::Command;
 
-/// Something that happens often, so that the first seeds have it.
+/// A text that appears often enough for the first seeds to contain it.
 const SOUGHT: &str = "is refused: LOCK_TIMEOUT";
 
 fn simulation(args: &[&str]) -> (bool, Vec<String>) {
@@ -12,7 +13,7 @@ fn simulation(args: &[&str]) -> (bool, Vec<String>) {
     (done.status.success(), output.lines().map(str::to_owned).collect())
 }
 
-/// The words of a command, as a shell sees them.
+/// Splits a command into words, as a shell does.
 fn words(command: &str) -> Vec<String> {
     let parts = command.split('"').enumerate();
     let words = parts.flat_map(|(number, part)| match number % 2 {

@@ -1,12 +1,12 @@
-//! Requests per client of many clients on one server, and how soon all are back after an outage. The program judges the
-//! latter, and that no lease is lost.
+//! Counts the requests per client of many clients on one server. The program itself checks that all
+//! clients are back in time after an outage and that no lease is lost.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 const CLIENTS: u64 = 500;
 
-/// A phase is six session time-outs long.
+/// Duration of a phase, in session timeouts.
 const TIMEOUTS: u64 = 6;
 
 type Figures = BTreeMap<String, u64>;
@@ -33,20 +33,21 @@ fn phases() -> BTreeMap<String, Figures> {
 fn what_clients_ask_does_not_depend_on_how_many_they_are() {
     let phases = phases();
     let count = |phase: &str, figure: &str| phases[phase][figure];
-    // Idle: pings alone, one after three twentieths of the session time-out.
+    // An idle client sends only pings, at intervals of three twentieths of the session timeout.
     assert_eq!(count("idle", "writes") + count("idle", "reads"), 0);
     assert!(count("idle", "pings") <= CLIENTS * TIMEOUTS * 7);
-    // Holders: a write each sixth of the session time-out.
+    // A holder sends a write every sixth of the session timeout.
     let beats = CLIENTS * TIMEOUTS * 6;
     let writes = count("hold", "writes");
     assert!((beats * 19 / 20..=beats * 21 / 20).contains(&writes), "{writes} writes instead of {beats}");
-    // Of ten in a queue at most three prove their sessions: the holder and the next two.
+    // At most three of ten clients in a queue prove their sessions: the holder and the next two.
     assert!(count("wait", "writes") <= beats * 3 / 10 * 21 / 20, "{:?}", phases["wait"]);
-    // All come back with one handshake each, and not in the same moment.
+    // Each client comes back with one handshake, and they are spread over time.
     for outage in ["outage of holders", "outage of waiters"] {
         assert_eq!(count(outage, "handshakes"), CLIENTS, "{:?}", phases[outage]);
         assert!(count(outage, "most_handshakes_in_100_ms") <= CLIENTS / 3, "{:?}", phases[outage]);
     }
-    // A free lock is two writes, its release a third; the first lock of a path makes its directories.
+    // Acquiring a free lock needs two writes, and its release a third one. The first lock of a path
+    // also creates its directories.
     assert!(count("release", "writes") <= CLIENTS * 2, "{:?}", phases["release"]);
 }

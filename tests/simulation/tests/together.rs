@@ -1,4 +1,5 @@
-//! Features together: every pair that an attempt can have happens to one, and most triples, without a violation.
+//! Combined features: every possible pair of features and most triples happen to an attempt,
+//! without a violation.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! A hand-off inside a client: the release of a holder against a time-out, a loss, a transaction and a downgrade.
+//! A hand-off inside a client: the holder's release against a timeout, a loss, a transaction and a
+//! downgrade.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use crate::session::term::Term;
 /// Longer than any test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Stands where the driver does, and remembers what it is told, in order. Its lock is no part of the test.
+/// Replaces the driver and records its notices in order. Its lock is not part of the test.
 #[derive(Default)]
 struct Driver(std::sync::Mutex<Vec<Told>>);
 
@@ -58,7 +59,7 @@ impl Report for Driver {
     }
 }
 
-/// A directory in which one owner holds, and others wait in the line.
+/// A directory with one holder and other owners in the line of waiters.
 pub(crate) struct Scene {
     driver: Arc<Driver>,
     pub(crate) holds: Arc<HoldTable>,
@@ -76,7 +77,7 @@ impl Scene {
         AcquireRequest { cohort: 10, ..claim }
     }
 
-    /// One owner holds with this claim.
+    /// Creates a scene in which one owner holds with this claim.
     pub(crate) fn with(kind: Kind, waiters: u64, claim: impl Fn(&Owner) -> AcquireRequest) -> (Self, Lease) {
         let driver = Arc::<Driver>::default();
         let report: Arc<dyn Report> = Arc::clone(&driver) as _;
@@ -104,13 +105,13 @@ impl Scene {
         self.driver.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The lease that a waiter has been given.
+    /// Returns the lease that a waiter has received.
     fn lease(&mut self, waiter: usize) -> Option<Lease> {
         self.waiting[waiter].try_recv().ok().map(|granted| granted.expect("a lease"))
     }
 }
 
-/// A waiter's time is up while the holder releases: it is taken out of the line, or it holds.
+/// A waiter times out while the holder releases: it is removed from the line, or it holds.
 pub fn a_hand_off_against_a_time_out() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -132,8 +133,8 @@ pub fn a_hand_off_against_a_time_out() {
     });
 }
 
-/// The first of two waiters goes while the holder releases: it is handed the lock, or the second is, and nobody is passed
-/// over.
+/// The first of two waiters leaves while the holder releases: the first or the second receives the
+/// lock, and no waiter is skipped.
 pub fn a_hand_off_against_a_waiter_that_goes() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
@@ -152,7 +153,7 @@ pub fn a_hand_off_against_a_waiter_that_goes() {
     });
 }
 
-/// The node is lost while it is handed on: whoever holds through it loses it, and nobody holds afterwards.
+/// The node is lost while it is handed on: its holder loses it, and no owner holds afterwards.
 pub fn a_hand_off_against_a_loss() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -166,19 +167,19 @@ pub fn a_hand_off_against_a_loss() {
                 assert_eq!(second.state(), LeaseState::Lost(LossReason::NodeDeleted));
                 assert_eq!(scene.told(), [Told::HandedOn(JoinId(1))]);
             }
-            // It waits on.
+            // The waiter stays in the line.
             None => assert!(scene.holds.leave_line(JoinId(1)).is_some() && scene.told().is_empty()),
         }
         assert!(!scene.holds.owned_by(scene.owner.id(), Kind::Exclusive));
     });
 }
 
-/// A loss by the clock of the first hold comes while the second begins: it does not end the second.
+/// The first hold's time is over while the second begins: this does not end the second hold.
 pub fn a_late_end_of_the_first_hold_spares_the_second() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
         let holds = Arc::clone(&scene.holds);
-        // As the driver does when the alarm of the first hold goes off.
+        // The driver does this when the alarm of the first hold fires.
         let first = HoldId { node: Scene::node(), handoffs: 0 };
         let ends = thread::spawn(move || holds.lose_unless_handed_on(&first, LossReason::HeldTooLong));
         drop(lease);
@@ -190,7 +191,7 @@ pub fn a_late_end_of_the_first_hold_spares_the_second() {
     });
 }
 
-/// Two threads release the two levels of a hold: the later one hands the lock on, once.
+/// Two threads release the two levels of a hold: the later release hands the lock on once.
 pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     every_interleaving(|| {
         let (mut scene, outer) = Scene::new(Kind::Exclusive, 1);
@@ -204,8 +205,9 @@ pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     });
 }
 
-/// A writer asks to read while another thread releases it: either it takes the place of its own node, which nobody else gets
-/// then, or the node is handed on and it waits like any other.
+/// A writer asks to read while another thread releases it. Either the reader takes the place of the
+/// writer's node, and no other owner receives that node, or the node is handed on and the reader
+/// waits like any other owner.
 pub fn a_hand_off_against_a_downgrade() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Write, 1);
@@ -217,8 +219,8 @@ pub fn a_hand_off_against_a_downgrade() {
     });
 }
 
-/// A waiter joins the line while the holder releases: it is handed the lock, or the holder's release frees it and the
-/// waiter is in the line, where the driver finds it.
+/// A waiter joins the line while the holder releases: it receives the lock, or the release frees
+/// the lock and the driver finds the waiter in the line.
 pub fn a_hand_off_against_one_that_lines_up() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(Kind::Exclusive, 0);

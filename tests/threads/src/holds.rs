@@ -23,7 +23,7 @@ use crate::session::term::Term;
 /// Longer than any test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Stands where the driver does, and counts what it is told. Its lock is no part of the test.
+/// Replaces the driver and counts its notices. Its lock is not part of the test.
 #[derive(Default)]
 struct Driver(std::sync::Mutex<Told>);
 
@@ -58,7 +58,7 @@ impl Report for Driver {
     }
 }
 
-/// A directory in which one owner holds.
+/// A directory with one holder.
 struct Scene {
     driver: Arc<Driver>,
     holds: Arc<HoldTable>,
@@ -67,7 +67,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// With a lease that is held; or whose term is over, so that the first to look finds it lost.
+    /// Creates a scene with a held lease. With `runs` false, its term is over, so that the first
+    /// check finds it lost.
     fn new(runs: bool) -> (Self, Lease) {
         let driver = Arc::<Driver>::default();
         let report: Arc<dyn Report> = Arc::clone(&driver) as _;
@@ -87,7 +88,7 @@ impl Scene {
         NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
     }
 
-    /// One level more; `None` if the owner would have to queue.
+    /// Enters another level. Returns `None` if the owner would have to queue.
     fn enter(&self) -> Option<Lease> {
         match self.holds.enter(self.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused") {
             EnterOutcome::Reentered(lease) => Some(lease),
@@ -108,12 +109,13 @@ impl Scene {
     }
 }
 
-/// Whether a state may be followed by another one that is seen later.
+/// Returns `true` if a state can be followed by the other one.
 fn may_follow(earlier: LeaseState, later: LeaseState) -> bool {
     earlier == later || earlier.holds()
 }
 
-/// A loss, a release and a check at the same time: the hold ends once, and what is seen does not go back.
+/// A loss, a release and a check at the same time: the hold ends once, and no thread sees an
+/// earlier state afterwards.
 pub fn loss_against_release_against_check() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -127,13 +129,14 @@ pub fn loss_against_release_against_check() {
         let last = lease.state();
         assert!(released && may_follow(second, last) && !last.holds(), "{second} and then {last}");
         assert_eq!(lease.release_in_background().map_err(|error| error.kind()), Err(ErrorKind::NotHeld));
-        // Either the loss or the release ended it: the driver is told of a release only if nobody told of a loss.
+        // Either the loss or the release has ended the hold. The driver receives a release only if
+        // there was no loss.
         assert_eq!((scene.told().released, scene.losses()), if lost { (0, 1) } else { (1, 0) });
         assert!(!scene.holds());
     });
 }
 
-/// Two threads release one lease: one of them does, and the driver is told once.
+/// Two threads release one lease: one of them succeeds, and the driver receives one notice.
 pub fn a_lease_is_released_once() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -146,7 +149,7 @@ pub fn a_lease_is_released_once() {
     });
 }
 
-/// Two levels of one hold end on two threads: the later one frees the lock, once.
+/// Two threads end two levels of one hold: the later one frees the lock once.
 pub fn two_threads_release_levels() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -159,7 +162,8 @@ pub fn two_threads_release_levels() {
     });
 }
 
-/// An owner enters again while its last level ends: it holds, or it queues, and never holds what was released.
+/// An owner enters again while its last level ends: it holds or queues, and never holds a released
+/// lock.
 pub fn re_entry_against_the_last_release() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -176,7 +180,8 @@ pub fn re_entry_against_the_last_release() {
     });
 }
 
-/// Several threads find by the clock that the time is over: it is counted once, and the driver is told once.
+/// Several threads find by the clock that the time is over: it is counted once, and the driver
+/// receives one notice.
 pub fn an_end_by_the_clock_is_found_once() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(false);
@@ -189,7 +194,7 @@ pub fn an_end_by_the_clock_is_found_once() {
     });
 }
 
-/// Suspension, resumption and loss: what is lost stays lost.
+/// Suspension, resumption and loss: a lost lease stays lost.
 pub fn a_loss_is_final() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -207,7 +212,7 @@ pub fn a_loss_is_final() {
     });
 }
 
-/// A loss wakes the thread that waits for the end of the lease, and tells it the reason.
+/// A loss wakes the thread that waits for the end of the lease, with the reason.
 pub fn a_loss_wakes_who_waits() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -219,7 +224,8 @@ pub fn a_loss_wakes_who_waits() {
     });
 }
 
-/// The release of an inner level wakes the thread that waits for its end, although the hold goes on.
+/// The release of an inner level wakes the thread that waits for its end, although the hold
+/// continues.
 pub fn a_release_wakes_who_waits_for_a_level() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -232,7 +238,7 @@ pub fn a_release_wakes_who_waits_for_a_level() {
     });
 }
 
-/// A request to give up the lock wakes the thread that listens for one.
+/// A request to give up the lock wakes the thread that listens for it.
 pub fn a_request_to_give_up_wakes_who_listens() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -244,7 +250,7 @@ pub fn a_request_to_give_up_wakes_who_listens() {
     });
 }
 
-/// A level is moved out of its lease while it ends and while it is looked at: all see one end.
+/// A level is moved out of its lease while it ends and while it is read: all threads see one end.
 pub fn a_level_is_shared_while_it_ends() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);

@@ -1,4 +1,4 @@
-//! The inboxes through which bindings deliver: filled while they are emptied, and while they are closed.
+//! The inboxes of the bindings: filled while they are emptied, and while they are closed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ mod queue;
 use arrivals::Arrivals;
 use queue::Queue;
 
-/// Two threads add while a third takes until the end: all is taken once, and the third does not sleep for ever.
+/// Two threads add while a third takes until the end: each item is taken once, and the third thread
+/// does not wait forever.
 pub fn a_queue_is_filled_while_it_is_emptied() {
     every_interleaving(|| {
         let queue = Arc::<Queue<usize>>::default();
@@ -36,7 +37,8 @@ pub fn a_queue_is_filled_while_it_is_emptied() {
     });
 }
 
-/// A queue ends while something is added and its thread waits: what was there before is taken, and the thread ends.
+/// A queue ends while an item is added and its thread waits: the earlier items are taken, and the
+/// thread ends.
 pub fn a_queue_ends_while_its_thread_waits() {
     every_interleaving(|| {
         let queue = Arc::<Queue<usize>>::default();
@@ -48,13 +50,14 @@ pub fn a_queue_ends_while_its_thread_waits() {
         queue.push(1);
         assert!(ends.join().expect("no panic"));
         let taken = takes.join().expect("no panic");
-        // An item that came behind the end stays there.
+        // An item that was added after the end stays there.
         let left = usize::from(queue.take().is_some());
         assert_eq!(taken + left, 1);
     });
 }
 
-/// Two threads add, and wake the receiver where they are told to: each wake-up takes all, and nothing stays behind.
+/// Two threads add and wake the receiver when the inbox says so: each wake-up takes all items, and
+/// none stays behind.
 pub fn every_arrival_is_taken_by_a_wake_up() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();
@@ -64,7 +67,7 @@ pub fn every_arrival_is_taken_by_a_wake_up() {
             thread::spawn(move || {
                 let wakes = inbox.push(number);
                 if wakes {
-                    // The wake-up comes later, on whichever thread.
+                    // The wake-up runs later, on any thread.
                     thread::yield_now();
                     taken.fetch_add(inbox.lock().take().len(), Ordering::Relaxed);
                 }
@@ -77,7 +80,8 @@ pub fn every_arrival_is_taken_by_a_wake_up() {
     });
 }
 
-/// The receiver is closed while something arrives: it is given up with the rest, or wakes somebody who finds it.
+/// The receiver is closed while an item arrives: the item is discarded with the others, or it wakes
+/// a receiver that finds it.
 pub fn an_arrival_against_the_end_of_its_receiver() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();

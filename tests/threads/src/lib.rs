@@ -1,7 +1,8 @@
-//! The parts of core that threads share without a driver, on loom's locks and atomics.
+//! The parts of core that threads share without a driver, with loom's locks and atomics.
 //!
-//! The modules are included by their paths, and compiled as they stand in core; only `runtime::sync` is another one. The
-//! tests run what they do on several threads in every interleaving, and with every value that a load may see.
+//! The modules are included by their paths and compiled unchanged; only `runtime::sync` is
+//! replaced. The tests run their threads in every interleaving and with every value that a load can
+//! return.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,10 +40,10 @@ pub mod operations;
 pub mod processes;
 pub mod terms;
 
-/// A scene in which the threads meet in fewer ways shows nothing.
+/// A scene with fewer interleavings proves nothing.
 const LEAST: usize = 3;
 
-/// Runs a scene in every interleaving of its threads that may make a difference.
+/// Runs a scene in every relevant interleaving of its threads.
 pub(crate) fn every_interleaving(scene: impl Fn() + Send + Sync + 'static) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);

@@ -1,5 +1,5 @@
-//! A node that is kept while nobody holds through it: keeping it and taking it again against the driver, a loss and each
-//! other.
+//! A node that is kept while no owner holds through it: keeping and reusing it against the driver,
+//! a loss and each other.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn claim(owner: &Owner) -> AcquireRequest {
     AcquireRequest { linger: 60_000, ..claim }
 }
 
-/// An owner holds a lock whose node may be kept.
+/// Creates a scene in which an owner holds a lock whose node can be kept.
 fn held() -> (Scene, Lease) {
     let (scene, lease) = Scene::with(Kind::Exclusive, 0, claim);
     assert!(scene.holds.open_access());
@@ -28,7 +28,7 @@ fn held() -> (Scene, Lease) {
     (scene, lease)
 }
 
-/// A lock whose node is kept.
+/// Creates a scene with a kept node.
 fn kept() -> Scene {
     let (scene, lease) = held();
     drop(lease);
@@ -40,7 +40,8 @@ fn take(holds: &Arc<HoldTable>) -> Option<Lease> {
     holds.take_again(&claim(&Owner::new()), Naming::Curator, Access::Everybody)
 }
 
-/// The driver gives up all nodes while the holder releases: it has the node to delete, or is told of the release.
+/// The driver gives up all nodes while the holder releases: it gets the node to delete, or a notice
+/// of the release.
 pub fn a_release_against_the_end_of_keeping() {
     every_interleaving(|| {
         let (scene, lease) = held();
@@ -53,7 +54,7 @@ pub fn a_release_against_the_end_of_keeping() {
     });
 }
 
-/// The driver gives up the node while a thread takes it: one of the two has it.
+/// The driver gives up the node while a thread takes it: one of the two gets it.
 pub fn a_take_against_the_end_of_keeping() {
     every_interleaving(|| {
         let scene = kept();
@@ -67,8 +68,8 @@ pub fn a_take_against_the_end_of_keeping() {
     });
 }
 
-/// The driver learns that somebody may wait while a thread takes the node: the thread has it, or the driver may give it to a
-/// waiter.
+/// The driver learns of a possible waiter while a thread takes the node: the thread gets it, or the
+/// driver can give it to a waiter.
 pub fn a_take_against_the_news_of_somebody() {
     every_interleaving(|| {
         let scene = kept();
@@ -81,7 +82,7 @@ pub fn a_take_against_the_news_of_somebody() {
     });
 }
 
-/// Two threads take the node: one of them has it.
+/// Two threads take the node: one of them gets it.
 pub fn two_threads_take_a_node() {
     every_interleaving(|| {
         let scene = kept();
@@ -95,7 +96,7 @@ pub fn two_threads_take_a_node() {
     });
 }
 
-/// The node is lost while a thread takes it: the thread loses the lock, or does not get it.
+/// The node is lost while a thread takes it: the thread loses the lock or does not get it.
 pub fn a_take_against_a_loss() {
     every_interleaving(|| {
         let scene = kept();
@@ -110,7 +111,7 @@ pub fn a_take_against_a_loss() {
     });
 }
 
-/// A loss by the clock of the first hold comes late: it ends neither the node that is kept nor the second hold.
+/// A late end of the first hold by the clock ends neither the kept node nor the second hold.
 pub fn a_late_end_of_the_first_hold_spares_the_node() {
     every_interleaving(|| {
         let (scene, lease) = held();

@@ -1,5 +1,5 @@
-//! Operations that bindings begin: woken while they begin, twice, when they are over, while they are cancelled, and by a
-//! thread that carries them on itself.
+//! Operations that bindings start: woken while they start, twice, after their end, while they are
+//! canceled, and by a thread that continues them itself.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, PoisonError};
@@ -14,7 +14,7 @@ use crate::operation::begin;
 use crate::runtime::LibraryThread;
 use crate::same_thread::carry_on_woken;
 
-/// The event that a future waits for: a one-shot channel, with a lock that loom knows.
+/// The event that a future waits for: a one-shot channel with a lock of loom.
 #[derive(Default)]
 struct Signal(Mutex<(bool, Vec<Waker>)>);
 
@@ -40,7 +40,7 @@ impl Signal {
     }
 }
 
-/// Counts how often something is delivered, and how many futures were dropped.
+/// Counts deliveries and dropped futures.
 #[derive(Default)]
 struct Counts {
     delivered: AtomicUsize,
@@ -55,7 +55,7 @@ impl Drop for CountsDrop {
     }
 }
 
-/// The future of a test, and what counts what becomes of it.
+/// Creates a test operation with its counters.
 fn operation(
     signal: &Arc<Signal>,
 ) -> (impl Future<Output = ()> + Send + 'static, impl FnOnce(()) + Send + 'static, Arc<Counts>) {
@@ -78,7 +78,7 @@ impl Counts {
     }
 }
 
-/// The event that an operation waits for comes while it begins: it ends, and delivers once.
+/// The event arrives while the operation starts: the operation ends and delivers once.
 pub fn woken_while_it_begins() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -95,7 +95,8 @@ pub fn woken_while_it_begins() {
     });
 }
 
-/// An operation is cancelled while what it waits for comes: its future is dropped once, and nobody waits for ever.
+/// An operation is canceled while its event arrives: its future is dropped once, and no thread
+/// waits forever.
 pub fn cancelled_while_it_is_woken() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -111,7 +112,7 @@ pub fn cancelled_while_it_is_woken() {
     });
 }
 
-/// Two threads wake an operation at once: it becomes one task.
+/// Two threads wake an operation at the same time: it becomes one task.
 pub fn woken_twice_it_becomes_one_task() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -128,7 +129,8 @@ pub fn woken_twice_it_becomes_one_task() {
     });
 }
 
-/// A thread wakes an operation to carry it on itself, and another one wakes it too: it ends, and delivers once.
+/// One thread wakes an operation to continue it itself, and another thread wakes it too: it ends
+/// and delivers once.
 pub fn woken_by_its_own_thread_and_by_another() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -145,7 +147,7 @@ pub fn woken_by_its_own_thread_and_by_another() {
     });
 }
 
-/// An operation is cancelled by another thread than the one that carries it on: its future is dropped once.
+/// A thread cancels an operation that another thread continues: its future is dropped once.
 pub fn cancelled_while_its_own_thread_carries_it_on() {
     every_interleaving(|| {
         let library = LibraryThread::start();

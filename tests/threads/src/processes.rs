@@ -1,4 +1,4 @@
-//! A value of which each process has its own: several threads are first to ask for it.
+//! A per-process value that several threads request first at the same time.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use loom::thread;
 use crate::every_interleaving;
 use crate::runtime::fork::PerProcess;
 
-/// A value that shows whether it was complete when it was seen, and counts how many there are.
+/// A value that shows whether it was complete when it was read, and counts its instances.
 struct Value {
     complete: loom::cell::UnsafeCell<usize>,
     alive: Arc<AtomicUsize>,
 }
 
-// SAFETY: written before it is shared, which loom checks.
+// SAFETY: it is written before it is shared, which loom checks.
 unsafe impl Sync for Value {}
 // SAFETY: as above.
 unsafe impl Send for Value {}
@@ -23,13 +23,13 @@ impl Value {
     fn new(alive: &Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Ordering::Relaxed);
         let value = Self { complete: loom::cell::UnsafeCell::new(0), alive: Arc::clone(alive) };
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has it yet.
         value.complete.with_mut(|complete| unsafe { *complete = 7 });
         value
     }
 
     fn is_complete(&self) -> bool {
-        // SAFETY: nobody writes it any more.
+        // SAFETY: no thread writes it any more.
         self.complete.with(|complete| unsafe { *complete == 7 })
     }
 }
@@ -40,12 +40,13 @@ impl Drop for Value {
     }
 }
 
-/// All get the same complete value; that of the slower one is dropped, and the last one with its owner.
+/// All threads get the same complete value. The slower thread's value is dropped, and the last one
+/// is dropped with its owner.
 pub fn all_threads_get_one_value() {
     every_interleaving(|| {
         let alive = Arc::new(AtomicUsize::new(0));
         let owner = Arc::new(PerProcess::<Value>::new());
-        // It comes into being here, as a static has before any thread.
+        // Initialize it here, as a static is before any thread starts.
         assert!(owner.get().is_none());
         let others = [(); 2].map(|()| {
             let (owner, alive) = (Arc::clone(&owner), Arc::clone(&alive));

@@ -1,4 +1,5 @@
-//! The runtime of core, with locks and atomics of loom, and with a thread of the test in place of the library's.
+//! The runtime of core, with loom's locks and atomics, and with a thread of the test instead of the
+//! library's thread.
 
 #[path = "../../../core/src/runtime/clock.rs"]
 pub(crate) mod clock;

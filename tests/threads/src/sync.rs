@@ -1,3 +1,3 @@
-//! Stand-ins for `bindings-python/src/sync.rs`.
+//! Replacements for `bindings-python/src/sync.rs`.
 
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! The term of a session, which heartbeats prove on one thread while holders look at it on others.
+//! The term of a session: heartbeats prove it on one thread while holders read it on others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::session::term::Term;
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Two proofs come at the same time: the later one counts, whichever is told first.
+/// Two proofs arrive at the same time: the later one counts, in either order.
 pub fn an_older_proof_shortens_no_term() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));
@@ -20,13 +20,13 @@ pub fn an_older_proof_shortens_no_term() {
         let other = thread::spawn(move || ours.prove(older, 1));
         term.prove(newer, 1);
         other.join().expect("no panic");
-        // The older one is from the start of the machine.
+        // The older proof is from the start of the machine.
         let since_start = newer.since(older);
         assert!(term.proof_age().is_some_and(|age| age < since_start / 2) && term.is_proven_on(1));
     });
 }
 
-/// A thread that sees on which connection the term was proven sees the proof, too.
+/// A thread that sees on which connection the term was proven also sees the proof.
 pub fn a_proof_is_seen_with_its_connection() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));
@@ -41,7 +41,8 @@ pub fn a_proof_is_seen_with_its_connection() {
     });
 }
 
-/// A proof that comes while the session moves to another connection counts for the old one, or not at all.
+/// A proof that arrives while the session moves to another connection counts for the old one, or
+/// not at all.
 pub fn a_proof_against_a_move() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));

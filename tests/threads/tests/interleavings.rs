@@ -1,4 +1,4 @@
-//! Every interleaving of the scenes, one test each.
+//! Runs every interleaving of each scene, with one test per scene.
 
 use threads::{handoffs, holds, inboxes, lingers, operations, processes, terms};
 

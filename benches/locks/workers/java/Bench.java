@@ -17,15 +17,15 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** The worker on Apache Curator's recipes. Owners are threads, as in Curator. */
+/** The worker that uses Apache Curator's recipes. Owners are threads, as in Curator. */
 public final class Bench {
-    /** How often something that sends nothing is done between two looks at the gate. */
+    /** Number of operations without a request between two checks of the gate. */
     private static final int BATCH = 100;
 
-    /** Bytes for each thread: there may be thousands. */
+    /** Stack size of a thread in bytes, because there can be thousands of threads. */
     private static final long STACK = 256 * 1024;
 
-    /** What a worker is to do. */
+    /** A worker's task. */
     private record Task(
             String hosts, String path, String op, String kind, int clients, int contenders, boolean each, double reads,
             int permits, int held) {
@@ -34,7 +34,7 @@ public final class Bench {
         }
 
         boolean writes(int contender, int turn) {
-            // Never with 100 % readers.
+            // The share of readers is never 100 %.
             long step = Math.round(100 / (100 - reads));
             return (contender + turn) % step == step - 1;
         }
@@ -44,10 +44,10 @@ public final class Bench {
         void run() throws Exception;
     }
 
-    /** Something that is acquired and released by turns. */
+    /** Something that can be acquired and released repeatedly. */
     private record Lock(Step acquire, Step release) {}
 
-    /** Contenders stop at the gate while nothing is counted, each holding what it has: so nothing else happens. */
+    /** A gate that stops contenders while nothing is counted. Each keeps its lock, so nothing else happens. */
     private static volatile CountDownLatch gate = new CountDownLatch(1);
     private static final LongAdder DONE = new LongAdder();
 
@@ -86,7 +86,7 @@ public final class Bench {
         thread.start();
     }
 
-    /** The last client holds what the others find. */
+    /** The last client holds the locks that the others find taken. */
     private void hold() throws InterruptedException {
         CountDownLatch holding = new CountDownLatch(task.held);
         CuratorFramework client = clients.get(task.clients);
@@ -104,7 +104,7 @@ public final class Bench {
         holding.await();
     }
 
-    /** What a contender acquires to write, and to read. */
+    /** Returns a contender's locks for writing and reading. */
     private Lock[] locks(CuratorFramework client, int contender) {
         String path = task.lockPath(contender);
         if (task.kind.equals("readwrite")) {
@@ -135,7 +135,7 @@ public final class Bench {
                 default -> tries(new InterProcessMutex(client, task.lockPath(contender)));
             }
         } catch (Exception end) {
-            // It ends with its client.
+            // The exception comes from closing the client.
         }
     }
 
@@ -171,7 +171,7 @@ public final class Bench {
         }
     }
 
-    /** Tells the driver that all is ready, and does what it says until it says `stop`. */
+    /** Reports that the worker is ready, and follows the driver's commands until `stop`. */
     private static void serve() throws Exception {
         String version = CuratorFramework.class.getPackage().getImplementationVersion();
         System.out.println("{\"ready\": \"Curator " + version + "\"}");

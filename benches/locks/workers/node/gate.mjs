@@ -1,4 +1,4 @@
-// What the workers in JavaScript share: the task they are given, the gate, and the lines to the driver.
+// Common parts of the JavaScript workers: the task, the gate, and the line protocol.
 
 import { performance } from 'node:perf_hooks'
 import process from 'node:process'
@@ -10,13 +10,13 @@ export const BATCH = 100
 export const task = JSON.parse(process.argv[2])
 export const contenders = task.clients * task.contenders
 
-/** The path of the lock of a contender. */
+/** Returns the path of a contender's lock. */
 export const lockPath = (contender) => (task.each ? `${task.path}/${contender}` : task.path)
 
-/** Every how many turns a contender writes; never with 100 % readers. */
+/** Number of turns after which a contender writes again. The share of readers is never 100 %. */
 const step = Math.round(100 / (100 - task.reads))
 
-/** Whether a contender takes the write lock in this turn. */
+/** Returns whether a contender acquires the write lock in this turn. */
 export const writes = (contender, turn) => (contender + turn) % step === step - 1
 
 const tell = (fields) => process.stdout.write(`${JSON.stringify(fields)}\n`)
@@ -26,7 +26,7 @@ let opened = new Promise((resolve) => (open = resolve))
 let isOpen = false
 let done = 0
 
-/** Contenders stop here while nothing is counted, each holding what it has: so nothing else happens. */
+/** A gate that stops contenders while nothing is counted. Each keeps its lock, so nothing else happens. */
 export const gate = {
   pass: () => (isOpen ? undefined : opened),
   done: (pairs) => (done += pairs),
@@ -42,7 +42,7 @@ async function count(seconds) {
   tell({ count: done - before, seconds: (performance.now() - began) / 1000 })
 }
 
-/** Tells the driver that all is ready, does what it says until it says `stop`, and ends this process. */
+/** Reports that the worker is ready, follows the driver's commands until `stop`, and ends this process. */
 export async function serve(version, close) {
   tell({ ready: version })
   for await (const line of createInterface({ input: process.stdin })) {
@@ -54,5 +54,5 @@ export async function serve(version, close) {
   process.exit(0)
 }
 
-/** Contenders end with their client. */
+/** Ignores the errors that contenders get when their client is closed. */
 export const quietly = (promise) => promise.catch(() => undefined)

@@ -1,4 +1,5 @@
-// The worker on node-zookeeper-client, which has no lock of its own: the recipe of ZooKeeper's documentation.
+// The worker that uses node-zookeeper-client, which has no lock: the recipe of ZooKeeper's
+// documentation.
 
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'

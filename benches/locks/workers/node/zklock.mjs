@@ -1,4 +1,5 @@
-// The worker on zklock in Node. A pair is an acquire and a release; what is entered again is a scope of `using`.
+// The worker that uses zklock in Node. A pair is an acquire and a release. A re-entry is a scope of
+// `using`.
 
 import { createRequire } from 'node:module'
 import process from 'node:process'
@@ -12,7 +13,7 @@ const { version } = require('./package.json')
 
 const options = { cohort: task.cohort, linger: 1000 * task.linger }
 
-/** What a contender acquires to write, and to read. */
+/** Returns a contender's locks for writing and reading. */
 function locks(client, contender) {
   const path = lockPath(contender)
   if (task.kind === 'readwrite') {
@@ -30,7 +31,7 @@ const work = {
       await gate.pass()
       await lease.release()
       gate.done(1)
-      // An acquire without a request leaves the loop no time for its timers.
+      // Acquires without a request would starve the event loop's timers.
       if (task.linger > 0 && number % BATCH === 0) await turn()
     }
   },
@@ -41,7 +42,7 @@ const work = {
         await gate.pass()
         for (let number = 0; number < BATCH; number++) await lock.using(() => undefined)
         gate.done(BATCH)
-        // Lets the loop look at its timers.
+        // Lets the event loop run its timers.
         await turn()
       }
     }),
@@ -55,7 +56,7 @@ const work = {
   },
 }
 
-// The last client holds what the others find.
+// The last client holds the locks that the others find taken.
 const clients = await Promise.all(Array.from({ length: task.clients + 1 }, () => Client.connect(task.hosts)))
 const held = await Promise.all(Array.from({ length: task.held }, () => locks(clients.at(-1), 0)[1].acquire()))
 for (let contender = 0; contender < contenders; contender++) {

@@ -1,4 +1,4 @@
-"""What the workers in Python share: the task they are given, the gate, and the lines to the driver."""
+"""Common parts of the Python workers: the task, the gate, and the line protocol."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 BATCH = 100
-"""How often something that sends nothing is done between two looks at the gate."""
+"""Number of operations without a request between two checks of the gate."""
 
 STACK = 512 * 1024
-"""Bytes for each thread: there may be thousands."""
+"""Stack size of a thread in bytes, because there can be thousands of threads."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is to do; `benches/README.md` says what the fields mean."""
+    """A worker's task. `benches/README.md` describes the fields."""
 
     hosts: str
     path: str
@@ -36,15 +36,15 @@ class Task:
 
     @classmethod
     def from_arguments(cls) -> Task:
-        """The first argument, in JSON."""
+        """Read the task from the first argument, in JSON."""
         return cls(**json.loads(sys.argv[1]))
 
     def lock_path(self, contender: int) -> str:
-        """The path of the lock of a contender."""
+        """Return the path of a contender's lock."""
         return f"{self.path}/{contender}" if self.each else self.path
 
     def writes(self, contender: int, turn: int) -> bool:
-        """Whether a contender takes the write lock in this turn."""
+        """Return whether a contender acquires the write lock in this turn."""
         if self.reads == 100:
             return False
         step = round(100 / (100 - self.reads))
@@ -52,7 +52,7 @@ class Task:
 
 
 class Gate:
-    """Contenders stop here while nothing is counted, each holding what it has: so nothing else happens."""
+    """A gate that stops contenders while nothing is counted. Each keeps its lock, so nothing else happens."""
 
     def __init__(self, contenders: int) -> None:
         self._opened = threading.Event()
@@ -63,7 +63,7 @@ class Gate:
         self._opened.wait()
 
     def count(self, seconds: float) -> tuple[int, float]:
-        """Open the gate for so long; how many pairs were done, and how long it took."""
+        """Open the gate for this many seconds. Return the number of pairs and the actual duration."""
         before, began = sum(self.counts), time.perf_counter()
         self._opened.set()
         time.sleep(seconds)
@@ -77,7 +77,7 @@ def tell(**fields: object) -> None:
 
 
 def serve(gate: Gate, version: str, close: Callable[[], None]) -> None:
-    """Tell the driver that all is ready, do what it says until it says `stop`, and end this process."""
+    """Report that the worker is ready, follow the driver's commands until `stop`, and end this process."""
     tell(ready=version)
     for line in sys.stdin:
         word, *rest = line.split()
@@ -86,12 +86,12 @@ def serve(gate: Gate, version: str, close: Callable[[], None]) -> None:
         count, seconds = gate.count(float(rest[0]))
         tell(count=count, seconds=seconds)
     close()
-    # Threads that wait for a lock wait on.
+    # Exit immediately, because threads that wait for a lock would keep the process alive.
     os._exit(0)
 
 
 def start(threads: int, body: Callable[[int], None]) -> list[threading.Thread]:
-    """Start so many threads, each with its number."""
+    """Start threads, each with its number."""
     threading.stack_size(STACK)
     started = [threading.Thread(target=body, args=(number,), daemon=True) for number in range(threads)]
     for thread in started:
@@ -100,7 +100,7 @@ def start(threads: int, body: Callable[[int], None]) -> list[threading.Thread]:
 
 
 def hold(holders: int, acquire: Callable[[], object]) -> None:
-    """Let so many threads acquire something, and keep it; return when all have it."""
+    """Acquire something in several threads and keep it. Return when all have it."""
     ready = threading.Semaphore(0)
 
     def body(_number: int) -> None:

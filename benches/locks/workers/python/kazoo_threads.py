@@ -1,4 +1,4 @@
-"""The worker on kazoo's own recipes."""
+"""The worker that uses kazoo's own recipes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gate import Gate, Task, hold, serve, start
 
 
 def locks(task: Task, client: Any, contender: int) -> tuple[Any, Any]:
-    """What a contender acquires to write, and to read."""
+    """Return a contender's locks for writing and reading."""
     path = task.lock_path(contender)
     if task.kind == "mutex":
         lock = client.Lock(path)
@@ -26,7 +26,7 @@ def locks(task: Task, client: Any, contender: int) -> tuple[Any, Any]:
 
 
 def pairs(task: Task, gate: Gate, both: tuple[Any, Any], contender: int) -> None:
-    """Acquire and release for ever."""
+    """Acquire and release forever."""
     turn = 0
     while True:
         lock = both[0 if task.writes(contender, turn) else 1]
@@ -38,7 +38,7 @@ def pairs(task: Task, gate: Gate, both: tuple[Any, Any], contender: int) -> None
 
 
 def tries(gate: Gate, lock: Any, contender: int) -> None:
-    """Try in vain."""
+    """Try a taken lock forever."""
     while True:
         gate.wait()
         assert not lock.acquire(blocking=False)

@@ -1,4 +1,6 @@
-"""The worker on a row in PostgreSQL: `SELECT … FOR UPDATE`, held until the transaction is committed."""
+"""The worker that locks a row in PostgreSQL: `SELECT … FOR UPDATE`, held until the
+transaction is committed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ TRY = "SELECT FROM locks WHERE path = %s FOR UPDATE SKIP LOCKED"
 
 
 def connect(task: Task) -> Any:
-    """A connection of one contender. Transactions are begun by hand."""
+    """Return the connection of one contender. Transactions are begun explicitly."""
     host, port = task.hosts.rsplit(":", 1)
     return psycopg.connect(
         host=host, port=int(port), user="bench", dbname="postgres", autocommit=True, prepare_threshold=1
@@ -23,7 +25,7 @@ def connect(task: Task) -> Any:
 
 
 def contend(task: Task, gate: Gate, connection: Any, contender: int) -> None:
-    """Acquire and release for ever, or try in vain."""
+    """Acquire and release forever, or try a taken lock."""
     path = (task.lock_path(contender),)
     while True:
         if task.op == "pair":
@@ -41,7 +43,7 @@ def main() -> None:
     contenders = task.clients * task.contenders
     gate = Gate(contenders)
     with connect(task) as first:
-        # One table for all workers, and the rows that this one needs.
+        # All workers share one table. Insert the rows that this worker needs.
         first.execute("SELECT pg_advisory_lock(%s)", (zlib.crc32(b"locks"),))
         first.execute("CREATE TABLE IF NOT EXISTS locks (path text PRIMARY KEY)")
         for contender in range(contenders):

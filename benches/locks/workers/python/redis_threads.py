@@ -1,6 +1,6 @@
-"""The worker on a key in Redis: `SET NX PX`, a delete in Lua, and a watchdog that renews what is held.
+"""The worker that locks a key in Redis: `SET NX PX`, a delete in Lua, and a watchdog that renews held keys.
 
-There is no queue: who finds the key taken looks again after a pause, drawn anew each time.
+There is no queue: a waiter polls after a random pause.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import redis
 from gate import Gate, Task, serve, start
 
 TTL = 10_000
-"""Milliseconds after which the key of a dead holder is gone: the session time-out of the others."""
+"""Milliseconds until a dead holder's key expires. This is the session timeout of the other peers."""
 
 PAUSE = 0.01
-"""The longest pause of a waiter, in seconds."""
+"""Maximum pause of a waiter, in seconds."""
 
 DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 RENEW = (
@@ -40,7 +40,7 @@ class Lock:
         self.held = False
 
     def attempt(self) -> bool:
-        """Take the lock if it is free."""
+        """Acquire the lock if it is free."""
         self.held = bool(self._client.set(self._path, self._token, nx=True, px=TTL))
         return self.held
 
@@ -50,12 +50,12 @@ class Lock:
             time.sleep(random.uniform(0, PAUSE))
 
     def release(self) -> None:
-        """Give it up."""
+        """Release the lock."""
         self.held = False
         self._delete(keys=[self._path], args=[self._token])
 
     def renew(self) -> None:
-        """What the watchdog does, three times in the life of a key."""
+        """Renew the key. The watchdog does this three times in the life of a key."""
         if self.held:
             self._renew(keys=[self._path], args=[self._token, TTL])
 
@@ -65,7 +65,7 @@ def main() -> None:
     contenders = task.clients * task.contenders
     gate = Gate(contenders)
     host, port = task.hosts.rsplit(":", 1)
-    # A pool for each client; each thread that is in a call has a connection.
+    # Each client has a pool, in which each thread that is in a call has a connection.
     clients = [redis.Redis(host=host, port=int(port)) for _ in range(task.clients)]
     holder = Lock(clients[0], task.lock_path(0))
     if task.held:

@@ -1,4 +1,4 @@
-"""The worker on zklock in Python, with tasks of asyncio."""
+"""The worker that uses zklock in Python with asyncio tasks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gate import BATCH, Task, tell
 
 
 class Gate:
-    """The gate of the threads, for tasks."""
+    """A gate for tasks, like the one for threads."""
 
     def __init__(self) -> None:
         self.opened = asyncio.Event()
         self.done = 0
 
     async def count(self, seconds: float) -> tuple[int, float]:
-        """Open the gate for so long; how many pairs were done, and how long it took."""
+        """Open the gate for this many seconds. Return the number of pairs and the actual duration."""
         before, began = self.done, time.perf_counter()
         self.opened.set()
         await asyncio.sleep(seconds)
@@ -32,7 +32,7 @@ class Gate:
 
 
 def locks(task: Task, client: aio.Client, contender: int) -> tuple[aio.Lock, aio.Lock]:
-    """What a contender acquires to write, and to read."""
+    """Return a contender's locks for writing and reading."""
     path = task.lock_path(contender)
     if task.kind == "mutex":
         mutex = aio.Mutex(client, path, cohort=task.cohort, linger=task.linger)
@@ -45,7 +45,7 @@ def locks(task: Task, client: aio.Client, contender: int) -> tuple[aio.Lock, aio
 
 
 async def pairs(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contender: int) -> None:
-    """Acquire and release for ever."""
+    """Acquire and release forever."""
     turn = 0
     while True:
         lock = both[0 if task.writes(contender, turn) else 1]
@@ -55,12 +55,12 @@ async def pairs(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contend
         await lock.release()
         gate.done += 1
         if task.linger and turn % BATCH == 0:
-            # An acquire without a request leaves the loop no time for its timers.
+            # Acquires without a request would starve the event loop's timers.
             await asyncio.sleep(0)
 
 
 async def reenter(gate: Gate, lock: aio.Lock) -> None:
-    """Acquire once more what this task holds."""
+    """Re-enter the lock that this task holds."""
     await lock.acquire()
     while True:
         await gate.opened.wait()
@@ -68,12 +68,12 @@ async def reenter(gate: Gate, lock: aio.Lock) -> None:
             await lock.acquire()
             await lock.release()
         gate.done += BATCH
-        # Lets the loop look at its timers.
+        # Lets the event loop run its timers.
         await asyncio.sleep(0)
 
 
 async def tries(gate: Gate, lock: aio.Lock) -> None:
-    """Try in vain."""
+    """Try a taken lock forever."""
     while True:
         await gate.opened.wait()
         assert not await lock.acquire(blocking=False)
@@ -81,7 +81,7 @@ async def tries(gate: Gate, lock: aio.Lock) -> None:
 
 
 async def contend(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contender: int) -> None:
-    """Do what the task says."""
+    """Run the task's operation."""
     if task.op == "pair":
         await pairs(task, gate, both, contender)
     elif task.op == "reenter":
@@ -91,21 +91,21 @@ async def contend(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], conte
 
 
 async def hold(lock: aio.Lock, ready: asyncio.Semaphore) -> None:
-    """Acquire something, and keep it."""
+    """Acquire something and keep it."""
     await lock.acquire()
     ready.release()
     await asyncio.Event().wait()
 
 
 async def quietly(body: Coroutine[Any, Any, None]) -> None:
-    """Contenders end with their client."""
+    """Ignore the errors that contenders get when their client is closed."""
     with contextlib.suppress(ClientClosed):
         await body
 
 
 async def main() -> None:
     task, gate = Task.from_arguments(), Gate()
-    # The last client holds what the others find.
+    # The last client holds the locks that the others find taken.
     clients = [aio.Client(task.hosts) for _ in range(task.clients + 1)]
     await asyncio.gather(*(client.connect() for client in clients))
     ready = asyncio.Semaphore(0)

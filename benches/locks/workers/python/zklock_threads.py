@@ -1,4 +1,4 @@
-"""The worker on zklock in Python, with threads."""
+"""The worker that uses zklock in Python with threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gate import BATCH, Gate, Task, hold, serve, start
 
 
 def locks(task: Task, client: zklock.Client, contender: int) -> tuple[zklock.Lock, zklock.Lock]:
-    """What a contender acquires to write, and to read."""
+    """Return a contender's locks for writing and reading."""
     path = task.lock_path(contender)
     if task.kind == "mutex":
         mutex = zklock.Mutex(client, path, cohort=task.cohort, linger=task.linger)
@@ -24,7 +24,7 @@ def locks(task: Task, client: zklock.Client, contender: int) -> tuple[zklock.Loc
 
 
 def pairs(task: Task, gate: Gate, both: tuple[zklock.Lock, zklock.Lock], contender: int) -> None:
-    """Acquire and release for ever."""
+    """Acquire and release forever."""
     turn = 0
     while True:
         lock = both[0 if task.writes(contender, turn) else 1]
@@ -36,7 +36,7 @@ def pairs(task: Task, gate: Gate, both: tuple[zklock.Lock, zklock.Lock], contend
 
 
 def reenter(gate: Gate, lock: zklock.Lock, contender: int) -> None:
-    """Acquire once more what this thread holds."""
+    """Re-enter the lock that this thread holds."""
     lock.acquire()
     while True:
         gate.wait()
@@ -47,7 +47,7 @@ def reenter(gate: Gate, lock: zklock.Lock, contender: int) -> None:
 
 
 def tries(gate: Gate, lock: zklock.Lock, contender: int) -> None:
-    """Try in vain."""
+    """Try a taken lock forever."""
     while True:
         gate.wait()
         assert not lock.acquire(blocking=False)
@@ -58,13 +58,13 @@ def main() -> None:
     task = Task.from_arguments()
     contenders = task.clients * task.contenders
     gate = Gate(contenders)
-    # The last client holds what the others find.
+    # The last client holds the locks that the others find taken.
     clients = [zklock.Client(task.hosts) for _ in range(task.clients + 1)]
 
     def held() -> zklock.Lock:
         lock = locks(task, clients[-1], 0)[1]
         lock.acquire()
-        # An object that nobody has any more gives up what it holds.
+        # Keep the object, because a garbage-collected one releases its lock.
         return lock
 
     hold(task.held, held)

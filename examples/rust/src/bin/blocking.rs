@@ -1,4 +1,5 @@
-//! A command that at most one machine runs at a time, without an async runtime: `blocking [HOSTS]`.
+//! A command that runs on at most one machine at a time, without an async runtime: `blocking
+//! [HOSTS]`.
 
 use std::time::Duration;
 

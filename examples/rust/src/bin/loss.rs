@@ -6,13 +6,13 @@ use zklock::{Client, ErrorKind, Mutex};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Ctrl-C would leave the lock taken until the session time-out.
+    // Otherwise, Ctrl-C would leave the lock taken until the session timeout.
     zklock::close_on_signals()?;
     let hosts = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:2181".into());
     let client = Client::connect(&hosts).await?;
     let lock = Mutex::new(&client, "/examples/loss")?;
 
-    // An operator who takes the lock away, so that there is something to see.
+    // A simulated operator breaks the lock, so that the example shows a loss.
     let operator = |node: String| {
         let client = client.clone();
         async move { client.break_lock(&node).await }
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             loop {
                 println!("working, for {:?} at least", lease.remaining());
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                // What must not happen without the lock, and has no `.await` before it.
+                // Check before an action that needs the lock and has no `.await` before it.
                 if lease.check().is_err() {
                     return Ok::<_, zklock::Error>(());
                 }

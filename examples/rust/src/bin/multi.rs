@@ -1,4 +1,4 @@
-//! Two accounts, both or none, without a deadlock: `multi [HOSTS]`.
+//! Locks two accounts, both or none, without a deadlock: `multi [HOSTS]`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn main() -> zklock::Result<()> {
     let (from, to) =
         (Mutex::new(&client, "/examples/accounts/2")?, Mutex::new(&client, "/examples/accounts/1")?);
 
-    // Whatever the order here, all programs take them in the same one.
+    // The order here does not matter: all programs acquire them in the same order.
     let both = MultiLock::new([(&from).into(), (&to).into()])?;
     let outcome = both.hold_within(Duration::from_secs(10), |leases| async move {
         leases.check()?;
@@ -19,7 +19,7 @@ async fn main() -> zklock::Result<()> {
     });
     println!("{}", outcome.await??);
 
-    // Each is a lock of its own, too.
+    // Each can also be acquired alone.
     from.acquire().await?.release().await?;
     client.close().await
 }

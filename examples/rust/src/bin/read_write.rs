@@ -1,4 +1,5 @@
-//! Readers together, a writer alone, and a writer that goes on as a reader: `read_write [HOSTS]`.
+//! Several readers together, one writer alone, and a writer that becomes a reader: `read_write
+//! [HOSTS]`.
 
 use zklock::{Client, Owner, ReadWriteLock, Timeout};
 
@@ -14,7 +15,8 @@ async fn main() -> zklock::Result<()> {
     one.release().await?;
     other.release().await?;
 
-    // One owner may hold both, and keeps reading when it releases the write lock, with no one in between.
+    // One owner can hold both locks. When it releases the write lock, it keeps reading, and no
+    // other writer gets in between.
     let owner = Owner::new();
     let writing = catalogue.write_lock.acquire_as(&owner, Timeout::Forever).await?;
     let reading = catalogue.read_lock.acquire_as(&owner, Timeout::Forever).await?;

@@ -1,4 +1,5 @@
-//! Five slots of an upstream service, one at a time and several at once: `semaphore [HOSTS]`.
+//! Limits the use of an upstream service to five slots, acquired singly or several together:
+//! `semaphore [HOSTS]`.
 
 use std::time::Duration;
 

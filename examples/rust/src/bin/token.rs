@@ -1,8 +1,8 @@
-//! A resource that refuses a holder that was overtaken, by its fencing token: `token [HOSTS]`.
+//! A resource that refuses writes of an earlier holder, by its fencing token: `token [HOSTS]`.
 
 use zklock::{Client, Mutex};
 
-/// A table that remembers the largest token that wrote to it.
+/// A table that remembers the largest token of its writers.
 #[derive(Default)]
 struct Table {
     token: i64,
@@ -28,7 +28,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut table = Table::default();
 
     let slow = lock.acquire().await?.fencing_token();
-    // It was paused for so long here that it lost the lock, and does not know yet.
+    // Here the first holder was paused so long that it lost the lock, and it does not know that
+    // yet.
     let lease = lock.acquire().await?;
     table.insert(lease.fencing_token(), "of the second holder")?;
     println!("{}", table.insert(slow, "of the first holder").expect_err("a refusal"));

@@ -1,4 +1,4 @@
-//! What servers say to each other until something is decided, and how each carries decisions out.
+//! Exchanges messages between servers until a change is decided, and applies decisions to replicas.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,8 @@ impl Ensemble {
                 }
             }
             Word::Sync(id) => {
-                // One that was cut off while it led knows no better, and answers too.
+                // A server that was cut off while it led still believes that it leads, and answers
+                // too.
                 let leads = self.leader == Some(to);
                 let all = self.decided.len() + self.proposed.len();
                 let far = if leads { all } else { self.servers[to].applied };
@@ -74,7 +75,7 @@ impl Ensemble {
         }
     }
 
-    /// The leader proposes something.
+    /// Lets the leader propose a change.
     pub(super) fn propose(&mut self, what: Change) {
         let Some(leader) = self.leader else { return };
         let number = self.decided.len() + self.proposed.len();
@@ -88,7 +89,7 @@ impl Ensemble {
         self.decide();
     }
 
-    /// What a majority has is decided, in its order.
+    /// Decides the proposals that a majority has, in their order.
     pub(super) fn decide(&mut self) {
         let before = self.decided.len();
         while self.proposed.front().is_some_and(|first| first.by.len() >= self.majority()) {
@@ -106,7 +107,7 @@ impl Ensemble {
         }
     }
 
-    /// A server carries decisions out, up to this number.
+    /// Applies decisions on a server, up to this number.
     pub(super) fn apply(&mut self, server: usize, count: usize) {
         let mut freed = Vec::new();
         while self.servers[server].applied < count.min(self.decided.len()) {
@@ -165,7 +166,7 @@ impl Ensemble {
         }
     }
 
-    /// A client has closed its session.
+    /// Ends the session of a client that has closed it.
     pub(super) fn close(&mut self, id: Id) {
         let front = self.servers.iter().find_map(|server| server.fronts.get(&id));
         if let Some(session) = front.map(|front| front.session) {

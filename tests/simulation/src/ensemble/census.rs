@@ -1,4 +1,5 @@
-//! How many nodes queues have, as the servers have them: each change, in its order.
+//! Records every change of the number of nodes in a queue, in the order in which servers apply
+//! decisions.
 
 use super::{Ensemble, frame, time};
 use crate::locks::COUNTED;
@@ -6,24 +7,25 @@ use crate::locks::COUNTED;
 /// The changes of the numbers so far.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    /// How many decisions were looked at.
+    /// Number of decisions examined so far.
     applied: usize,
     counts: [usize; COUNTED.len()],
     changes: Vec<(&'static str, usize)>,
 }
 
 impl Ensemble {
-    /// From now on each change of the number of nodes in a queue is noted.
+    /// Starts recording each change of the number of nodes in a queue.
     pub fn count_nodes(&mut self) {
         self.census = Some(Census::default());
     }
 
-    /// The changes since the last call: the directories, and how many nodes each has.
+    /// Returns the changes since the last call: each with its directory and its new number of
+    /// nodes.
     pub fn take_counts(&mut self) -> Vec<(&'static str, usize)> {
         self.census.as_mut().map(|census| std::mem::take(&mut census.changes)).unwrap_or_default()
     }
 
-    /// A server has carried out one more decision.
+    /// Compares the numbers of nodes after a server has applied one more decision.
     pub(super) fn count_again(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(census) = self.census.as_mut().filter(|census| census.applied < one.applied) else {

@@ -1,4 +1,4 @@
-//! Leaders come and go, and the other servers with them.
+//! Elections of a leader, and how the other servers lose and find it.
 
 use super::server::{Role, Server};
 use super::{Ensemble, Proposal, Step, Word};
@@ -17,7 +17,7 @@ impl Ensemble {
             let (at, epoch) = (self.soon(1), self.epoch);
             return self.steps.plan(at, Step::Elect { epoch });
         }
-        // What was only proposed may have reached the new leader, or not.
+        // A change that was proposed but not decided reaches the new leader, or does not.
         let known = |proposal: &Proposal| candidates.iter().any(|one| proposal.by.contains(one));
         let known = self.proposed.iter().take_while(|proposal| known(proposal)).count();
         let kept = self.chance.index(known + 1);
@@ -47,7 +47,7 @@ impl Ensemble {
         }
     }
 
-    /// A server serves nobody until it has found the leader.
+    /// Makes a server stop serving clients until it has found the leader.
     pub(super) fn leave(&mut self, server: usize) {
         self.servers[server].role = Role::Out;
         self.hang_up_all(server);
@@ -55,7 +55,7 @@ impl Ensemble {
         self.steps.plan(at, Step::Follow { server });
     }
 
-    /// A server takes up with the leader, if there is one.
+    /// Makes a server follow the leader, if there is one.
     pub(super) fn follow(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(leader) = self.leader.filter(|leader| *leader != server) else { return };

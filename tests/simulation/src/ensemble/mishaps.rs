@@ -1,4 +1,4 @@
-//! What befalls servers.
+//! The faults of servers.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use crate::fateful::Fateful;
 use crate::network::{Id, Packet};
 
 impl Ensemble {
-    /// A server's process ends. It keeps what it has carried out, as if on disk.
+    /// Ends a server's process. The server keeps the decisions that it has applied, as if on disk.
     pub fn crash(&mut self, server: usize) {
         if !self.servers[server].up {
             return;
@@ -29,19 +29,20 @@ impl Ensemble {
         }
     }
 
-    /// It is started again.
+    /// Starts a crashed server again.
     pub fn restart(&mut self, server: usize) {
         if !std::mem::replace(&mut self.servers[server].up, true) {
             self.leave(server);
         }
     }
 
-    /// A server's process is stopped; its connections stay.
+    /// Stops a server's process, as SIGSTOP does. Its connections stay open.
     pub fn freeze(&mut self, server: usize) {
         self.servers[server].frozen = true;
     }
 
-    /// It goes on, with what has reached it meanwhile: connection by connection, in any order.
+    /// Continues a stopped server. It processes the packets that arrived meanwhile, in a random
+    /// order of connections.
     pub fn thaw(&mut self, server: usize) {
         self.servers[server].frozen = false;
         let mut waiting: BTreeMap<Id, VecDeque<Packet>> = BTreeMap::new();
@@ -64,7 +65,7 @@ impl Ensemble {
         }
     }
 
-    /// A server is cut from the others. Its clients still reach it.
+    /// Cuts a server off from the other servers. Its clients still reach it.
     pub fn isolate(&mut self, server: usize) {
         self.cuts += 1;
         self.servers[server].cut = true;
@@ -77,7 +78,7 @@ impl Ensemble {
         }
     }
 
-    /// The servers reach it again.
+    /// Reconnects a server to the other servers.
     pub fn join(&mut self, server: usize) {
         self.cuts += 1;
         let was_cut = std::mem::take(&mut self.servers[server].cut);
@@ -92,29 +93,29 @@ impl Ensemble {
         }
     }
 
-    /// What a server says to others, and hears from them, takes so much longer.
+    /// Adds this latency to all messages between a server and the other servers.
     pub fn lag(&mut self, server: usize, by: u64) {
         self.servers[server].lag = by;
     }
 
-    /// A server takes all sessions that it is to restore for new ones, or no longer does.
+    /// Switches whether a server treats every session that a client wants to restore as a new one.
     pub fn forget(&mut self, server: usize, forgetful: bool) {
         self.servers[server].forgetful = forgetful;
     }
 
-    /// Servers take all sessions that they are to restore for new ones, or no longer do.
+    /// The same as [`Self::forget`], for all servers.
     pub fn forget_all(&mut self, forgetful: bool) {
         for server in &mut self.servers {
             server.forgetful = forgetful;
         }
     }
 
-    /// A server tells nobody of watches that fire, or does again.
+    /// Switches whether a server suppresses watch events.
     pub fn mute(&mut self, server: usize, mute: bool) {
         self.servers[server].mute = mute;
     }
 
-    /// From now on nothing but pings is answered on a connection.
+    /// Makes a server reply only to pings on this connection from now on.
     pub fn deafen(&mut self, id: Id) {
         for server in &mut self.servers {
             if let Some(front) = server.fronts.get_mut(&id) {
@@ -123,12 +124,13 @@ impl Ensemble {
         }
     }
 
-    /// Until then nothing but pings is answered any more on a connection on which such a request arrives, from this one on.
+    /// Until the given time, makes a connection deaf when a request of this kind arrives on it:
+    /// from that request on, the server replies only to pings.
     pub fn deafen_at(&mut self, request: Option<(Fateful, u64)>) {
         self.fateful = request;
     }
 
-    /// A server turns so many of a hundred requests away.
+    /// Makes a server refuse this percentage of requests.
     pub fn throttle(&mut self, server: usize, percent: u64) {
         self.servers[server].throttles = percent;
     }

@@ -1,12 +1,18 @@
-//! The model of an ensemble around the embedded server's state machine.
+//! A model of an ensemble around the embedded server's state machine.
 //!
-//! Every server has a replica of it. What changes anything goes to the leader, which proposes it to all; once a majority
-//! has it, it is decided, and each replica carries decisions out in their one order, sooner or later. Everything else a
-//! server answers from its replica. With one server a decision is made at once.
+//! Every server has a replica of the state machine. A server sends each change to the leader, which
+//! proposes it to all servers. The change is decided once a majority has it. Each replica applies
+//! the decisions in their order, sooner or later. A server answers all other requests from its
+//! replica. With one server, a decision is immediate.
 //!
-//! As in ZooKeeper: followers tell the leader of which clients they have heard only when it pings them, every half tick;
-//! a server that is cut off goes on answering reads until it notices; a leader that is cut off answers `sync` as well;
-//! servers close their connections when their leader changes, and a new leader gives every session its whole time.
+//! The model follows ZooKeeper in these points:
+//!
+//! - Followers report the sessions of active clients only when the leader pings them, every half
+//!   tick.
+//! - A server that is cut off answers reads until it notices.
+//! - A leader that is cut off also answers `sync`.
+//! - Servers close their connections when their leader changes.
+//! - A new leader gives every session its full timeout.
 
 mod agreement;
 mod census;
@@ -36,31 +42,31 @@ use crate::setting::Setting;
 use crate::workload::{GUARDED, LAST_NUMBER, WORN_OUT};
 use crate::{clock, frame};
 
-/// What clocks of servers show at the beginning, in milliseconds.
+/// Wall clock of the servers at the start, in milliseconds.
 const WALL: i64 = 1_900_000_000_000;
 
-/// After how many ticks without each other servers notice.
+/// Number of ticks without contact after which servers notice that they are cut off.
 const SYNC_LIMIT: u64 = 5;
 
-/// What servers say to each other.
+/// A message between two servers.
 #[derive(Debug)]
 enum Word {
     /// A client's request that changes something.
     Forward(Change),
-    /// The decision with this number is proposed; or this server has it.
+    /// The leader proposes the decision with this number; a follower confirms that it has it.
     Propose(usize),
     Have(usize),
-    /// So many are decided.
+    /// This many changes are decided.
     Decided(usize),
-    /// Of which clients have you heard?
+    /// The leader asks for the sessions with active clients; a follower reports them.
     Ping,
     Pong(BTreeSet<i64>),
-    /// How far are you? So far.
+    /// A server asks how many changes the leader knows; the leader replies.
     Sync(Id),
     Synced(Id, usize),
 }
 
-/// What happens in the ensemble by itself.
+/// A scheduled event inside the ensemble.
 #[derive(Debug)]
 enum Step {
     Say {
@@ -69,49 +75,49 @@ enum Step {
         epoch: u64,
         word: Word,
     },
-    /// Half a tick is over.
+    /// Half a tick has passed.
     HalfTick,
-    /// A leader is needed, if it is still the time of the last one.
+    /// An election is due, if the epoch is still this one.
     Elect {
         epoch: u64,
     },
-    /// A server that was cut off then notices, if it still is.
+    /// A server that was cut off notices it, if it still is.
     Notice {
         server: usize,
         cuts: u64,
     },
-    /// A server may follow the leader again.
+    /// A server can follow the leader again.
     Follow {
         server: usize,
     },
-    /// A server that was stopped with somebody's create goes on.
+    /// A server that was stopped with a client's request continues.
     TrapEnds,
 }
 
-/// The request that is carried out late.
+/// The kind of request that a server carries out late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// That a node is created.
+    /// The creation of a node.
     Create,
-    /// That a slot is recorded.
+    /// The record of a slot.
     Record,
 }
 
-/// How far it is until a server carries a request out late: trap.rs.
+/// Progress of the late-request fault: see trap.rs.
 #[derive(Clone, Copy, Debug)]
 enum Trap {
-    /// A client's next request of a kind is waited for.
+    /// The client's next request of this kind springs the trap.
     Set { client: usize, timeout: u64, awaited: Awaited },
-    /// A server was stopped with it, and goes on then at the latest.
+    /// The server is stopped with the request. It continues at `until`, at the latest.
     Sprung { client: usize, timeout: u64, server: usize, until: u64 },
-    /// The client has tried to come back there.
+    /// The client has tried to reconnect to the stopped server.
     Tried { client: usize, server: usize },
 }
 
 #[derive(Debug)]
 struct Proposal {
     entry: Entry,
-    /// The servers that have it.
+    /// The servers that have the proposal.
     by: BTreeSet<usize>,
 }
 
@@ -120,7 +126,7 @@ struct Proposal {
 pub struct Ensemble {
     chance: Chance,
     tick: u64,
-    /// Whether servers know container nodes, as since ZooKeeper 3.5.
+    /// True if servers support container nodes, as ZooKeeper does since 3.5.
     containers: bool,
     servers: Vec<Server>,
     leader: Option<usize>,
@@ -129,23 +135,23 @@ pub struct Ensemble {
     proposed: VecDeque<Proposal>,
     sessions: Sessions,
     steps: Schedule<Step>,
-    /// When the last word between two servers arrives: words keep their order.
+    /// Arrival time of the last message between two servers. Messages keep their order.
     last: BTreeMap<(usize, usize), u64>,
-    /// What has reached a server that is stopped.
+    /// Packets that have reached a stopped server.
     backlog: BTreeMap<usize, Vec<(Id, Packet)>>,
-    /// What others have said to such a server.
+    /// Messages of other servers that have reached a stopped server.
     unheard: BTreeMap<usize, Vec<(usize, u64, Word)>>,
-    /// How often servers were cut off, and joined again.
+    /// Number of times that a server was cut off or joined again.
     cuts: u64,
-    /// How many decisions were looked at for what they mean to sessions.
+    /// Number of decisions whose effect on sessions was processed.
     settled: usize,
     expired: Vec<i64>,
     trap: Option<Trap>,
-    /// The records of slots, if somebody looks at them.
+    /// The records of slots, if this run judges them.
     records: Option<Records>,
-    /// The numbers of nodes, if somebody counts them.
+    /// The numbers of nodes, if this run judges them.
     census: Option<Census>,
-    /// The request at which a connection becomes deaf, and until when.
+    /// The request that makes its connection deaf, and the end of this fault.
     fateful: Option<(Fateful, u64)>,
 }
 
@@ -155,7 +161,7 @@ fn time() -> Time {
 }
 
 impl Ensemble {
-    /// The servers of a setting.
+    /// Creates the servers of a setting.
     pub fn new(chance: Chance, setting: &Setting) -> Self {
         let Setting { tick, containers, servers: count, .. } = *setting;
         let settings = Settings {
@@ -200,7 +206,7 @@ impl Ensemble {
         }
         if setting.private.is_some() {
             let semaphores = SEMAPHORES.iter().map(|place| place.path);
-            // It may read what a client keeps to those that know the password.
+            // The operator adds the password, so that it can read the nodes of the private client.
             let may_read = operators(&frame::authentication()).map(Change::Operator);
             ensemble.decided.extend(may_read.map(|what| Entry { what, time }));
             let paths = ["/locks"].into_iter().chain(semaphores).chain(DIRECTORIES).chain(RECORDS);
@@ -212,22 +218,22 @@ impl Ensemble {
         ensemble
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub fn count(&self) -> usize {
         self.servers.len()
     }
 
-    /// The leader, if there is one.
+    /// Returns the leader, if there is one.
     pub fn leader(&self) -> Option<usize> {
         self.leader
     }
 
-    /// When something happens by itself.
+    /// Returns the time of the next scheduled event.
     pub fn next(&self) -> Option<u64> {
         self.steps.next()
     }
 
-    /// Lets the next thing happen that is due; false if there is none.
+    /// Runs the next event that is due. Returns `false` if there is none.
     pub fn step(&mut self, now: u64) -> bool {
         let Some(step) = self.steps.due(now) else { return false };
         match step {
@@ -246,7 +252,7 @@ impl Ensemble {
         true
     }
 
-    /// The sessions whose time was over since the last call.
+    /// Returns the sessions that have expired since the last call.
     pub fn take_expired(&mut self) -> Vec<i64> {
         std::mem::take(&mut self.expired)
     }
@@ -264,12 +270,12 @@ impl Ensemble {
         }
     }
 
-    /// Ends a session before its time.
+    /// Ends a session early.
     pub fn expire(&mut self, session: i64) {
         self.propose(Change::Expire(session));
     }
 
-    /// Creates a node, in such a way.
+    /// Creates a node with these flags.
     pub fn create(&mut self, path: &str, how: i32) {
         if let Some(create) = operators(&frame::create(path, how)) {
             self.propose(Change::Operator(create));
@@ -290,7 +296,7 @@ impl Ensemble {
         }
     }
 
-    /// The session that owns a node; 0 if there is none.
+    /// Returns the session that owns a node, or 0 if there is none.
     pub fn owner(&mut self, path: &str) -> i64 {
         let newest = self.servers.iter_mut().max_by_key(|server| server.applied);
         newest.map_or(0, |newest| frame::owner(&newest.tell(&frame::exists(path), time())))

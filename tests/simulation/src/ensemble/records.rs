@@ -1,4 +1,4 @@
-//! The records of slots, as the servers have them: each change, in its order.
+//! Notes every change of a slot record, in the order in which servers apply decisions.
 
 use super::{Ensemble, frame, time};
 use crate::locks::{SLOT_RECORDS, Written};
@@ -6,24 +6,24 @@ use crate::locks::{SLOT_RECORDS, Written};
 /// The changes of the records so far.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// How many decisions were looked at.
+    /// Number of decisions examined so far.
     applied: usize,
     versions: [Option<i32>; SLOT_RECORDS.len()],
     written: Vec<Written>,
 }
 
 impl Ensemble {
-    /// From now on each change of a record is noted.
+    /// Starts noting each change of a record.
     pub fn watch_records(&mut self) {
         self.records = Some(Records::default());
     }
 
-    /// The changes since the last call.
+    /// Returns the changes since the last call.
     pub fn take_written(&mut self) -> Vec<Written> {
         self.records.as_mut().map(|records| std::mem::take(&mut records.written)).unwrap_or_default()
     }
 
-    /// A server has carried out one more decision.
+    /// Compares the records after a server has applied one more decision.
     pub(super) fn look_at_records(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(records) = self.records.as_mut().filter(|records| records.applied < one.applied) else {

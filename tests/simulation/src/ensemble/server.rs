@@ -1,4 +1,4 @@
-//! One server of the ensemble: a replica of the state machine, and the connections of its clients.
+//! One server of the ensemble: a replica of the state machine, and its connections to clients.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,16 +8,16 @@ use zklock_embedded::{ConnectionId, Decoder, Inbound, Machine, Output, Settings,
 use crate::frame::{self, Kind};
 use crate::network::{Id, server_of};
 
-/// The clients' address; no access control depends on it here.
+/// Address of all clients. No access control in the simulation depends on it.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
 
-/// The connection of the operator, whom every replica knows.
+/// The operator's connection, which every replica has.
 pub const OPERATOR: ConnectionId = ConnectionId(0);
 
-/// The connection for questions of the model to a replica.
+/// The connection on which the model queries a replica.
 const QUESTION: ConnectionId = ConnectionId(u64::MAX);
 
-/// A request, as it was received.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub kind: Kind,
@@ -25,55 +25,55 @@ pub struct Request {
     pub frame: Vec<u8>,
 }
 
-/// What the ensemble decided, to be carried out by all replicas in one order.
+/// A decision of the ensemble. All replicas apply decisions in the same order.
 #[derive(Debug)]
 pub struct Entry {
     pub what: Change,
     pub time: Time,
 }
 
-/// A decision.
+/// A change that a decision makes.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A request on a client's connection.
     Request(Id, Inbound, Kind),
-    /// A session's time is over.
+    /// A session expires.
     Expire(i64),
     /// A request of the operator.
     Operator(Inbound),
-    /// The next node in this directory has this number.
+    /// Sets the sequence number of the next node in this directory.
     Counter(&'static str, i32),
 }
 
-/// What a connection's next request waits for.
+/// Reason why a connection's next request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// That its last one is carried out here.
+    /// This server has not applied the connection's last request yet.
     Written,
-    /// That the leader says how far it is.
+    /// The leader has not said how many decisions there are.
     Synced,
-    /// That so many decisions are carried out here.
+    /// This server has not applied this many decisions yet.
     Applied(usize),
 }
 
-/// A connection, at its server.
+/// A client's connection, on the server's side.
 #[derive(Debug)]
 pub struct Front {
     decoder: Decoder,
     received: Vec<u8>,
     pub requests: VecDeque<Request>,
     pub waiting: Option<Waiting>,
-    /// Its session; 0 before there is one.
+    /// Session of the connection, or 0 before there is one.
     pub session: i64,
-    /// Whether its server answers nothing but pings any more.
+    /// True if the server replies only to pings on this connection.
     pub deaf: bool,
-    /// Whether it is deaf from the next request on.
+    /// True if the server replies only to pings from the next request on.
     pub last_words: bool,
     first: bool,
 }
 
 impl Front {
-    /// Nothing was received yet.
+    /// Creates a connection that has received nothing.
     pub fn new() -> Self {
         Self {
             decoder: Decoder::new(0xf_ffff),
@@ -87,8 +87,8 @@ impl Front {
         }
     }
 
-    /// Takes bytes in; false if they are none of the protocol. `forgetful`: a handshake for a session is taken for one
-    /// for a new session.
+    /// Takes received bytes. Returns `false` if they do not follow the protocol. With `forgetful`,
+    /// a handshake that names a session counts as one for a new session.
     pub fn receive(&mut self, bytes: &[u8], forgetful: bool) -> bool {
         self.received.extend_from_slice(bytes);
         while let Some(length) = frame::length(&self.received, self.first) {
@@ -110,14 +110,14 @@ impl Front {
     }
 }
 
-/// What a server takes itself for.
+/// The role that a server believes it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Leads,
     Follows,
-    /// It was cut from the others while it led, and does not know better yet.
+    /// It led when it was cut off, and has not noticed yet.
     StillLeads,
-    /// It serves nobody: it has crashed, or has no leader.
+    /// It serves no client, because it has crashed or has no leader.
     Out,
 }
 
@@ -129,36 +129,36 @@ pub enum Role {
 )]
 pub struct Server {
     machine: Machine,
-    /// How many decisions it has carried out.
+    /// Number of decisions applied.
     pub applied: usize,
     pub role: Role,
-    /// Whose leader it last followed, or was.
+    /// The last epoch in which the server followed a leader or led.
     pub epoch: u64,
-    /// Whether its process runs.
+    /// True if the server's process exists.
     pub up: bool,
-    /// Whether its process is stopped.
+    /// True if the process is stopped.
     pub frozen: bool,
-    /// Whether it is cut from the other servers.
+    /// True if the server is cut off from the other servers.
     pub cut: bool,
-    /// How much longer its messages to other servers take.
+    /// Extra latency of messages to other servers, in milliseconds.
     pub lag: u64,
-    /// Whether it takes sessions that it is asked to restore for new ones.
+    /// True if the server treats restored sessions as new ones.
     pub forgetful: bool,
-    /// Whether it tells nobody of watches that fire.
+    /// True if the server suppresses watch events.
     pub mute: bool,
-    /// How many of a hundred requests it turns away.
+    /// Percentage of requests that the server refuses.
     pub throttles: u64,
-    /// The sessions that it has heard of since it last told the leader.
+    /// Sessions with active clients since the last report to the leader.
     pub heard: BTreeSet<i64>,
     pub fronts: BTreeMap<Id, Front>,
-    /// The connections of which a request waits for decisions that are not carried out here yet.
+    /// Connections with a request that waits for decisions this server has not applied yet.
     pub behind: BTreeSet<Id>,
     /// The session of each connection that ever had one.
     sessions: BTreeMap<Id, i64>,
 }
 
 impl Server {
-    /// One that runs and has no leader yet.
+    /// Creates a running server without a leader.
     pub fn new(settings: Settings, now: Time) -> Self {
         Self {
             machine: Machine::new(settings, now),
@@ -179,7 +179,7 @@ impl Server {
         }
     }
 
-    /// Carries a decision out, and says what is to be sent.
+    /// Applies a decision and returns the packets to send.
     pub fn apply(&mut self, entry: &Entry) -> Vec<Output> {
         match &entry.what {
             Change::Request(id, message, kind) => {
@@ -196,7 +196,7 @@ impl Server {
                     });
                     self.sessions.extend(session.map(|(session, _)| (*id, session)));
                 }
-                // Nobody waits for its answer.
+                // No client waits for this reply.
                 outputs.retain(|output| !matches!(output, Output::Send(to, _) if Some(to.0) == by));
                 self.applied += 1;
                 return outputs;
@@ -216,14 +216,16 @@ impl Server {
         self.machine.take_outputs()
     }
 
-    /// What is written on a connection that its session has left is refused, unless the session has come to the same
-    /// server again: then it counts as its own. Returns the connection that the session is on instead.
+    /// Returns the connection that a write must count for instead of `id`, if any.
+    ///
+    /// A server refuses a write on a connection that its session has left. If the session has
+    /// returned to the same server, the write counts as one on the session's current connection.
     fn late(&self, id: Id) -> Option<Id> {
         let owner = self.machine.connection(*self.sessions.get(&id)?)?.0;
         (owner != id && server_of(owner) == server_of(id)).then_some(owner)
     }
 
-    /// Answers a request from what this replica has.
+    /// Answers a request from this replica.
     pub fn answer(&mut self, id: Id, request: &Request, now: Time) -> Vec<Output> {
         if request.kind == Kind::Word {
             self.machine.connect(ConnectionId(id), CLIENT);
@@ -232,14 +234,14 @@ impl Server {
         self.machine.take_outputs()
     }
 
-    /// Answers a question of the operator.
+    /// Answers a query of the operator.
     pub fn tell(&mut self, frame: &[u8], now: Time) -> Vec<u8> {
         let Some(message) = operators(frame) else { return Vec::new() };
         self.machine.receive(OPERATOR, message, now);
         sent(self.machine.take_outputs())
     }
 
-    /// The last transaction that it knows.
+    /// Returns the last transaction that this replica knows.
     pub fn zxid(&mut self, now: Time) -> i64 {
         let mut decoder = Decoder::new(4);
         decoder.extend(b"srvr");
@@ -261,7 +263,8 @@ fn sent(outputs: Vec<Output>) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// A request of the operator, who has a connection already, unless this is the handshake.
+/// Decodes a request of the operator. The operator has a connection already, unless the frame is
+/// the handshake.
 pub fn operators(frame: &[u8]) -> Option<Inbound> {
     let mut decoder = Decoder::new(0xf_ffff);
     let handshake = frame::handshake();

@@ -1,4 +1,5 @@
-//! How a server answers its clients: what it says by itself, and for what it asks the leader.
+//! Processes client requests at a server: some it answers itself, and others it forwards to the
+//! leader.
 
 use zklock_embedded::Output;
 
@@ -10,13 +11,13 @@ use crate::frame::{self, Kind};
 use crate::network::{self, Id, Packet, Way};
 
 impl Ensemble {
-    /// A packet arrives at a server.
+    /// Delivers a packet to a server.
     pub fn arrive(&mut self, server: usize, id: Id, packet: Packet) {
         self.spring(server, id, &packet);
         let one = &mut self.servers[server];
         if one.up && one.frozen {
             if matches!(packet, Packet::Open) {
-                // Its operating system accepts.
+                // The operating system of the stopped server accepts the connection.
                 network::with(|network| network.send(id, Way::ToClient, Packet::Open));
             }
             return self.backlog.entry(server).or_default().push((id, packet));
@@ -50,7 +51,7 @@ impl Ensemble {
         }
     }
 
-    /// Answers a connection's requests, one after the other, as far as possible.
+    /// Processes a connection's requests in order, as far as possible.
     pub(super) fn serve(&mut self, server: usize, id: Id) {
         loop {
             let one = &mut self.servers[server];
@@ -109,7 +110,7 @@ impl Ensemble {
                     let outputs = self.servers[server].answer(id, &request, time());
                     self.answer(server, outputs, &request.frame);
                 }
-                // The client has seen what this server does not know yet.
+                // The client has seen transactions that this server does not know yet.
                 Kind::Connect { last_zxid, .. } if last_zxid > self.servers[server].zxid(time()) => {
                     return self.hang_up(server, id, Packet::Close);
                 }
@@ -125,7 +126,8 @@ impl Ensemble {
         }
     }
 
-    /// Asks whom a server takes for the leader. Without one there is no answer.
+    /// Sends a message to the server that this one believes to be the leader. Without a leader
+    /// there is no reply.
     pub(super) fn ask_leader(&mut self, server: usize, word: Word) {
         let leader = match self.servers[server].role {
             Role::Leads | Role::StillLeads => Some(server),
@@ -141,7 +143,7 @@ impl Ensemble {
         self.answer(server, outputs, &[]);
     }
 
-    /// What comes of a request, or of something else.
+    /// Sends the output that a request or an event has produced.
     fn answer(&mut self, server: usize, outputs: Vec<Output>, request: &[u8]) {
         for output in outputs {
             match output {

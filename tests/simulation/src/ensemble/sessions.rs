@@ -1,4 +1,4 @@
-//! What the leader knows of sessions: until when each lives unless its client is heard of.
+//! The leader's session table: the deadline of each session unless its client sends something.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 struct Session {
     timeout: u64,
     deadline: u64,
-    /// Its end is proposed: nobody's word saves it any more, but that of the next leader, who may not know of it.
+    /// The session's end is proposed. A ping no longer saves the session. Only a new leader that
+    /// does not know the proposal can.
     ending: bool,
 }
 
-/// The sessions, as their leader counts their time. Times are in milliseconds.
+/// The sessions with their deadlines, as the leader keeps them. Times are in milliseconds.
 #[derive(Debug)]
 pub struct Sessions {
     tick: u64,
@@ -18,7 +19,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// None yet; they end on multiples of the tick.
+    /// Creates an empty table. Sessions expire at multiples of the tick.
     pub fn new(tick: u64) -> Self {
         Self { tick, living: BTreeMap::new() }
     }
@@ -27,20 +28,21 @@ impl Sessions {
         ((now + timeout) / self.tick + 1) * self.tick
     }
 
-    /// A client has this session now.
+    /// Starts a session, or its timeout again.
     pub fn begin(&mut self, session: i64, timeout: u64, now: u64) {
         let deadline = self.deadline(timeout, now);
         self.living.insert(session, Session { timeout, deadline, ending: false });
     }
 
-    /// Its client was heard of.
+    /// Extends a session, because its client has sent something.
     pub fn touch(&mut self, session: i64, now: u64) {
         if let Some(timeout) = self.living.get(&session).filter(|one| !one.ending).map(|one| one.timeout) {
             self.begin(session, timeout, now);
         }
     }
 
-    /// A new leader gives every session its whole time: also to those whose end was proposed, and not decided.
+    /// Gives every session its full timeout after an election. This includes sessions whose end was
+    /// proposed but not decided.
     pub fn touch_all(&mut self, now: u64) {
         let all: Vec<_> = self.living.iter().map(|(id, session)| (*id, session.timeout)).collect();
         for (session, timeout) in all {
@@ -48,12 +50,13 @@ impl Sessions {
         }
     }
 
-    /// It is over.
+    /// Removes a session that has ended.
     pub fn end(&mut self, session: i64) {
         self.living.remove(&session);
     }
 
-    /// Those whose time is over since the last call. They are known until their end is decided.
+    /// Returns the sessions that have expired since the last call. They stay in the table until
+    /// their end is decided.
     pub fn expired(&mut self, now: u64) -> Vec<i64> {
         let over = self.living.iter_mut().filter(|(_, session)| session.deadline <= now && !session.ending);
         over.map(|(id, session)| {

@@ -1,8 +1,13 @@
-//! A server that carries a request out late, long after its client has gone elsewhere.
+//! A fault: a server carries out a request late, long after its client has moved to another server.
 //!
-//! The next create of a client, or its next record of a slot, that reaches a follower finds it stopped. Its connection breaks, and for a while every
-//! other server refuses the client, so it tries to come back there: the operating system of that server accepts the
-//! connection, and takes what is sent on it. Then it goes elsewhere, and then the server goes on.
+//! The fault waits for the client's next create, or its next record of a slot, that reaches a
+//! follower. Then:
+//!
+//! 1. The follower is stopped with the request, and the connection breaks.
+//! 2. All other servers refuse the client for a while, so it reconnects to the stopped server. That
+//!    server's operating system accepts the connection and buffers its data.
+//! 3. The client moves to another server.
+//! 4. The stopped server continues.
 
 use super::server::Role;
 use super::{Awaited, Ensemble, SYNC_LIMIT, Step, Trap, frame};
@@ -10,14 +15,15 @@ use crate::clock;
 use crate::network::{self, Id, Packet};
 
 impl Ensemble {
-    /// The next such request of a client will be late. Its session time-out tells how long it waits for an answer.
+    /// Makes the client's next request of this kind late. The session timeout tells how long the
+    /// client waits for a reply.
     pub fn trap(&mut self, client: usize, timeout: u64, awaited: Awaited) {
         if self.trap.is_none() && self.count() > 1 {
             self.trap = Some(Trap::Set { client, timeout, awaited });
         }
     }
 
-    /// It is over, whatever has come of it.
+    /// Ends the fault, at whatever stage it is.
     pub fn end_trap(&mut self) {
         let Some(Trap::Sprung { client, server, .. } | Trap::Tried { client, server }) = self.trap.take()
         else {
@@ -27,7 +33,7 @@ impl Ensemble {
         self.thaw(server);
     }
 
-    /// Something arrives at a server.
+    /// Advances the fault when a packet arrives at a server.
     pub(super) fn spring(&mut self, server: usize, id: Id, packet: &Packet) {
         let Packet::Bytes(bytes) = packet else { return };
         let from = network::with(|network| network.name(id)).map(|name| name % network::CLIENTS);
@@ -41,7 +47,7 @@ impl Ensemble {
                         Awaited::Record => frame::records(bytes),
                     } =>
             {
-                // For longer, and its leader would give it up.
+                // If the server stopped for longer, its leader would drop it.
                 let until = now + SYNC_LIMIT * self.tick - 1;
                 self.trap = Some(Trap::Sprung { client, timeout, server, until });
                 self.steps.plan(until, Step::TrapEnds);
@@ -56,7 +62,8 @@ impl Ensemble {
             {
                 self.trap = Some(Trap::Tried { client, server });
                 network::with(|network| network.refuse(client, None));
-                // It waits for two fifths of its time-out, goes elsewhere, and needs a moment to get along there.
+                // The client waits for two fifths of its timeout, moves to another server, and
+                // needs a moment to connect there.
                 let gone = now + timeout * 2 / 5;
                 let then = self.chance.number(gone..=until.max(gone + 1));
                 self.steps.plan(then.min(until), Step::TrapEnds);

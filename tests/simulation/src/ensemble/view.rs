@@ -1,21 +1,22 @@
-//! What operators see.
+//! The operator's view of the nodes.
 
 use super::server::Server;
 use super::{Ensemble, frame, time};
 
 impl Ensemble {
-    /// The server that has carried out most answers a question.
+    /// Sends a query to the server that has applied the most decisions and returns its reply.
     fn told(&mut self, question: &[u8]) -> Vec<u8> {
         let newest = self.servers.iter_mut().max_by_key(|server| server.applied);
         newest.map(|newest: &mut Server| newest.tell(question, time())).unwrap_or_default()
     }
 
-    /// The children of a node, as the server sees them that has carried out most; `None` if there is no node.
+    /// Returns the children of a node on the most advanced server, or `None` if the node does not
+    /// exist.
     pub fn children(&mut self, path: &str) -> Option<Vec<String>> {
         frame::names(&self.told(&frame::children(path)))
     }
 
-    /// The same with the labels that the nodes' data state.
+    /// Returns the children together with the labels in their data.
     pub fn labels(&mut self, path: &str) -> Vec<(String, Option<String>)> {
         let names = self.children(path).unwrap_or_default();
         let labelled = names.into_iter().map(|name| {
@@ -25,7 +26,8 @@ impl Ensemble {
         labelled.collect()
     }
 
-    /// Removes a directory of which nobody has need: an empty one that had children once, as servers remove containers.
+    /// Removes an unused directory: one that is empty but has had children. Servers remove
+    /// container nodes in the same way.
     pub fn reap(&mut self, path: &str) {
         let empty = self.children(path).is_some_and(|children| children.is_empty());
         if empty && frame::changes_of_children(&self.told(&frame::data(path))) > 0 {
@@ -34,7 +36,7 @@ impl Ensemble {
     }
 }
 
-/// What the data of a contender's node says that it is called; a candidate's is its id, and nothing else.
+/// Returns the label in a contender's node data. A candidate's node contains only its id.
 fn label(data: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(data);
     if !text.starts_with('{') {

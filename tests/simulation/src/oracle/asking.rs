@@ -1,10 +1,11 @@
-//! What contenders are about to ask of each other, or have asked for certain.
+//! The requests of contenders that affect other contenders: to give up a lock, or to break it.
 
 use super::judge::{Mode, Oracle};
 use crate::clock;
 
 impl Oracle {
-    /// Somebody is about to ask the owner of a node to give up; or it has been asked for certain.
+    /// Notes that a contender is about to ask the owner of a node to give up, or with `certainly`,
+    /// that it has asked.
     pub fn asks_owner(&mut self, node: &str, certainly: bool) {
         let since = self.requests.asked.entry(node.to_owned()).or_default();
         if certainly {
@@ -12,7 +13,8 @@ impl Oracle {
         }
     }
 
-    /// An operator is about to delete a node; or it is gone for certain.
+    /// Notes that an operator is about to delete a node, or with `certainly`, that the node is
+    /// gone.
     pub fn broken(&mut self, node: &str, certainly: bool) {
         self.attempts.excuse();
         let since = self.requests.broken.entry(node.to_owned()).or_default();
@@ -21,19 +23,19 @@ impl Oracle {
         }
     }
 
-    /// The nodes of all that say they are held, and may be sure of it.
+    /// Returns the nodes of all certain holds, with the time of each grant.
     pub fn certain_nodes(&self) -> Vec<(String, u64)> {
         let certain = self.holds.iter().filter(|hold| self.is_certain(hold));
         certain.map(|hold| (hold.node.clone(), hold.since)).collect()
     }
 
-    /// The node of a certain hold of this kind.
+    /// Returns the node of a certain hold of this kind.
     pub(super) fn certain_in(&self, kind: impl Fn(&'static str, Mode) -> bool) -> Option<String> {
         let mut holds = self.holds.iter().filter(|hold| kind(hold.place, hold.mode));
         holds.find(|hold| self.is_certain(hold)).map(|hold| hold.node.clone())
     }
 
-    /// Whether the hold through a node is certain.
+    /// Returns `true` if the hold through a node is certain.
     pub fn node_is_certain(&self, node: &str) -> bool {
         self.holds.iter().any(|hold| hold.node == node && self.is_certain(hold))
     }

@@ -1,41 +1,43 @@
-//! What is asked for, by whom, and what became of it.
+//! All attempts to acquire a lock, and their outcomes.
 
 use std::collections::BTreeMap;
 
 use super::waiters::Joined;
 use crate::clock;
 
-/// An attempt to acquire, and what became of it.
+/// An attempt to acquire a lock, and its outcome.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Attempt {
-    /// Where it queues, if others that queue there later may not be served before it.
+    /// The queue that it joins, if attempts that join later must not overtake it.
     pub(super) queue: Option<&'static str>,
-    /// Where else it takes its turn, at some time: a lock of several asks for one after the other.
+    /// Another queue that it joins later: a multi-lock acquires its members one after another.
     pub(super) later: Option<&'static str>,
     pub(super) tries: bool,
-    /// Whether it wants to hold with others of its kind: these may be told in any order.
+    /// True if it can hold together with others of its kind. These may be granted in any order.
     pub(super) reads: bool,
-    /// Whether even a try may wait for others.
+    /// True if even a try can wait for other contenders.
     pub(super) takes_turns: bool,
-    /// Whether its client may hand it the lock, in any order, and through a node that another attempt created.
+    /// True if its client can hand it the lock: in any order, and through a node that another
+    /// attempt created.
     pub(super) in_cohort: bool,
-    /// For how long its node may be kept, in milliseconds, while nobody else waits. Others of its client may take it again.
+    /// Time for which its node can be kept while no other client waits, in milliseconds. Other attempts
+    /// of its client can reuse it.
     pub(super) keeps: u64,
-    /// Whether it writes, and has asked to read too: it joins once more.
+    /// True if it writes and has also asked to read, which joins the queue a second time.
     pub(super) reads_on: bool,
-    /// Whether it may have lost its place.
+    /// True if it might have lost its place.
     pub(super) excused: bool,
     pub(super) began: u64,
     pub(super) granted: Option<u64>,
     pub(super) ended: Option<u64>,
-    /// The clients through which it asks, and the queues that it joins.
+    /// The clients that it uses, and the queues that it joins.
     pub(super) clients: Vec<usize>,
     pub(super) joined: Vec<Joined>,
 }
 
 impl Attempt {
-    /// Begins now.
+    /// Creates an attempt that begins now.
     pub fn new([queue, later]: [Option<&'static str>; 2], [tries, reads, takes_turns]: [bool; 3]) -> Self {
         Self {
             queue,
@@ -55,22 +57,22 @@ impl Attempt {
         }
     }
 
-    /// The same, through these clients, in these queues.
+    /// Adds the clients and the queues.
     pub fn through(self, clients: Vec<usize>, joined: Vec<Joined>) -> Self {
         Self { clients, joined, ..self }
     }
 
-    /// The same, whose client may hand it the lock.
+    /// Sets whether its client can hand it the lock.
     pub fn in_cohort(self, in_cohort: bool) -> Self {
         Self { in_cohort, ..self }
     }
 
-    /// The same, whose node may be kept for so long.
+    /// Sets how long its node can be kept.
     pub fn keeps(self, keeps: u64) -> Self {
         Self { keeps, ..self }
     }
 
-    /// The same, which may be served before it knows: nobody overtakes it for certain.
+    /// Excuses an attempt that can be granted before it knows: no order is judged for it.
     pub fn served_unseen(self) -> Self {
         Self { excused: true, ..self }
     }
@@ -81,7 +83,8 @@ impl Attempt {
 pub struct Attempts(pub(super) BTreeMap<String, Attempt>);
 
 impl Attempts {
-    /// Until when others may have been in a queue: for ever, if one may be there now.
+    /// Returns the time until which another attempt might have been in a queue, or `u64::MAX` if
+    /// one might be there now.
     pub(super) fn last_beside(&self, label: &str, queue: &str) -> Option<u64> {
         let is_there = |attempt: &Attempt| [attempt.queue, attempt.later].contains(&Some(queue));
         let others = self.0.iter().filter(|(other, attempt)| *other != label && is_there(attempt));
@@ -89,7 +92,8 @@ impl Attempts {
         others.map(|(_, attempt)| waited_until(attempt)).max()
     }
 
-    /// How many other attempts of the same clients contend for a lock, and may have no node since then.
+    /// Counts the other attempts of the same clients that contend for a lock and might have had no
+    /// node at some time since then.
     pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
         let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
         let is_over = |at: Option<u64>| at.is_some_and(|at| at < since);
@@ -103,9 +107,12 @@ impl Attempts {
         own.count()
     }
 
-    /// Until when an attempt may need its node in a queue: its end, or that of the last of its client who may be handed the
-    /// lock, or may take the node again, and the time for which it is kept. `waits`: since when somebody else waits for the
-    /// node, and since when every client knows that. Whoever asks later does not take the node again, and nobody keeps it.
+    /// Returns the time until which an attempt might need its node in a queue.
+    ///
+    /// This is the end of the attempt, or that of the last attempt of its client that can receive
+    /// the lock or reuse the node, plus the time for which the node is kept. `waits` is the time
+    /// since another client waits for the node, and the time since every client knows that. An
+    /// attempt that begins later does not reuse the node, and the client does not keep it.
     pub(super) fn needs_node_until(
         &self,
         attempt: &Attempt,
@@ -122,7 +129,7 @@ impl Attempts {
                 && other.clients.iter().any(|client| attempt.clients.contains(client))
                 && end(other) >= attempt.began
         });
-        // It is kept from the end of one of them on, and that time does not begin anew.
+        // The time begins when one of them ends, and does not start again.
         let mut kept = end(attempt).saturating_add(attempt.keeps);
         let mut held = end(attempt);
         for other in beside {
@@ -135,7 +142,7 @@ impl Attempts {
         Some(until).filter(|until| *until < u64::MAX)
     }
 
-    /// The attempts that wait in a queue, and have asked for it long before then.
+    /// Returns the attempts that wait in a queue and began more than `entry` before `then`.
     pub(super) fn long_waiting(&self, queue: &str, then: u64, entry: u64) -> Vec<String> {
         let waiting = self.0.iter().filter(|(label, attempt)| {
             attempt.queue == Some(queue)
@@ -147,14 +154,14 @@ impl Attempts {
         waiting.map(|(label, _)| label.clone()).collect()
     }
 
-    /// Whether an attempt waits in the place that it has had.
+    /// Returns `true` if an attempt still waits in its original place.
     pub(super) fn is_waiting(&self, label: &str) -> bool {
         let waits =
             |attempt: &Attempt| !attempt.excused && attempt.granted.is_none() && attempt.ended.is_none();
         self.0.get(label).is_some_and(waits)
     }
 
-    /// Whoever waits may have lost its place.
+    /// Excuses every waiting attempt, because it might have lost its place.
     pub fn excuse(&mut self) {
         for attempt in self.0.values_mut().filter(|attempt| attempt.granted.is_none()) {
             attempt.excused = true;

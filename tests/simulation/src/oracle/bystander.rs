@@ -1,5 +1,8 @@
-//! Compares what clients and leases say of themselves with what the witness has overheard: at each packet that is about
-//! to arrive at a client, when the client has had the time to draw conclusions from all that came before.
+//! Compares the state that clients and leases report with what the witness has observed on the
+//! network.
+//!
+//! The comparison takes place before each packet arrives at a client, because then the client has
+//! had time to process all earlier packets.
 
 use zklock::{Client, ClientState, LeaseState};
 
@@ -9,16 +12,17 @@ use crate::clock;
 use crate::network::{self, CLIENTS, Id};
 use crate::witness::Gap;
 
-/// What is left out of durations, in milliseconds: times are compared that are whole milliseconds, and some that are not.
+/// Tolerance for durations, in milliseconds. Some of the compared times are rounded to whole
+/// milliseconds.
 const SLACK: u64 = 2;
 
-/// A client that looks for a server tries one at least so often, in milliseconds.
+/// A client that looks for a server tries one at least this often, in milliseconds.
 const LOOKS: u64 = 20_000;
 
 impl Oracle {
     fn accuse(&mut self, hold: usize, what: &str) {
         let hold = &mut self.holds[hold];
-        // Once is enough.
+        // Report each hold only once.
         if !std::mem::replace(&mut hold.accused, true) {
             let node = hold.node.clone();
             self.violation(format!("{node} {what}"));
@@ -34,7 +38,7 @@ impl Oracle {
         }
     }
 
-    /// Something is about to arrive at a client.
+    /// Judges a client's leases before a packet arrives at the client.
     pub fn before_arrival(&mut self, client: usize, connection: Id) {
         let now = clock::now();
         self.note_certainty(client);
@@ -69,15 +73,17 @@ impl Oracle {
         });
     }
 
-    /// A connection is about to be open to a client that has no other, and has known that for a while.
+    /// Judges a client before its only connection opens. The client has known for a while that it
+    /// has no other.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
-        // It may have been stopped until it began to connect, and until nobody waited any more.
+        // The client might have been stopped until it began to connect and no attempt waited any
+        // more.
         let since = clock::now().saturating_sub(SLACK + self.calm.soon());
         if client.state() == ClientState::Idle && self.has_run_since(name, since) {
             self.violation(format!("client {name} says that it is idle, and looks for a server"));
         }
-        // The client crate says that it is connected once a server has welcomed it, and goes on saying so if nothing else
-        // comes of that, until it has reached the next one.
+        // The client crate says that it is connected once a server has welcomed it. If that
+        // connection fails, it still says so until it has reached the next server.
         let served = network::with(|network| network.witness.was_served(name));
         if !served || !self.has_run_since(name, clock::now().saturating_sub(SLACK)) {
             return;
@@ -91,7 +97,8 @@ impl Oracle {
         });
     }
 
-    /// Looks at all clients: while it is calm, who has had a session is connected, and who looks for one looks.
+    /// Judges all clients. While it is calm, a client that has had a session is connected, and a
+    /// client that says it is connecting does so.
     pub fn judge_clients(&mut self, clients: &Clients) {
         let now = clock::now();
         for number in 0..clients.count() {
@@ -112,13 +119,13 @@ impl Oracle {
         }
     }
 
-    /// A client that holds a lock.
+    /// Returns a client that holds a lock.
     pub fn holder(&self, part: usize) -> Option<usize> {
         let held: Vec<_> = self.holds.iter().filter(|hold| says_held(&hold.lease)).collect();
         Some(of(held.get(part * held.len() / 100)?)? % CLIENTS)
     }
 
-    /// Looks into what was overheard.
+    /// Judges what the witness has observed since the last call.
     pub fn overheard(&mut self) {
         let news = network::with(|network| network.witness.take_news());
         for wrong in news.wrong {
@@ -132,7 +139,8 @@ impl Oracle {
             });
         }
         for (client, since, deleted) in news.deaf {
-            // Who breaks a lock is told that there is no answer, and nobody waits for it.
+            // A contender that breaks a lock gets a connection error without a reply, and no waiter
+            // depends on that reply.
             let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
             if !breaks && self.has_run_since(client, since) {
                 self.violation(format!(
@@ -155,7 +163,8 @@ impl Oracle {
         }
     }
 
-    /// Until when a hold is certain at least, if its client has had the time to know.
+    /// Returns the time until which a hold is certain at least, if its client has had time to know
+    /// that.
     fn sure_until(&self, hold: &Hold) -> Option<u64> {
         let session = hold.lease.session_id();
         let (until, sure) = network::with(|network| network.witness.sure_until(session))?;
@@ -163,7 +172,8 @@ impl Oracle {
         known.then_some(until)
     }
 
-    /// Notes until when those are certain that are held: what their session proves later is not for them, once they are lost.
+    /// Stores the time until which each current hold is certain. What the session proves later does
+    /// not count for a lease that is lost.
     fn note_certainty(&mut self, client: usize) {
         let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();
         let sure = |hold: &Hold| if held(hold) { self.sure_until(hold) } else { None };
@@ -173,27 +183,30 @@ impl Oracle {
         }
     }
 
-    /// For how much longer the term runs of what is held through a node, as was certain when it was last held.
+    /// Returns how much of the term is left for the hold through a node, as far as it was certain
+    /// when it was last held.
     pub fn term_left(&self, node: &str) -> Option<u64> {
         let sure = self.holds.iter().find(|hold| hold.node == node)?.sure?;
         sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
     }
 
-    /// Whether the client of a hold was told that its node does not exist.
+    /// Returns `true` if a hold's client has learned that its node does not exist.
     fn knows_missing(&self, hold: &Hold) -> bool {
         let since = network::with(|network| network.witness.missing(&hold.node));
         since.zip(of(hold)).is_some_and(|(since, of)| since < clock::now() && self.has_run_since(of, since))
     }
 
-    /// Whether the client that is called so runs, and has run at least since then. What it runs may be stopped with the
-    /// one before it: their contenders use both, and the first to do so begins it.
+    /// Returns `true` if the client with this name has run without a stop since that time.
+    ///
+    /// The tasks of a client can be stopped together with the client of the previous number. A
+    /// contender uses both clients, and the first contender that uses a client starts its tasks.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
         let number = name % CLIENTS;
         let before = (number + self.clients - 1) % self.clients;
         [number, before].into_iter().all(|client| self.stopped.has_run_since(client, then))
     }
 
-    /// These were granted, all at this instant, and their contender knows at once.
+    /// Judges leases that were granted at this instant. Their contender knows immediately.
     pub fn judge_grants(&mut self, granted: &[Granted]) {
         let now = clock::now();
         if let [Granted { contender, place, node, .. }] = granted
@@ -227,7 +240,7 @@ impl Oracle {
     }
 }
 
-/// What its client is called.
+/// Returns the name of a hold's client.
 fn of(hold: &Hold) -> Option<usize> {
     network::with(|network| network.witness.client(hold.lease.session_id()))
 }

@@ -1,35 +1,36 @@
-//! When nothing befalls anybody, what has to happen soon can be told from what only may.
+//! Tells when no fault has any effect. Only then can a judge distinguish what must happen soon from
+//! what merely can.
 
 use crate::clock;
 use crate::setting::Setting;
 
-/// Where directories go as soon as they are there, who makes them anew pauses, from the second time on: so long, of those
-/// pauses that are likely to come in one wait.
+/// Longest likely total of the pauses in one wait, in milliseconds. A client that recreates a
+/// directory that is removed again and again pauses, from the second time on.
 const LONGEST_REST: u64 = 1000;
 
-/// Since when nothing has befallen anybody.
+/// The time since no fault has had an effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Calm {
-    /// Faults that go on.
+    /// Number of active faults.
     active: usize,
-    /// Since when everything has settled after the last one.
+    /// Time since which all effects of the last fault are over.
     since: u64,
-    /// For how long clients may feel a fault that is over: they connect again, by and by.
+    /// Time for which clients can feel a fault that is over, because they reconnect gradually.
     settling: u64,
-    /// How long a few round trips take at most.
+    /// Maximum duration of a few round trips.
     soon: u64,
-    /// How long entering a queue takes at most.
+    /// Maximum time that entering a queue takes.
     entry: u64,
-    /// For how long a connection may be silent before its client leaves it.
+    /// Time for which a connection can be silent before its client leaves it.
     wait_limit: u64,
-    /// Whether latencies are so low that a connection is not given up because of them, and whoever has to know is told by
-    /// a watch.
+    /// True if latencies are so low that no client leaves a connection because of them, and watches
+    /// report every relevant change.
     steady: bool,
 }
 
 impl Calm {
     pub fn new(setting: &Setting) -> Self {
-        // With several servers a request that changes something passes three times between them.
+        // With several servers, a request that changes something passes between them three times.
         let hops = if setting.servers == 1 { 2 } else { 5 };
         let soon = 50 * hops * setting.latency + 30;
         Self {
@@ -48,32 +49,34 @@ impl Calm {
         self.since = clock::now() + self.settling;
     }
 
-    /// Whether no fault goes on.
+    /// Returns `true` if no fault is active.
     pub fn is_over(&self) -> bool {
         self.active == 0
     }
 
-    /// Whether nothing has befallen anybody since then.
+    /// Returns `true` if no fault has had an effect since that time.
     pub fn reigns_since(&self, time: u64) -> bool {
         self.steady && self.active == 0 && self.since <= time
     }
 
-    /// Whether a client may be away now that left a silent connection: several slow packets in a row fall on one request.
+    /// Returns `true` if a client that left a silent connection can still be away. Several slow
+    /// packets in a row can hit one request.
     pub fn may_be_away(&self, (left, silent): (u64, u64)) -> bool {
         silent >= self.wait_limit && clock::now() <= left + self.soon
     }
 
-    /// Whether a client may still be without a session that gave one up then: it closes the old one, and begins another.
+    /// Returns `true` if a client that gave up its session at that time can still be without one.
+    /// It closes the old session and begins another.
     pub fn may_begin_anew(&self, gave_up: u64) -> bool {
         clock::now() <= gave_up + 2 * self.soon
     }
 
-    /// How long a few round trips take at most, while it reigns.
+    /// Returns the maximum duration of a few round trips while it is calm.
     pub fn soon(&self) -> u64 {
         self.soon
     }
 
-    /// How long entering a queue takes at most, while it reigns.
+    /// Returns the maximum time that entering a queue takes while it is calm.
     pub fn entry(&self) -> u64 {
         self.entry
     }

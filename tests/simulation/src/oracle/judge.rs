@@ -1,8 +1,9 @@
-//! The judge of what clients are told: what each lease says of itself, at the instants at which it would be wrong.
+//! Judges what leases report, at the instants at which a wrong answer is possible.
 //!
-//! A lease that is held goes on being held until something ends it, so two can only begin to be held at once when one
-//! is granted: each grant is compared with all that say then that they are held. And when a server ends a session whose
-//! time is over, no lease of that session may say that it is held, whether or not somebody else is granted the lock.
+//! A lease stays held until something ends it. Two incompatible leases can therefore begin to be
+//! held at the same time only when one is granted, so each grant is compared with all leases that
+//! are held then. When a server expires a session, no lease of that session may say that it is
+//! held, even if no other client waits for the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,49 +29,51 @@ use crate::locks::{ELECTION, READ_WRITE};
 use crate::measured::Measured;
 use crate::setting::Setting;
 
-/// How much later something may end than it was to, in milliseconds: timers are rounded up.
+/// Tolerance for the end of a hold, in milliseconds, because timers are rounded up.
 const SLACK: u128 = 10;
 
-/// In which way a lock is held.
+/// The mode in which a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Exclusive,
     Shared,
-    /// One of so many.
+    /// One of this many permits.
     Permit(usize),
 }
 
-/// A lease that a contender has.
+/// A contender's lease.
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) contender: usize,
     pub(super) place: &'static str,
     pub(super) mode: Mode,
     pub(super) lease: Arc<Lease>,
-    /// The full path of its node.
+    /// Absolute path of the node.
     pub(super) node: String,
     pub(super) since: u64,
-    /// For how long it may be held, if that is limited.
+    /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// How long before the end of its term it is lost.
+    /// Time before the end of its term at which the lease is lost.
     pub(super) grace: Duration,
-    /// Whether something was wrong with it already.
+    /// True if a violation was reported for it.
     pub(super) accused: bool,
-    /// Why it is lost, as it said before.
+    /// The loss reason that it reported first.
     lost: Option<LossReason>,
-    /// Until when it was certain, unless something else than its term ends it, when it was last seen to be held.
+    /// Time until which it was certain when it was last seen held, unless something other than its
+    /// term ends it.
     pub(super) sure: Option<u64>,
-    /// Its number in the record, if there is one.
+    /// Its number in the recorder, if it was recorded.
     record: Option<usize>,
 }
 
 impl Hold {
-    /// Whether it may be lost before its term is over.
+    /// Returns `true` if the lease can be lost before the end of its term.
     pub(super) fn is_limited(&self) -> bool {
         self.limit.is_some() || !self.grace.is_zero()
     }
 
-    /// What it says that is not what it said before: what is lost stays lost, for the first reason that was told.
+    /// Returns a contradiction to the lease's earlier state, if any. A lost lease stays lost, for
+    /// the reason that it reported first.
     fn contradiction(&mut self) -> Option<String> {
         let (before, now) = (self.lost, self.lease.state());
         if let LeaseState::Lost(reason) = now {
@@ -81,92 +84,93 @@ impl Hold {
     }
 }
 
-/// What is granted, to whom.
+/// A granted lock, with its contender.
 #[derive(Clone, Debug)]
 pub struct Granted {
     pub contender: usize,
     pub place: &'static str,
     pub mode: Mode,
     pub lease: Arc<Lease>,
-    /// The full path of its node.
+    /// Absolute path of the node.
     pub node: String,
-    /// For how long it may be held, if that is limited.
+    /// Maximum hold time, if there is one.
     pub limit: Option<Duration>,
-    /// How long before the end of its term it is lost.
+    /// Time before the end of its term at which the lease is lost.
     pub grace: Duration,
 }
 
-/// The fencing tokens of a lock.
+/// The last fencing tokens of a lock.
 #[derive(Debug, Default)]
 struct Tokens {
     exclusive: Token,
     any: Token,
 }
 
-/// A fencing token, with the number of holds on the same node before: what grows from holder to holder.
+/// A fencing token with the number of earlier holds on the same node. The pair grows from holder to
+/// holder.
 type Token = (i64, u32);
 
-/// Everything that was judged, and the history of it.
+/// The state of all judges, with the history.
 #[derive(Debug)]
 pub struct Oracle {
     pub history: History,
-    /// Only if other judges are to read it.
+    /// Present only if other judges will read the history.
     pub recorder: Option<Recorder>,
     pub violations: Vec<String>,
-    /// The measurements of a case of progress.
+    /// The measurements of a progress case.
     pub measured: Vec<Measured>,
     pub grants: u64,
     /// The combinations of features that attempts have had.
     pub covered: Covered,
-    /// How many contenders are in scopes of the object that they share.
+    /// Number of contenders in scopes of the shared object.
     pub sharing: usize,
     pub(super) unchecked: Vec<Unchecked>,
     pub(super) holds: Vec<Hold>,
     tokens: BTreeMap<&'static str, Tokens>,
-    /// The sessions that operators took away: nobody promises that their holders know.
+    /// Sessions that operators ended. Their holders are not required to know.
     killed: BTreeSet<i64>,
-    /// Those whose client was closed by a contender.
+    /// Sessions whose client a contender has closed.
     closed: BTreeSet<i64>,
     pub(super) attempts: Attempts,
-    /// When each node was first found in a queue.
+    /// Time at which each node was first found in a queue.
     pub(super) seen: BTreeMap<String, u64>,
     pub requests: Requests,
     pub calm: Calm,
     pub prompt: Prompt,
-    /// The holds that follow each other on one node.
+    /// Successive holds on one node.
     pub(super) rows: Rows,
     pub scopes: Scopes,
     pub slots: Slots,
-    /// How many nodes there were, if attempts limit how many may wait.
+    /// The numbers of nodes, if attempts limit the number of waiters.
     pub counts: Counts,
-    /// How many clients there are, and which are stopped.
+    /// Number of clients, and which of them are stopped.
     pub(super) clients: usize,
     pub(super) stopped: Stopped,
-    /// Whether the number of permits that is shared was set.
+    /// True once the shared number of permits was set.
     pub number_known: bool,
-    /// The nodes of strangers, which stand in their place as everybody else's, by directory.
+    /// The nodes of strangers, by directory. They have a place in the queue like any other node.
     strangers: BTreeMap<&'static str, String>,
-    /// Nodes of waiters that are gone, with another client's right before them until then. By rule 6 no such waiter is
-    /// granted the lock without having looked.
+    /// Nodes of waiters that disappeared while another client's node was right before them. By rule
+    /// 6, such a waiter is not granted the lock without listing the queue.
     gone: BTreeSet<String>,
 }
 
-/// Whether a lease says in any way that it is held.
+/// Returns `true` if a lease says in any way that it is held.
 pub(super) fn says_held(lease: &Lease) -> bool {
-    // All three have to say so, in this order: asking may end what is over by the clock.
+    // Read all three, in this order, because reading can end a lease whose time is over.
     let remains = !lease.remaining().is_zero();
     let passes = lease.check().is_ok();
     let held = matches!(lease.state(), LeaseState::Held | LeaseState::Suspended);
     held || passes || remains
 }
 
-/// By which the nodes of a directory are ordered.
+/// Returns the sequence number of a node, which orders a directory.
 fn number(node: &str) -> &str {
     &node[node.len().saturating_sub(10)..]
 }
 
 impl Oracle {
-    /// Nothing was judged yet.
+    /// Creates an oracle that has judged nothing.
     pub fn new(setting: &Setting, stopped: Stopped) -> Self {
         Self {
             history: History::default(),
@@ -198,14 +202,15 @@ impl Oracle {
         }
     }
 
-    /// Something is wrong.
+    /// Reports a violation.
     pub fn violation(&mut self, what: impl Into<String>) {
         let what = format!("at {} ms: {}", clock::now(), what.into());
         self.history.note(&format!("VIOLATION {what}"));
         self.violations.push(what);
     }
 
-    /// Exclusion, the order of tokens or the end of a hold is broken, as other judges have to find, too.
+    /// Reports a violation of exclusion, token order or the end of a hold. Other judges must find
+    /// these too.
     fn breach(&mut self, what: String) {
         if let Some(recorder) = &mut self.recorder {
             recorder.breach(&what);
@@ -213,7 +218,7 @@ impl Oracle {
         self.violation(what);
     }
 
-    /// Writes down which of these are certain now.
+    /// Records which of these holds are certain now.
     fn record_certain(&mut self, these: impl Fn(&Hold) -> bool) {
         let Some(mut recorder) = self.recorder.take() else { return };
         let certain = self.holds.iter().filter(|hold| these(hold) && self.is_certain(hold));
@@ -221,7 +226,7 @@ impl Oracle {
         self.recorder = Some(recorder);
     }
 
-    /// A contender was granted a lock.
+    /// Judges a grant.
     pub fn granted(&mut self, granted: &Granted) {
         self.grants += 1;
         let Granted { contender, place, mode, lease, node, limit, grace } = granted;
@@ -250,7 +255,7 @@ impl Oracle {
             sure: None,
             record: None,
         };
-        // It may be lost already, if its client was stopped on the way.
+        // The lease can already be lost if its client was stopped meanwhile.
         if self.is_certain(&hold) {
             self.record_certain(|other| other.place == hold.place);
             hold.record = self.recorder.as_mut().and_then(|recorder| recorder.granted(granted));
@@ -260,7 +265,7 @@ impl Oracle {
         self.holds.push(hold);
     }
 
-    /// The node is in the right place, and of the right kind.
+    /// Checks that the node is in the right directory and of the right kind.
     fn is_as_asked(&mut self, Granted { contender, place, mode, node, .. }: &Granted) {
         let kind = match mode {
             Mode::Shared => "-__READ__",
@@ -308,17 +313,18 @@ impl Oracle {
         }
     }
 
-    /// A stranger queues in a directory.
+    /// Notes that a stranger joins the queue of a directory.
     pub fn stranger_queues(&mut self, directory: &'static str, node: &str) {
         self.strangers.insert(directory, format!("{directory}/{node}"));
     }
 
-    /// It is about to leave.
+    /// Notes that the stranger is about to leave.
     pub fn stranger_leaves(&mut self, directory: &str) {
         self.strangers.remove(directory);
     }
 
-    /// Tokens, and with them the order in which the nodes were created, grow from holder to holder.
+    /// Checks that tokens grow from holder to holder, and with them the order in which the nodes
+    /// were created.
     fn follow(&mut self, contender: usize, place: &'static str, mode: Mode, token: Token) {
         let downgrade = self.holds.iter().any(|hold| {
             hold.contender == contender && hold.place == place && hold.lease.fencing_token() == token.0
@@ -335,7 +341,7 @@ impl Oracle {
         }
     }
 
-    /// A contender is about to release a lease, or has been told that it is lost.
+    /// Ends a hold: its contender is about to release it, or has learned of its loss.
     pub fn ends(&mut self, lease: &Arc<Lease>, how: &str) {
         if let Some(place) = self.holds.iter().position(|hold| Arc::ptr_eq(&hold.lease, lease)) {
             self.record_certain(|hold| Arc::ptr_eq(&hold.lease, lease));
@@ -350,7 +356,7 @@ impl Oracle {
         }
     }
 
-    /// The servers end a session whose time is over.
+    /// Judges the expiry of a session by the servers.
     pub fn expired(&mut self, session: i64) {
         self.history.note(&format!("session {session:#x} is over"));
         let of_session = |hold: &&Hold| hold.lease.session_id() == session && self.is_certain(hold);
@@ -365,39 +371,42 @@ impl Oracle {
         }
     }
 
-    /// A waiter's node is gone, and those right before it are another client's.
+    /// Notes that a waiter's node disappeared while the node right before it belonged to another
+    /// client.
     pub fn gone(&mut self, node: String) {
         self.gone.insert(node);
     }
 
-    /// A contender closes the client of a session.
+    /// Notes that a contender closes the client of a session.
     pub fn closed(&mut self, session: i64) {
         self.closed.insert(session);
     }
 
-    /// Whether a contender has closed the client of a session: it does not wait for answers then.
+    /// Returns `true` if a contender has closed the client of a session. The client then does not
+    /// wait for replies.
     pub fn is_closed(&self, session: i64) -> bool {
         self.closed.contains(&session)
     }
 
-    /// An operator ends a session.
+    /// Notes that an operator ends a session.
     pub fn killed(&mut self, session: i64) {
         self.killed.insert(session);
     }
 
-    /// The leases of a session that say they are held, and may be sure of it.
+    /// Returns the leases of a session that are certainly held.
     pub fn held_by(&self, session: i64) -> Vec<Arc<Lease>> {
         let held =
             self.holds.iter().filter(|hold| hold.lease.session_id() == session && self.is_certain(hold));
         held.map(|hold| Arc::clone(&hold.lease)).collect()
     }
 
-    /// Whether nobody else holds through a node.
+    /// Returns `true` if no hold through this node is left.
     pub fn is_last(&self, node: &str) -> bool {
         !self.holds.iter().any(|hold| hold.node == node)
     }
 
-    /// Whoever holds for as long as it may does so no longer, by the clock, even if its client is stopped.
+    /// Checks that no lease is held for longer than its limit, by the clock, even if its client is
+    /// stopped.
     pub fn judge_limits(&mut self) {
         let is_over = |hold: &Hold, limit: Duration| {
             let over = u128::from(clock::now() - hold.since) > limit.as_millis() + SLACK;
@@ -414,7 +423,7 @@ impl Oracle {
         }
     }
 
-    /// Whether a lease says that it is held, and it is promised that this is so.
+    /// Returns `true` if a lease says that it is held and the library promises that this is true.
     pub(super) fn is_certain(&self, hold: &Hold) -> bool {
         let taken = self.requests.is_broken(&hold.node) || self.killed.contains(&hold.lease.session_id());
         !taken && says_held(&hold.lease)

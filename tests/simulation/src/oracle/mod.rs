@@ -1,4 +1,5 @@
-//! The judge: of what leases say, of who is served when, and of what is left behind.
+//! The judges of a simulation: of leases, of the order and promptness of grants, and of leftover
+//! nodes.
 
 mod asking;
 mod attempts;

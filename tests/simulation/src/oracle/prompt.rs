@@ -1,42 +1,44 @@
-//! Whether who waits for what is free gets it soon, while nothing befalls anybody.
+//! Judges whether a waiter gets a free lock soon, as long as no fault has an effect.
 //!
-//! Nobody can be served but because a node is gone that was there before, or was released within the same client. The
-//! nodes of all locks are looked at in regular rounds; so whoever is served is judged in the next one, by when a node was
-//! last found to be gone.
+//! A waiter is granted a lock only after a node has disappeared, or after a release within the same
+//! client. The nodes of all locks are listed in regular rounds. A grant is therefore judged in the
+//! next round, by the time at which a node was last found to be gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock;
 use crate::setting::Setting;
 
-/// Within this time who waits is granted what is free: well below the time after which a queue looks again in any case.
+/// Maximum wait for a free lock, in milliseconds. It is well below the interval after which a queue
+/// lists its nodes again in any case.
 const PROMPT: u64 = 10_000;
 
-/// A contender was served.
+/// A grant that is judged in the next round.
 #[derive(Debug)]
 struct Served {
     place: &'static str,
     node: String,
-    /// Since when it has asked undisturbed.
+    /// Time since which it has waited undisturbed.
     asked: u64,
     at: u64,
 }
 
-/// Who has asked since when, who was served, and when nodes went.
+/// Contenders that wait, grants to judge, and the times at which nodes disappeared.
 #[derive(Debug, Default)]
 pub struct Prompt {
-    /// Whether latencies are so low that sessions never end because of them, and no server has kept news of watches to
-    /// itself: what it did not tell, nobody will.
+    /// True if latencies are too low to end sessions and no server has suppressed watch events. No
+    /// other message would replace a suppressed event.
     quiet: bool,
-    /// Since when everything has settled after what befell somebody last, and how long that takes.
+    /// Time since which the effects of the last fault are over, and how long such effects last.
     since: u64,
     settling: u64,
-    /// Since when contenders have asked for the one thing that they want.
+    /// Time since which each contender has waited for the only lock that it wants.
     asked: BTreeMap<usize, u64>,
-    /// The nodes that were there in the last round, and when one was last found to be gone, by directory.
+    /// The nodes of the last round, and the time at which one was last found to be gone, by
+    /// directory.
     nodes: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeMap<String, u64>,
-    /// Those who were served since.
+    /// The grants since the last round.
     served: Vec<Served>,
 }
 
@@ -46,17 +48,17 @@ impl Prompt {
         Self { quiet, settling: 2 * setting.timeout + 2000, ..Self::default() }
     }
 
-    /// Something befalls somebody, or no longer does.
+    /// Notes that a fault begins or ends.
     pub fn disturbed(&mut self) {
         self.since = clock::now() + self.settling;
     }
 
-    /// A server keeps news to itself.
+    /// Notes that a server suppresses watch events.
     pub fn muted(&mut self) {
         self.quiet = false;
     }
 
-    /// A contender asks for one thing; or for several, one after the other.
+    /// Notes that a contender asks for one lock, or for several in sequence.
     pub fn asks(&mut self, contender: usize, one: bool) {
         self.asked.remove(&contender);
         if one {
@@ -64,7 +66,7 @@ impl Prompt {
         }
     }
 
-    /// A contender has what it asked for.
+    /// Notes that a contender has received what it asked for.
     pub(super) fn is_served(&mut self, contender: usize, place: &'static str, node: &str) {
         let at = clock::now();
         if let Some(asked) = self.asked.get(&contender).filter(|_| self.quiet && self.since <= at) {
@@ -73,13 +75,13 @@ impl Prompt {
         }
     }
 
-    /// Who holds through a node in a directory releases it. Whoever waits next in the same client is served at once, before
-    /// the node is gone.
+    /// Notes a release in a directory. The next waiter of the same client is granted the lock
+    /// immediately, before the node is gone.
     pub(super) fn is_left(&mut self, directory: &str) {
         self.gone.insert(directory.to_owned(), clock::now());
     }
 
-    /// These nodes are in a directory.
+    /// Compares the nodes of a directory with those of the last round.
     pub(super) fn sees(&mut self, directory: &str, nodes: impl Iterator<Item = String>) {
         let nodes = nodes.collect();
         let before = self.nodes.insert(directory.to_owned(), nodes).unwrap_or_default();
@@ -88,8 +90,8 @@ impl Prompt {
         }
     }
 
-    /// Everything was looked at: those who were served long after the last node was gone that could have been in the way.
-    /// Returns their nodes, and for how long nobody had gone.
+    /// Returns the nodes that were granted late, with their delays. A grant is late if the last
+    /// node that could have blocked it was gone long before.
     pub(super) fn take_late(&mut self) -> Vec<(String, u64)> {
         let served = std::mem::take(&mut self.served).into_iter();
         let waited = served.map(|Served { place, node, asked, at }| {

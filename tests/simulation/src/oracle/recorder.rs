@@ -1,9 +1,9 @@
-//! Writes down who was certain to hold what, for judges that are not part of the simulation: tests/porcupine/README.md
-//! has the format.
+//! Records certain holds for judges outside the simulation. tests/porcupine/README.md describes the
+//! format.
 //!
-//! A hold is certain from its grant to the last moment at which its lease was seen to say so: at the grants of others
-//! in the same place, when the session ends, and when its contender lets go. Stamps are nanoseconds, and no two are the
-//! same: what happens within a millisecond has an order.
+//! A hold is certain from its grant to the last time at which its lease said so. The lease is
+//! checked at other grants in the same place, at the end of its session, and when its contender
+//! releases it. Stamps are unique nanoseconds, so events within one millisecond keep their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::judge::{Granted, Mode};
 use crate::clock;
 use crate::locks::READ_WRITE;
 
-/// A number for each thing that happens.
+/// A unique time for each event.
 pub type Stamp = u64;
 
 /// One hold.
@@ -45,14 +45,17 @@ impl Recorder {
         self.last
     }
 
-    /// A contender asks for something.
+    /// Notes that a contender asks for a lock.
     pub fn asks(&mut self, contender: usize) {
         let now = self.stamp();
         self.asked.insert(contender, now);
     }
 
-    /// A contender was granted a lock, and is certain of it. Returns the number of the hold: the same one for each level.
-    /// `None` for one that was handed on: the other judges know one hold for each node, and judge the first.
+    /// Records a certain grant. Returns the number of the hold, which is the same for each level of
+    /// a re-entry.
+    ///
+    /// Returns `None` for a lock that was handed on: the other judges know one hold for each node
+    /// and judge the first.
     pub fn granted(&mut self, granted: &Granted) -> Option<usize> {
         let Granted { contender, place, mode, lease, node, .. } = granted;
         if lease.handoffs() > 0 {
@@ -68,7 +71,7 @@ impl Recorder {
             self.holds[known].seen = now;
             return Some(known);
         }
-        // The question was for the first of several holds, if the contender goes on to read what it writes.
+        // If a writer also reads, the question belongs to its first hold only.
         let asked = self.asked.get(contender).copied();
         let goes_on = self.holds.iter().any(|hold| of_contender(hold) && asked < Some(hold.granted));
         self.holds.push(RecordedHold {
@@ -86,7 +89,7 @@ impl Recorder {
         Some(self.holds.len() - 1)
     }
 
-    /// These holds are certain now.
+    /// Notes that these holds are certain now.
     pub fn certain(&mut self, holds: impl IntoIterator<Item = usize>) {
         let now = self.stamp();
         for hold in holds {
@@ -94,7 +97,7 @@ impl Recorder {
         }
     }
 
-    /// From now on these holds cannot be certain any more.
+    /// Notes that these holds cannot be certain from now on.
     pub fn over(&mut self, holds: impl IntoIterator<Item = usize>) {
         let now = self.stamp();
         for hold in holds {
@@ -102,12 +105,13 @@ impl Recorder {
         }
     }
 
-    /// The simulation's own judge refuses what has just been written down.
+    /// Notes a violation that the simulation's own judge has found in the recorded holds.
     pub fn breach(&mut self, what: &str) {
         self.breaches.push(what.to_owned());
     }
 
-    /// The history under a name; nothing if nobody held anything. `restarts`: whether numbers of nodes begin anew.
+    /// Returns the history under this name, or an empty text if there was no hold. `restarts`:
+    /// sequence numbers can restart.
     pub fn history(&self, name: &str, restarts: bool) -> String {
         let mut lines = String::new();
         if self.holds.is_empty() {
@@ -116,7 +120,7 @@ impl Recorder {
         let places: BTreeSet<_> = self.holds.iter().map(|hold| hold.place).filter(|_| restarts).collect();
         let places: Vec<_> = places.into_iter().collect();
         let breaches = &self.breaches;
-        // Names of nodes and sentences of ours have nothing in them that JSON and Rust quote differently.
+        // Rust and JSON quote these names and texts in the same way.
         writeln!(lines, r#"{{"history":{name:?},"restarts":{places:?},"breaches":{breaches:?}}}"#).ok();
         for hold in &self.holds {
             hold.write(&mut lines);

@@ -1,12 +1,13 @@
-//! A reference model of a lock's queue, as simple as the recipe: the nodes in a directory, in the order of their numbers.
+//! A reference model of a lock's queue: the nodes of a directory in the order of their sequence
+//! numbers.
 //!
-//! A writer may hold when nothing older is there, a reader when no older writer is, a permit when there are fewer older
-//! ones than permits. The model knows nothing of watches, replies and sessions; it is compared with the nodes that the
-//! servers have at that instant.
+//! A writer can hold when there is no older node, a reader when there is no older writer, and a
+//! permit when there are fewer older nodes than permits. The model knows no watches, replies or
+//! sessions. Each grant is compared with the servers' nodes at that instant.
 
 use super::judge::{Mode, Oracle};
 
-/// A grant that is still to be compared.
+/// A grant that was not compared yet.
 #[derive(Clone, Debug)]
 pub struct Unchecked {
     pub directory: String,
@@ -20,14 +21,15 @@ impl Unchecked {
         Self { directory: directory.to_owned(), name: name.to_owned(), mode }
     }
 
-    /// The nodes that are in the way, among those in the directory; none if its own node is gone.
+    /// Returns the nodes that block the grant, among those in the directory. Returns none if its
+    /// own node is gone.
     fn in_the_way<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
         let own = number(&self.name);
         if !names.contains(&self.name) {
             return Vec::new();
         }
-        // At equal numbers a reader stands in its writer's place.
-        // Among its own nodes a client decides: it may have let go of one that the servers still have.
+        // A writer's reader has the same sequence number as the writer. A client decides alone
+        // about its own nodes: it can have released one that the servers still have.
         let others = names.iter().map(String::as_str).filter(|name| client(name) != client(&self.name));
         let older = others.filter(|name| number(name).is_some() && number(name) < own);
         match self.mode {
@@ -46,7 +48,7 @@ fn number(name: &str) -> Option<u64> {
     name.get(at..)?.parse().ok()
 }
 
-/// The part of a name that all nodes of a session have in common.
+/// Returns the part of a name that all nodes of a session share.
 fn client(name: &str) -> String {
     let name = name.strip_prefix("_c_").unwrap_or(name);
     name.chars().filter(char::is_ascii_hexdigit).take(16).collect()
@@ -57,12 +59,12 @@ fn reads(name: &str) -> bool {
 }
 
 impl Oracle {
-    /// The grants since the last time.
+    /// Returns the grants since the last call.
     pub fn take_unchecked(&mut self) -> Vec<Unchecked> {
         std::mem::take(&mut self.unchecked)
     }
 
-    /// Compares a grant with the nodes that are there.
+    /// Compares a grant with the nodes in its directory.
     pub fn compare_with_reference(&mut self, grant: &Unchecked, names: &[String]) {
         let in_the_way = grant.in_the_way(names);
         if !in_the_way.is_empty() {

@@ -1,8 +1,9 @@
-//! What contenders ask of each other: to give a lock up, or to lose it.
+//! The requests to give up a lock, and the deletions of other contenders' nodes.
 
 use std::collections::BTreeMap;
 
-/// The nodes whose owners were asked for their locks, and those that were deleted: since when that is certain.
+/// The nodes whose owners were asked to give up, and those that were deleted. Each has the time
+/// since which this is certain, if it is.
 #[derive(Debug, Default)]
 pub struct Requests {
     pub(super) asked: BTreeMap<String, Option<u64>>,
@@ -10,7 +11,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Somebody is about to delete a node.
+    /// Notes that a contender is about to delete a node.
     pub fn is_to_be_broken(&mut self, node: &str) {
         self.broken.entry(node.to_owned()).or_default();
     }
@@ -19,12 +20,12 @@ impl Requests {
         self.broken.contains_key(node)
     }
 
-    /// Since when it is certain that a node is gone.
+    /// Returns the time since which a node is certainly gone.
     pub fn gone_since(&self, node: &str) -> Option<u64> {
         self.broken.get(node).copied().flatten()
     }
 
-    /// Since when it is certain that the owner of a node is asked.
+    /// Returns the time since which the owner of a node has certainly been asked.
     pub fn asked_since(&self, node: &str) -> Option<u64> {
         self.asked.get(node).copied().flatten()
     }

@@ -1,74 +1,77 @@
-//! Holds that follow each other on one node: the lock was handed on by its holder (the option `cohort`), or the node was
-//! kept and taken again (`linger`).
+//! Judges successive holds on one node: hand-offs by the holder (option `cohort`), and nodes that
+//! were kept and reused (option `linger`).
 //!
-//! A release says at once which of these it is: nothing else counts a hand-off, and one that deletes the node has an
-//! answer to wait for. So each row of hand-offs is known, whatever befalls clients, and its length is judged where nodes
-//! are kept too: a hold that takes a node again begins a new row.
+//! A release shows immediately which of these it is. Only a hand-off is counted as one, and a
+//! release that deletes the node waits for a reply. Each row of hand-offs is therefore known,
+//! whatever faults happen. Its length is judged for kept nodes too: a hold that reuses a node
+//! begins a new row.
 //!
-//! That somebody waits while a node is kept, or is taken again, takes time to be known: a waiter needs its node, and the
-//! client that keeps the other one has to hear of it from its watch. If it was granted the lock only just now, it hears of
-//! all from the listing that comes with that watch; a waiter of its own takes the node again before that. Later, while it
-//! is calm, both are wrong: whoever waits for a lock then waits for one row of hand-offs, and for no second one.
+//! It takes time until a client knows that another client waits for a node that it keeps or reuses.
+//! The waiter needs a node, and the watch of the keeping client must report it. If the keeping
+//! client was granted the lock just before, it learns of all waiters from the listing that comes
+//! with that watch; one of its own waiters can reuse the node before that. Later, while it is calm,
+//! keeping and reusing are both wrong: a waiter then waits for one row of hand-offs, and not for a
+//! second one.
 
 use std::collections::BTreeMap;
 
 use super::judge::{Granted, Mode, Oracle};
 use crate::clock;
 
-/// How a hold has ended.
+/// The way in which a hold has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parting {
-    /// The lock was handed to the next one of the client.
+    /// The next waiter of the client received the lock.
     HandedOn,
-    /// Nothing was sent, and nobody was handed the lock: the node is kept.
+    /// Nothing was sent and no waiter received the lock: the node is kept.
     Kept,
-    /// The node is to be deleted.
+    /// The node is being deleted.
     Deleted,
-    /// The lock was not handed on. Whether the node is kept nobody was told.
+    /// The lock was not handed on. It is unknown whether the node is kept.
     Unseen,
 }
 
-/// How a hold has begun.
+/// The way in which a hold has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// On a node of its own, or nobody knows.
+    /// On its own node, or unknown.
     Anew,
-    /// By the hands of the holder before.
+    /// By a hand-off of the previous holder.
     HandedOn,
-    /// On a node that was kept.
+    /// On a kept node.
     TakenAgain,
 }
 
 /// A hold on a node.
 #[derive(Clone, Copy, Debug)]
 struct RowHold {
-    /// How many there were before it.
+    /// Number of earlier holds on the node.
     handoffs: u32,
-    /// That of the first hold of its row.
+    /// The same number of the first hold in its row.
     first: u32,
-    /// How many there may be in its row.
+    /// Maximum number of holds in its row.
     most: u32,
-    /// When and how it has ended.
+    /// Time and kind of its end.
     left: Option<(u64, Parting)>,
 }
 
-/// A node, and its last two holds.
+/// The last two holds on a node.
 #[derive(Clone, Copy, Debug)]
 struct NodeRow {
     last: RowHold,
     before: Option<RowHold>,
-    /// When the first hold on it was told.
+    /// Time of the first grant on the node.
     since: u64,
-    /// Until when the node may be kept, once it has been for the first time.
+    /// Time until which the node can be kept, once it was kept for the first time.
     kept_until: Option<u64>,
 }
 
-/// All nodes, by their paths.
+/// All nodes, by path.
 #[derive(Debug, Default)]
 pub struct Rows(BTreeMap<String, NodeRow>);
 
 impl Rows {
-    /// A hold has begun on a node, after so many others; or there is one level more of it.
+    /// Notes a hold on a node with this many hand-offs, or another level of the current hold.
     pub(super) fn begins(&mut self, node: &str, handoffs: u32) {
         let now = clock::now();
         let last = RowHold { handoffs, first: handoffs, most: u32::MAX, left: None };
@@ -80,21 +83,22 @@ impl Rows {
         if row.last.handoffs == handoffs {
             return;
         }
-        // In between there may have been a hold that nobody has received, after which the node was kept.
+        // Between them there can have been a hold that no contender received, after which the node
+        // was kept.
         if row.last.handoffs + 1 != handoffs {
             row.kept_until.get_or_insert(u64::MAX);
         }
         row.before = Some(std::mem::replace(&mut row.last, last));
     }
 
-    /// Whether a node was held for the first time only that long ago.
+    /// Returns `true` if the first grant on a node is less than `age` ago.
     pub(super) fn is_young(&self, node: &str, age: u64) -> bool {
         self.0.get(node).is_none_or(|row| row.since + age > clock::now())
     }
 }
 
 impl Oracle {
-    /// The last hold on a node has ended: in which way its release shows. Its lock keeps nodes for so long.
+    /// Judges the end of the last hold on a node. `linger` is how long its lock keeps nodes.
     pub fn parts(
         &mut self,
         label: &str,
@@ -123,13 +127,15 @@ impl Oracle {
         }
     }
 
-    /// An attempt, which asked at that time and permits so many holds in a row, has a hold on a node. Its row is not too
-    /// long, and a node that was kept is taken again only while nobody is seen that waits for it.
+    /// Judges a grant on a node, for an attempt that asked at this time and permits `cohort` holds
+    /// in a row. The row must not be too long, and a kept node must not be reused while a waiter is
+    /// known.
     pub fn judge_row(&mut self, label: &str, one: &Granted, asked: u64, cohort: u32) -> Beginning {
         let Granted { place, mode, node, lease, .. } = one;
         let Some(row) = self.rows.0.get_mut(node) else { return Beginning::Anew };
         let (last, most) = (&mut row.last, cohort.max(1));
-        // Between two holds that are not next to each other there was one that nobody has received.
+        // Between two holds that do not follow each other directly, there was one that no contender
+        // received.
         let before = row.before.filter(|before| before.handoffs + 1 == lease.handoffs());
         let left = before.and_then(|before| Some((before, before.left?)));
         let beginning = match left {
@@ -158,9 +164,11 @@ impl Oracle {
         beginning
     }
 
-    /// An attempt that waits for a lock that is held like that, has waited for so long then that every client knows which
-    /// watches the queue, and has done so in calm: the node was first held long before, too. Not one in a cohort, which may
-    /// have no node yet.
+    /// Returns an attempt for which the holder's client must not keep or reuse the node.
+    ///
+    /// The attempt has waited so long that every client that watches the queue knows it, it was
+    /// calm during that time, and the node was first held long before. Attempts in a cohort do not
+    /// count, because they might have no node yet.
     fn seen_waiting(
         &self,
         label: &str,

@@ -1,7 +1,8 @@
-//! Scopes of one lock object that all contenders share, as the tasks of one program do: each ends only itself.
+//! Judges scopes of one lock object that all contenders share, as tasks of one program do: each
+//! exit must end its own scope.
 //!
-//! Contenders hold in scopes that are entered and left in the ways that a language has, through the levels on which the
-//! bindings are built. Frames have addresses that are used again, as those of an interpreter are.
+//! Contenders enter and leave scopes in the different ways that a language offers, through the
+//! levels on which the bindings are built. Addresses of frames are reused, as in an interpreter.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,23 +12,25 @@ use zklock::internal::{Acquired, AcquiredStack, Exit, Exited, Frame, OwnerId, Re
 
 use crate::chance::Chance;
 
-/// Code that enters a scope and leaves it; and code that does one of the two, as a stack of scopes has it.
+/// Numbers of code objects: code that enters and leaves a scope, and code that only enters or only
+/// leaves one, as a stack of scopes does.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
 
-/// How a scope is entered and left.
+/// The way in which a scope is entered and left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// By a statement in a function.
     Statement,
-    /// By a statement in a generator, which anybody may run when it is left.
+    /// By a statement in a generator. Any owner can run the generator when the scope is left.
     Generator,
-    /// By calls that are written out.
+    /// By explicit calls.
     Calls,
-    /// By such calls, of different owners: the first one ends before the second one leaves.
+    /// By explicit calls of different owners. The first owner ends before the second one leaves the
+    /// scope.
     Abandoned,
-    /// By such calls, of different owners, through an object that is used for nothing else.
+    /// By explicit calls of different owners, through an object that is used only once.
     Once,
 }
 
@@ -41,13 +44,14 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Whether its owner leaves it by a call that is written out, which can mean any such scope of that owner.
+    /// Returns `true` if the owner leaves the scope by an explicit call. The call can mean any such
+    /// scope of that owner.
     pub fn is_of_calls(&self) -> bool {
         self.way == Way::Calls
     }
 }
 
-/// The lease of a scope. The contender releases its lease itself.
+/// A placeholder for the scope's lease, because the contender releases its lease itself.
 struct Body;
 
 impl Acquired for Body {
@@ -73,9 +77,9 @@ impl Acquired for Body {
 pub struct Scopes {
     levels: AcquiredStack<(), u64>,
     entered: u64,
-    /// The addresses at which frames are.
+    /// Addresses of existing frames.
     frames: BTreeSet<usize>,
-    /// The frames of functions that have not returned, and whose they are.
+    /// The frames of functions that have not returned, with their owners.
     running: Vec<(OwnerId, Frame)>,
     /// The scopes of owners that have ended.
     abandoned: BTreeSet<u64>,
@@ -89,7 +93,7 @@ impl Default for Scopes {
 }
 
 impl Scopes {
-    /// An owner enters a scope in one of the ways.
+    /// Enters a scope in a random way.
     pub fn enter(&mut self, owner: OwnerId, chance: &mut Chance) -> Scope {
         let way = chance.pick(&[Way::Statement, Way::Generator, Way::Calls, Way::Abandoned, Way::Once]);
         self.entered += 1;
@@ -114,7 +118,7 @@ impl Scopes {
         Scope { number, owner, way, site }
     }
 
-    /// It leaves the scope; what ended instead, if anything did.
+    /// Leaves a scope. Returns a description of the scope that ended instead, if any.
     pub fn leave(&mut self, scope: &Scope, chance: &mut Chance) -> Option<String> {
         let Scope { number, owner, way, site } = *scope;
         let called = Site { frame: Frame { address: self.free(), code: EXIT }, ..site };
@@ -129,7 +133,7 @@ impl Scopes {
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
         if way == Way::Abandoned && !alone && left == Exited::Others {
-            // Nobody knows which one is meant.
+            // With several abandoned scopes it is ambiguous which one this exit means.
             left = self.exit(&Exit { owner, ..exit });
         }
         if site.frame.code == STATEMENT {
@@ -140,9 +144,10 @@ impl Scopes {
         (left != Exited::Scope((), number)).then(|| format!("scope {number} ({way:?}) is left: {left:?}"))
     }
 
-    /// An owner that has entered nothing calls an exit; what that ended, if anything.
+    /// Calls an exit from an owner that has entered nothing. Returns a description of the scope
+    /// that this ended, if any.
     pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
-        // The only scope of an owner that has ended could be meant.
+        // This exit could mean the only scope of an owner that has ended.
         if self.abandoned.len() == 1 {
             return None;
         }
@@ -157,7 +162,7 @@ impl Scopes {
         self.levels.leave(exit, |number| *number, runs, |number| self.abandoned.contains(number))
     }
 
-    /// The first address at which no frame is.
+    /// Returns the first unused frame address.
     fn free(&self) -> usize {
         (1..=self.frames.len() + 1).find(|address| !self.frames.contains(address)).unwrap_or_default()
     }

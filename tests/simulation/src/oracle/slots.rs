@@ -1,4 +1,4 @@
-//! Once per slot: what the servers have recorded, compared with the bodies that run.
+//! Judges bodies that run once per slot: compares the servers' records with the bodies that run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,54 +8,55 @@ use crate::locks::{MUTEXES, SLOT_RECORDS, Written};
 /// The slots of all mutexes.
 #[derive(Debug, Default)]
 pub struct Slots {
-    /// How many were recorded.
+    /// Number of slots that were recorded.
     pub recorded: u64,
     places: [Place; SLOT_RECORDS.len()],
-    /// The slots that have to be recorded in the end, each with its mutex.
+    /// The slots that must be recorded at the end, each with its mutex.
     tried: BTreeSet<(usize, u64)>,
 }
 
 /// The slots of one mutex.
 #[derive(Debug, Default)]
 struct Place {
-    /// The last slot that was recorded, and the token of its holder.
+    /// The last recorded slot, and its holder's token.
     last: Option<(u64, i64)>,
     /// The token of each slot's holder.
     tokens: BTreeMap<u64, i64>,
 }
 
-/// The number in the text after a field's name.
+/// Returns the number in a field of a record.
 fn field(text: &str, name: &str) -> Option<i64> {
     let (_, rest) = text.split_once(&format!("\"{name}\":\""))?;
     rest.split('"').next()?.parse().ok()
 }
 
 impl Slots {
-    /// The last slot of a mutex that was recorded.
+    /// Returns the last recorded slot of a mutex.
     pub fn last(&self, place: usize) -> Option<u64> {
         self.places[place].last.map(|(slot, _)| slot)
     }
 
-    /// The token of the lease under which a slot was recorded.
+    /// Returns the token of the lease under which a slot was recorded.
     pub fn token(&self, place: usize, slot: u64) -> Option<i64> {
         self.places[place].tokens.get(&slot).copied()
     }
 
-    /// The slot that was recorded last under a token, if it is later than another one.
+    /// Returns the last slot that was recorded under a token, if it is later than `after`.
     pub fn last_of(&self, place: usize, token: i64, after: Option<u64>) -> Option<u64> {
         let mut slots = self.places[place].tokens.iter().rev();
         let (slot, _) = slots.find(|(_, holder)| **holder == token)?;
         Some(*slot).filter(|slot| after.is_none_or(|after| *slot > after))
     }
 
-    /// A slot has to be recorded in the end.
+    /// Notes a slot that must be recorded at the end.
     pub fn is_tried(&mut self, place: usize, slot: u64) {
         self.tried.insert((place, slot));
     }
 }
 
 impl Oracle {
-    /// The servers have a new record: of a later slot than the last one, by a later holder or the same one.
+    /// Judges a new record: it must be for a later slot than the last one, by the same holder or a
+    /// later one.
     pub fn recorded(&mut self, Written { place, version, data }: &Written) {
         let (path, text) = (MUTEXES[*place], String::from_utf8_lossy(data).into_owned());
         let slot = field(&text, "slot").and_then(|slot| u64::try_from(slot).ok());
@@ -78,7 +79,8 @@ impl Oracle {
         }
     }
 
-    /// The body of a slot begins. `before`: the last slot that was recorded before its contender asked for the lock.
+    /// Judges the start of a slot's body. `before` is the last slot that was recorded before the
+    /// contender asked for the lock.
     pub fn body_begins(&mut self, contender: usize, place: usize, slot: u64, before: Option<u64>) {
         let path = MUTEXES[place];
         self.history.note(&format!("contender {contender} runs slot {slot} of {path}"));
@@ -89,14 +91,14 @@ impl Oracle {
         }
     }
 
-    /// A body of a slot begins that is to be recorded before, under the lease with this token.
+    /// Checks that a slot is recorded under the lease's token before its body begins.
     pub fn expect_recorded_first(&mut self, contender: usize, place: usize, slot: u64, token: i64) {
         if self.slots.token(place, slot) != Some(token) {
             self.violation(format!("contender {contender} runs slot {slot}, which is not recorded yet"));
         }
     }
 
-    /// A body has succeeded: its slot is recorded under the token of its lease.
+    /// Checks that the slot of a successful body is recorded under the lease's token.
     pub fn expect_recorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if token.is_none() || recorded != token {
@@ -106,7 +108,8 @@ impl Oracle {
         }
     }
 
-    /// A body is skipped: its slot is recorded, and it has not begun under any token.
+    /// Checks that the slot of a skipped body is recorded, and that the body has not begun under
+    /// any token.
     pub fn expect_skipped(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if recorded.is_none() || token.is_some() {
@@ -116,7 +119,8 @@ impl Oracle {
         }
     }
 
-    /// A body has failed, of whose slot no record comes late: its slot is not recorded under the token of its lease.
+    /// Checks that the slot of a failed body is not recorded under the lease's token. It is not
+    /// called if a record can arrive late.
     pub fn expect_unrecorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if recorded.is_some() && recorded == token {
@@ -126,7 +130,8 @@ impl Oracle {
         }
     }
 
-    /// Nobody contends any more: each slot that was tried in calm is recorded.
+    /// Checks, after all contenders have ended, that each slot that was tried while it was calm is
+    /// recorded.
     pub fn judge_tried_slots(&mut self) {
         for (place, slot) in std::mem::take(&mut self.slots.tried) {
             if self.slots.token(place, slot).is_none() {

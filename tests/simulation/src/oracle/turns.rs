@@ -1,4 +1,4 @@
-//! Whether each attempt is served in its turn, and whether it leaves anything behind.
+//! Judges whether each attempt is granted in its turn, and whether it leaves nodes behind.
 
 use super::attempts::Attempt;
 use super::judge::{Granted, Oracle};
@@ -6,7 +6,7 @@ use crate::clock;
 use crate::frame::STRANGER;
 
 impl Oracle {
-    /// Somebody asks for a lock, and queues there.
+    /// Notes an attempt that asks for a lock and joins its queue.
     pub fn asks(&mut self, label: &str, attempt: Attempt) {
         let contender = label.split('.').next().and_then(|contender| contender.parse().ok());
         if let (Some(recorder), Some(contender)) = (&mut self.recorder, contender) {
@@ -15,12 +15,13 @@ impl Oracle {
         self.attempts.0.insert(label.to_owned(), attempt);
     }
 
-    /// It has what it asked for. Nobody that asked long before is still waiting.
+    /// Judges a grant: no attempt that began long before may still wait.
     pub fn is_served(&mut self, label: &str, granted: &[Granted]) {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
-        // A node that its client was granted only just now it takes again before it knows who waits: rule 19.
+        // A client reuses a node that it was granted just now before it knows of other waiters:
+        // rule 19.
         let soon = self.calm.soon();
         let again = |one: &Granted| one.lease.handoffs() > 0 && self.rows.is_young(&one.node, soon);
         if served.in_cohort || granted.iter().any(again) {
@@ -44,26 +45,27 @@ impl Oracle {
         }
     }
 
-    /// An attempt that writes asks to read too.
+    /// Notes that a writing attempt also asks to read.
     pub fn reads_on(&mut self, label: &str) {
         if let Some(attempt) = self.attempts.0.get_mut(label) {
             attempt.reads_on = true;
         }
     }
 
-    /// An attempt has come to its end: refused, given up, or released.
+    /// Notes the end of an attempt: refused, given up, or released.
     pub fn is_through(&mut self, label: &str) {
         if let Some(attempt) = self.attempts.0.get_mut(label) {
             attempt.ended.get_or_insert(clock::now());
         }
     }
 
-    /// Whether an attempt had come to its end before then.
+    /// Returns `true` if an attempt had ended before that time.
     pub fn was_through(&self, label: &str, then: u64) -> bool {
         self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
     }
 
-    /// For how long a try has waited without anybody else in the queue, in calm; `None` if that cannot be told.
+    /// Returns how long a try has waited alone in its queue while it was calm, or `None` if that is
+    /// unknown.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
@@ -71,15 +73,15 @@ impl Oracle {
         clock::now().checked_sub(alone)
     }
 
-    /// Everything was looked at: was anybody served long after the last node was gone that could have been in the way?
+    /// Reports the late grants after all directories were listed: see `Prompt::take_late`.
     pub fn judge_promptness(&mut self) {
         for (node, waited) in self.prompt.take_late() {
             self.violation(format!("{node} was granted when nobody had gone for {waited} ms"));
         }
     }
 
-    /// Looks at a lock's directory: whose nodes are there, by their labels. `turns`: those of a semaphore's turns, which
-    /// nobody keeps that has its permits.
+    /// Judges a lock's directory by its nodes and their labels. `turns` marks the directory of a
+    /// semaphore's turns, which an attempt leaves when it has its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
         self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
@@ -90,7 +92,7 @@ impl Oracle {
         for (node, label) in nodes {
             let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
             let Some(attempt) = attempt else {
-                // A request to give up takes the label's place.
+                // A request to give up replaces the label in the node's data.
                 if !node.starts_with(STRANGER) && !self.requests.is_asked(&format!("{directory}/{node}")) {
                     self.violation(format!("{directory}/{node} is nobody's"));
                 }
@@ -107,9 +109,12 @@ impl Oracle {
         }
     }
 
-    /// Since when somebody of another client waits among these, and cannot hold beside this node: a kept one has to go.
-    /// Writers wait for every node, and readers for a writer's. One that joins this queue after others, or in place of
-    /// another one, waits since its node was found there.
+    /// Returns the time since which an attempt of another client waits for this node, so that a
+    /// kept node must be deleted.
+    ///
+    /// Writers wait for every node, and readers for a writer's node. If an attempt joins this queue
+    /// after other queues, or replaces another attempt, it counts from the time at which its node
+    /// was found here.
     fn waits_since(
         &self,
         attempt: &Attempt,
@@ -133,7 +138,7 @@ impl Oracle {
     }
 }
 
-/// Whether a node is one of those that hold together.
+/// Returns `true` if a node is a reader's. Readers hold together.
 fn is_reader(node: &str) -> bool {
     node.contains("-__READ__") || node.contains("__rlock__")
 }

@@ -1,24 +1,25 @@
-//! Whether an attempt that limits how many may wait is refused if, and only if, as many do.
+//! Judges attempts that limit the number of waiters: such an attempt is refused exactly when that
+//! many wait.
 
 use std::collections::BTreeMap;
 
 use super::judge::{Mode, Oracle};
 use crate::locks::{MUTEXES, Place, READ_WRITE};
 
-/// How many nodes each directory has had, and since when.
+/// The numbers of nodes in each directory over time.
 #[derive(Debug, Default)]
 pub struct Counts(BTreeMap<&'static str, Vec<(u64, usize)>>);
 
 impl Counts {
-    /// A directory has so many nodes now.
+    /// Notes the current number of nodes in a directory.
     pub fn note(&mut self, directory: &'static str, count: usize) {
         self.0.entry(directory).or_default().push((crate::clock::now(), count));
     }
 
-    /// The most nodes that a directory had at one moment since then.
+    /// Returns the maximum number of nodes in a directory since that time.
     fn most_since(&self, directory: &str, since: u64) -> usize {
         let changes = self.0.get(directory).map(Vec::as_slice).unwrap_or_default();
-        // The number at that moment counts, and every later one.
+        // The number at that time counts, and every later one.
         let before = changes.partition_point(|(at, _)| *at < since).saturating_sub(1);
         changes[before..].iter().map(|(_, count)| *count).max().unwrap_or(0)
     }
@@ -27,14 +28,14 @@ impl Counts {
 /// A queue that an attempt joins.
 #[derive(Clone, Copy, Debug)]
 pub enum Joined {
-    /// That of a mutex, or of a read/write lock.
+    /// The queue of a mutex or a read/write lock.
     Queue(&'static str),
-    /// That of a semaphore, for so many permits.
+    /// The queue of a semaphore, for this many permits.
     Permits(&'static Place, u32),
 }
 
 impl Joined {
-    /// The path of the lock.
+    /// Returns the lock's path.
     pub fn path(self) -> &'static str {
         match self {
             Self::Queue(path) => path,
@@ -43,18 +44,20 @@ impl Joined {
     }
 }
 
-/// A queue in which an attempt has to be refused: somebody holds the lock alone, and as many wait as may.
+/// A queue in which an attempt must be refused: one contender holds the lock alone, and the limit
+/// of waiters is reached.
 #[derive(Debug)]
 pub struct FullQueue {
     path: &'static str,
-    /// The node of the holder.
+    /// The holder's node.
     holder: String,
-    /// The attempts that wait, by their labels.
+    /// The labels of the waiting attempts.
     waiters: Vec<String>,
 }
 
 impl Oracle {
-    /// An attempt is refused because as many wait as it permits. `since`: a server may have shown it what there was then.
+    /// Judges an attempt that was refused because too many contenders wait. `since` is the earliest
+    /// time that the server's view can be from.
     pub fn judge_full(&mut self, label: &str, limit: u32, since: u64) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
@@ -70,7 +73,7 @@ impl Oracle {
         let most = |directory| self.counts.most_since(directory, since);
         let limit = limit as usize;
         match joined {
-            // At least one contender holds.
+            // At least one contender holds the lock.
             Joined::Queue(path) => most(path) + own > limit,
             Joined::Permits(place, count) => {
                 let turns = most(place.turns) + own;
@@ -80,7 +83,8 @@ impl Oracle {
         }
     }
 
-    /// The queue in which an attempt that permits so many waiters is certain to be refused, if it is calm.
+    /// Returns the queue in which an attempt with this limit of waiters must be refused if it stays
+    /// calm.
     pub fn full_queue(&self, label: &str, limit: u32) -> Option<FullQueue> {
         let attempt = self.attempts.0.get(label)?;
         let path = attempt.queue.filter(|path| MUTEXES.contains(path) || *path == READ_WRITE)?;
@@ -91,7 +95,7 @@ impl Oracle {
         (full.waiters.len() >= limit as usize).then_some(full)
     }
 
-    /// By now an attempt that permits so many waiters has to be refused, if that queue is as it was.
+    /// Checks that an attempt with this limit was refused by now, if the queue has not changed.
     pub fn judge_admitted(&mut self, label: &str, limit: u32, full: &FullQueue) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         let waits = attempt.granted.is_none() && attempt.ended.is_none();

@@ -1,4 +1,5 @@
-//! A call returns in time, whether servers answer or not, and the node that it leaves behind goes.
+//! Progress cases in which a call must return in time, with or without replies from servers, and
+//! the node that it leaves must be deleted.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,16 +18,16 @@ use crate::clock;
 /// The call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// A wait that ends by its time-out, or is cancelled, and the node it leaves.
+    /// A wait that times out or is canceled, with the node that it leaves.
     TimesOut,
     Cancelled,
     Released,
     Closed,
     Drained,
-    /// A try of a lock that is taken, or free.
+    /// A try of a lock that is taken or free.
     Taken,
     Free,
-    /// Questions and requests that are not about a lock of one's own.
+    /// Queries and requests about locks that the client does not hold.
     Lists,
     Looks,
     Reads,
@@ -55,22 +56,22 @@ const CALLS: [Call; 15] = [
     Call::Ready,
 ];
 
-/// The state of the servers while the call runs.
+/// The state of the servers during the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Servers {
     Answer,
     Refuse,
     AreSilent,
-    /// They refuse for a while, and serve again.
+    /// They refuse for a while and then serve again.
     ComeBack,
 }
 
 const ALL: [Servers; 4] = [Servers::Answer, Servers::Refuse, Servers::AreSilent, Servers::ComeBack];
 
-/// How long a client waits for the acknowledgement of its end.
+/// Maximum time that a client waits for the confirmation of its close, in milliseconds.
 const CLOSE_LIMIT: u64 = 2000;
 
-/// How long a wait with a time-out waits, and a drain.
+/// Timeout of a drain, in milliseconds.
 const WAIT: u64 = 700;
 
 /// A case.
@@ -97,7 +98,7 @@ impl Case {
                 .await
                 .map_err(|error| error.to_string())?;
         }
-        // Its client has a session, and a hold of its own to be proven.
+        // The client has a session and a hold that it must keep proving.
         let own = self.own(stage).await?;
         let waits = matches!(self.call, Call::TimesOut | Call::Cancelled);
         let mut wait = if waits { Some(self.wait(stage).await?) } else { None };
@@ -147,7 +148,7 @@ impl Case {
         own.map_err(|error| error.to_string())
     }
 
-    /// Somebody waits, whose node is known.
+    /// Starts a wait and returns it with its node.
     async fn wait(self, stage: &Stage) -> Result<Wait, String> {
         let time = stage.setting.timeout / 3;
         let timeout = match self.call {
@@ -201,12 +202,13 @@ impl Case {
                 Call::Ready => drop(client.ready().await),
                 Call::TimesOut | Call::Cancelled => {}
             }
-            // Until here it is held.
+            // The lease is held until here.
             own.release_in_background().unwrap_or_default();
         })
     }
 
-    /// For how long the call may run: what it waits for of itself, and the answers it needs.
+    /// Returns the maximum duration of the call: its own waiting time plus the replies that it
+    /// needs.
     fn bound(self, stage: &Stage, remaining: u64) -> u64 {
         let connect = u64::try_from(CONNECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
         let answers = self.servers == Servers::Answer;
@@ -220,37 +222,40 @@ impl Case {
             Call::Drained => WAIT + CLOSE_LIMIT,
             Call::Ready if answers => 0,
             Call::Taken | Call::Free if answers => self.tried(stage),
-            // A listing, the nodes in it, and once more what has changed meanwhile.
+            // A listing, its nodes, and a second read of the nodes that changed meanwhile.
             Call::Lists | Call::Looks | Call::Reads | Call::Leader if answers => 3 * read,
             Call::Asks | Call::Breaks | Call::Counts if answers => 2 * write + read,
             _ => connect,
         }
     }
 
-    /// How long a try takes. One that finds the lock taken is one look.
+    /// Returns the maximum duration of a try. A try that finds the lock taken needs one listing.
     fn tried(self, stage: &Stage) -> u64 {
         let (read, write) = (stage.read(), stage.write());
         match (self.kind, self.call) {
-            // The turn is taken, and then the permit; one lock after the other. What was taken is given back.
+            // First the turn, then the permit; or one lock after another. What was taken is given
+            // back.
             (Kind::Permit | Kind::Several, Call::Taken) => 2 * write + 2 * read,
             (Kind::Permit | Kind::Several, _) => 2 * (3 * write + 2 * read),
             (_, Call::Taken) => read,
-            // A look; the node, its directory, and the node again; and a look at the queue.
+            // A listing; a create that fails, the directory, and the create again; and a listing of
+            // the queue.
             _ => read + 3 * write + read,
         }
     }
 
-    /// The node of a wait or a hold goes: at once if a server answers, else after the reconnection.
+    /// Checks that the node of a wait or a hold is deleted: immediately if a server replies, or
+    /// after the reconnection.
     async fn expect_gone(self, stage: &Stage, node: &str, since: u64) -> Ending {
         let gone =
             Stage::until("the node is left", 3 * stage.setting.timeout, || !stage.exists(node)).await?;
         let bound = match self.servers {
             Servers::Answer => stage.write(),
-            // A client that was closed in the outage is no longer there: its session ends by itself.
+            // A client that was closed during the outage no longer exists, so its session expires.
             _ if matches!(self.call, Call::Closed | Call::Drained) => {
                 stage.setting.timeout + 2 * stage.setting.tick
             }
-            // Of a client that has nothing else at stake.
+            // The client holds no other lock and does not wait for one.
             _ => stage.reconnected_at_leisure() + stage.write(),
         };
         let promise = format!("nothing left, {:?}, servers {:?}", self.call, self.servers);
@@ -259,7 +264,7 @@ impl Case {
     }
 }
 
-/// A wait, when it is to end, and its node.
+/// A wait, the time at which it must end, and its node.
 struct Wait {
     waiting: JoinHandle<u64>,
     until: u64,

@@ -1,5 +1,5 @@
-//! A waiter is granted a lock soon after its blocker has gone, however that went, and whatever happened to the waiter
-//! before.
+//! Progress cases in which a waiter must be granted a lock soon after its blocker is gone. They
+//! vary how the blocker goes and what happened to the waiter before.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use super::stage::{BLOCKER, Ending, OTHER, PATIENCE, SLACK, Stage, WAITER, pause
 use crate::chance::Chance;
 use crate::clock;
 
-/// The way in which a blocker goes.
+/// The way in which a blocker stops blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Going {
     Released,
     ReleasedInBackground,
     Dropped,
     HeldTooLong,
-    /// By the client of a third process.
+    /// Another process's client breaks the lock.
     Broken,
     ClientClosed,
     ClientDrained,
-    /// An operator ends its session.
+    /// An operator ends the blocker's session.
     SessionEnded,
-    /// Its process is stopped, until its session is over.
+    /// The blocker's process is stopped until its session has expired.
     SessionExpired,
-    /// A writer that waits before the reader gives up after a time.
+    /// A writer that waits before the reader times out.
     WaiterTimesOut,
-    /// The same with a wait that is cancelled.
+    /// The same with a wait that is canceled.
     WaiterCancelled,
-    /// A writer reads on.
+    /// A writer downgrades to reading.
     Downgraded,
 }
 
@@ -50,21 +50,22 @@ const GOINGS: [Going; 12] = [
     Going::Downgraded,
 ];
 
-/// The history of the waiter.
+/// The waiter's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
-    /// It has waited for so long that it rarely asks.
+    /// It has waited so long that it rarely polls.
     LongWait,
-    /// It was connected anew.
+    /// It has reconnected.
     Reconnected,
-    /// It is connected anew while the blocker goes.
+    /// It reconnects while the blocker goes.
     Reconnecting,
 }
 
 const HISTORIES: [Before; 4] = [Before::Nothing, Before::LongWait, Before::Reconnected, Before::Reconnecting];
 
-/// For how long a wait lasts that is long: a waiter that is not near looks once a minute.
+/// Duration of a long wait, in milliseconds. A waiter far from the head of the queue lists it once
+/// a minute.
 const LONG: u64 = 150_000;
 
 /// A case.
@@ -73,7 +74,7 @@ pub struct Case {
     kind: Kind,
     going: Going,
     before: Before,
-    /// Whether one client has both contenders.
+    /// True if one client has both contenders.
     shared: bool,
 }
 
@@ -85,7 +86,7 @@ impl Case {
         let going = GOINGS[turn % GOINGS.len()];
         let kind = match going {
             Going::WaiterTimesOut | Going::WaiterCancelled | Going::Downgraded => Kind::ReadBehindWrite,
-            // A leader has no limit.
+            // A leader has no hold limit.
             Going::HeldTooLong => KINDS[turn / GOINGS.len() % KINDS.len()].limited(),
             _ => KINDS[turn / GOINGS.len() % KINDS.len()],
         };
@@ -111,7 +112,7 @@ impl Case {
         }
         let front = matches!(self.going, Going::WaiterTimesOut | Going::WaiterCancelled);
         if front {
-            // The one in front of the waiter is a writer that waits for this reader.
+            // The blocker is a writer that waits for this reader.
             let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
             let read_hold = simulation::of_client(OTHER, reading.take(stage)).await;
             let read_hold = read_hold.map_err(|error| error.to_string())?;
@@ -146,7 +147,7 @@ impl Case {
         end
     }
 
-    /// The waiter begins to wait.
+    /// Starts the waiter.
     fn wait(self, stage: &std::rc::Rc<Stage>, client: usize) -> Waiting {
         let taking = Request::new(self.kind, false, client).take(stage);
         Stage::spawn(client, async move { (taking.await, clock::now()) })
@@ -164,7 +165,7 @@ impl Case {
         format!("{directory}/{}", youngest.map_or("", String::as_str))
     }
 
-    /// Lets happen to the waiter what is to happen before.
+    /// Runs the waiter's history.
     async fn prepare(self, stage: &Stage, waiter: usize, hold: u64) {
         if self.before == Before::Reconnected {
             pause(stage.setting.timeout / 3).await;
@@ -176,7 +177,7 @@ impl Case {
         }
     }
 
-    /// The blocker goes. What is returned is kept until the waiter has the lock.
+    /// Makes the blocker go. The returned leases must be kept until the waiter has the lock.
     async fn go(self, stage: &Stage, request: Request, leases: Vec<Lease>) -> Result<Vec<Lease>, String> {
         stage.note(&format!("the blocker goes: {:?}", self.going));
         let client = stage.client(BLOCKER);
@@ -213,7 +214,7 @@ impl Case {
         Ok(leases)
     }
 
-    /// The waiter is granted the lock soon after these nodes are gone.
+    /// Checks that the waiter is granted the lock soon after these nodes are gone.
     async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> Ending {
         let longest = 3 * stage.setting.timeout;
         let gone = Stage::until("the blocker goes", longest, || !nodes.iter().any(|node| stage.exists(node)));
@@ -227,10 +228,10 @@ impl Case {
     }
 
     fn bound(self, stage: &Stage) -> u64 {
-        // It is told, and looks who is before it now.
+        // The waiter is notified and reads which nodes are before it.
         let usual = stage.told() + stage.read();
         let anew = match self.before {
-            // Its view of the queue is in doubt: a sync and a listing.
+            // Its view of the queue is uncertain, so it sends a sync and a listing.
             Before::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
             _ => 0,
         };

@@ -1,4 +1,4 @@
-//! The kinds of locks, and how a case takes them.
+//! The kinds of locks in a progress case, and the requests for them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use zklock::{
 use super::stage::Stage;
 
 const LOCK: &str = "/progress";
-/// Taken before [`LOCK`], because paths decide the order.
+/// Acquired before [`LOCK`], because members are acquired in the order of their paths.
 const FIRST: &str = "/a-first";
 
-/// The lock that is taken, and its blocker.
+/// The requested lock and its blocker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Mutex,
@@ -24,7 +24,7 @@ pub enum Kind {
     ReadBehindWrite,
     Permit,
     Leader,
-    /// Two locks as one, of which the second is taken.
+    /// A multi-lock with two members, of which the second is taken.
     Several,
 }
 
@@ -38,11 +38,11 @@ pub const KINDS: [Kind; 7] = [
     Kind::Several,
 ];
 
-/// The request.
+/// A request for a lock.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub kind: Kind,
-    /// Whether it is asked for by the one that blocks, or the one that waits.
+    /// True for the blocker's request, false for the waiter's.
     pub blocks: bool,
     pub client: usize,
     pub owner: Owner,
@@ -53,7 +53,7 @@ pub struct Request {
 type Taking = Pin<Box<dyn Future<Output = Result<Vec<Lease>, Error>>>>;
 
 impl Request {
-    /// Waits for as long as it takes.
+    /// Creates a request without a timeout.
     pub fn new(kind: Kind, blocks: bool, client: usize) -> Self {
         Self { kind, blocks, client, owner: Owner::new(), timeout: Timeout::Forever, limit: None }
     }
@@ -76,7 +76,7 @@ impl Request {
         Mutex::with_options(stage.client(self.client), path, self.options()).map(Lock::from)
     }
 
-    /// Asks for it.
+    /// Sends the request.
     pub fn take(self, stage: &Stage) -> Taking {
         match self.asked(stage) {
             Ok(taking) => taking,
@@ -112,7 +112,7 @@ impl Request {
         Ok(Box::pin(async move { Ok(vec![lock.acquire_as(&owner, timeout).await?]) }))
     }
 
-    /// The same request for the read half, by the same owner.
+    /// Sends the same request for the read lock, by the same owner.
     pub fn downgrade(self, stage: &Stage) -> Taking {
         match self.half(stage, false) {
             Ok(lock) => Box::pin(async move { Ok(vec![lock.acquire_as(&self.owner, self.timeout).await?]) }),
@@ -122,10 +122,10 @@ impl Request {
 }
 
 impl Kind {
-    /// The directory of its queue.
+    /// Returns the directory of the lock's queue.
     pub fn directory(self) -> &'static str {
         match self {
-            // A waiter that has its turn queues where the permits are.
+            // A waiter that has its turn queues in the directory of permits.
             Self::Permit => "/progress/leases",
             _ => LOCK,
         }

@@ -1,4 +1,4 @@
-//! A loss is told to everybody who listens, soon after its cause.
+//! Progress cases in which every listener must learn of a loss soon after its cause.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -12,22 +12,22 @@ use super::stage::{BLOCKER, Ending, OTHER, SLACK, Stage, pause};
 use crate::chance::Chance;
 use crate::clock;
 
-/// Why a lease is lost.
+/// The cause of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// No server is heard any more.
+    /// Packets from servers no longer arrive.
     Silence,
     /// All servers refuse connections.
     Refused,
-    /// Its node is deleted through another client, long after the grant.
+    /// Another client deletes its node, long after the grant.
     Broken,
-    /// The same right after the grant.
+    /// Another client deletes its node, right after the grant.
     BrokenYoung,
     /// An operator ends its session.
     SessionEnded,
     HeldTooLong,
     ClientClosed,
-    /// Its process is stopped for longer than the term, and goes on.
+    /// Its process is stopped for longer than the term, and continues.
     Stopped,
 }
 
@@ -42,10 +42,10 @@ const CAUSES: [Cause; 8] = [
     Cause::Stopped,
 ];
 
-/// A lock beside it, which is held in a scope.
+/// Another lock, which is held in a scope.
 const SCOPED: &str = "/progress-scoped";
 
-/// A hold that lasts longer than this has a watch on its own node.
+/// A hold that lasts longer than this has a watch on its own node, in milliseconds.
 const LONG_HOLD: u64 = 200;
 
 /// A case.
@@ -53,11 +53,11 @@ const LONG_HOLD: u64 = 200;
 pub struct Case {
     cause: Cause,
     kind: Kind,
-    /// How much later than two session time-outs after the grant it happens.
+    /// Additional delay after two session timeouts, in milliseconds.
     later: u64,
 }
 
-/// The listeners that were told, and when.
+/// The listeners that were notified, with the time.
 type Told = Rc<RefCell<Vec<(&'static str, u64)>>>;
 
 impl Case {
@@ -88,7 +88,7 @@ impl Case {
         }
         let nodes: Vec<_> = leases.iter().map(|lease| lease.node()).collect();
         let cause = self.happen(stage, &nodes, began + most).await?;
-        // Everybody is told, the scope by its end.
+        // The scope counts as notified when it ends.
         let listeners = 1 + 2 * leases.len();
         let all = || told.borrow().len() >= listeners;
         Stage::until("everybody is told", 3 * stage.setting.timeout, all).await?;
@@ -104,7 +104,7 @@ impl Case {
         Ok(())
     }
 
-    /// Holds another lock in a scope, which ends with its loss.
+    /// Holds another lock in a scope that ends with its loss.
     async fn enter_scope(self, stage: &Stage, limit: Option<Duration>, told: &Told) -> Ending {
         let options = zklock::LockOptions::default();
         let options = limit.map_or(options.clone(), |limit| options.max_hold(limit));
@@ -141,7 +141,7 @@ impl Case {
         }));
     }
 
-    /// Lets it happen, and says from when on the loss is known.
+    /// Causes the loss and returns the time from which on the client can know it.
     async fn happen(self, stage: &Stage, nodes: &[String], limit: u64) -> Result<u64, String> {
         let client = stage.client(BLOCKER);
         stage.note(&format!("a lease is to be lost: {:?}", self.cause));
@@ -175,15 +175,16 @@ impl Case {
     fn bound(self, stage: &Stage) -> u64 {
         let timeout = stage.setting.timeout;
         match self.cause {
-            // No term is longer than half of the time-out.
+            // No term is longer than half of the timeout.
             Cause::Silence | Cause::Refused => timeout / 2,
-            // A watch fires, and the node is looked at.
+            // A watch fires, and the client reads the node.
             Cause::Broken => stage.told() + stage.read(),
-            // The watch is set when the hold has become a long one, or a heartbeat looks before.
+            // The client sets the watch when the hold has become long, or a heartbeat notices the
+            // loss before.
             Cause::BrokenYoung => LONG_HOLD + stage.told() + 2 * stage.read() + stage.write(),
-            // Its server closes the connection, and the next one turns the session away.
+            // Its server closes the connection, and the next server rejects the session.
             Cause::SessionEnded => stage.told() + 3 * stage.read(),
-            // Nothing has to be asked.
+            // The client needs no reply.
             Cause::HeldTooLong | Cause::ClientClosed | Cause::Stopped => 0,
         }
     }

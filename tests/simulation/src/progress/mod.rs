@@ -1,8 +1,9 @@
-//! How soon: every promise of progress has a bound, and is judged against it in a world where nothing else happens.
+//! Cases that measure how soon something happens. Each promise of progress has a bound, and is
+//! measured without any other disturbance.
 //!
-//! A seed shows one case: a waiter whose blocker goes, a lease that is lost, or a call that has to return. The cases take
-//! turns, so that each comes up in any run that is long enough; what varies within a case is drawn. docs/safety.md, *How
-//! soon*, lists the bounds.
+//! A seed runs one case: a waiter whose blocker goes, a lease that is lost, or a call that must
+//! return. Consecutive seeds use different cases, so every sufficiently long run covers all of
+//! them. Details within a case are random. docs/safety.md, section *How soon*, lists the bounds.
 
 mod ends;
 mod granted;
@@ -17,25 +18,25 @@ pub use self::stage::Stage;
 use crate::chance::Chance;
 use crate::setting::Setting;
 
-/// One case.
+/// A case.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress {
-    /// A waiter is granted a lock when its blocker is gone.
+    /// A waiter must be granted a lock after its blocker is gone.
     Granted(granted::Case),
-    /// A loss is told to everybody who listens.
+    /// All listeners must learn of a loss.
     Lost(losses::Case),
-    /// A call returns, and what it leaves behind goes.
+    /// A call must return, and its leftover node must be deleted.
     Ends(ends::Case),
 }
 
 impl Progress {
-    /// That of a seed, and where it happens.
+    /// Draws the case of a seed, with its setting.
     pub fn of(seed: u64) -> (Setting, Self) {
         let mut chance = Chance::of(seed, "progress", 0);
         let timeout = chance.pick(&[4_000, 10_000]);
         let servers = chance.pick(&[1, 3]);
         let setting = Setting::plain(servers, stage::CLIENTS, timeout, chance.pick(&[1, 5, 20]));
-        // Each group has as many seeds as the others, and goes through its own cases.
+        // All groups have the same number of seeds, and each runs through its own cases.
         let (group, turn) = (seed % 3, seed / 3);
         let progress = match group {
             0 => Self::Granted(granted::Case::of(turn, &mut chance)),
@@ -45,7 +46,7 @@ impl Progress {
         (Setting { duration: progress.duration(), ..setting }, progress)
     }
 
-    /// For how long it takes at least.
+    /// Returns the minimum duration of the case.
     fn duration(self) -> u64 {
         match self {
             Self::Granted(case) => case.duration(),
@@ -53,7 +54,7 @@ impl Progress {
         }
     }
 
-    /// Lets it happen, and judges.
+    /// Runs the case and judges it.
     pub async fn run(self, stage: Rc<Stage>) {
         stage.does(&format!("shows {self:?}"));
         let end = match self {

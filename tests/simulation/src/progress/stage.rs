@@ -1,4 +1,4 @@
-//! The stage of a case of progress: its clients and servers, how long their steps may take, and its judge.
+//! The environment of a progress case: clients, servers, bounds of single steps, and the judge.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -18,19 +18,19 @@ use crate::network::{self, Refusal, Way};
 use crate::oracle::Oracle;
 use crate::setting::Setting;
 
-/// The clients, by what most cases use them for.
+/// The clients, named by their role in most cases.
 pub const CLIENTS: usize = 3;
 pub const BLOCKER: usize = 0;
 pub const WAITER: usize = 1;
 pub const OTHER: usize = 2;
 
-/// How many milliseconds later than promised something may come: timers are rounded up, once for each step.
+/// Tolerance in milliseconds, because the timer of each step is rounded up.
 pub const SLACK: u64 = 5;
 
-/// After this a case is stuck.
+/// After this time a case is stuck.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A case ends with a complaint, or without.
+/// The result of a case: a complaint, or nothing.
 pub type Ending = Result<(), String>;
 
 /// Everything that a case needs.
@@ -61,7 +61,7 @@ impl Stage {
         self.oracle.borrow_mut().violation(what);
     }
 
-    /// Compares how long something took with its bound.
+    /// Compares a measured time with its bound.
     pub fn judge(&self, promise: &str, took: u64, bound: u64) {
         self.note(&format!("{promise}: {took} ms of {bound} ms"));
         let mut oracle = self.oracle.borrow_mut();
@@ -72,43 +72,45 @@ impl Stage {
         oracle.measured.push(Measured { promise: promise.to_owned(), took, bound });
     }
 
-    /// Runs something as a part of a client's process.
+    /// Spawns a task in a client's process.
     pub fn spawn<T: 'static>(client: usize, task: impl Future<Output = T> + 'static) -> JoinHandle<T> {
         tokio::task::spawn_local(simulation::of_client(client, Box::pin(task)))
     }
 
-    /// The time of one packet between a client and its server, or between two servers.
+    /// Returns the maximum latency of one packet.
     pub fn hop(&self) -> u64 {
         self.setting.latency
     }
 
-    /// A question of a client, and the answer.
+    /// Returns the maximum duration of a read by a client.
     pub fn read(&self) -> u64 {
         2 * self.hop()
     }
 
-    /// A request that changes something, and the answer: among several servers it is forwarded, proposed, acknowledged
-    /// and decided in between.
+    /// Returns the maximum duration of a write by a client. With several servers, the write is also
+    /// forwarded, proposed, acknowledged and decided.
     pub fn write(&self) -> u64 {
         if self.setting.servers == 1 { 2 * self.hop() } else { 6 * self.hop() }
     }
 
-    /// From the moment at which the first server has carried a change out until a client is told of it by its own.
+    /// Returns the maximum time from a change on the first server until a client receives the watch
+    /// event from its own server.
     pub fn told(&self) -> u64 {
         if self.setting.servers == 1 { self.hop() } else { 3 * self.hop() }
     }
 
-    /// From the moment at which a server serves a client again until it is connected.
+    /// Returns the maximum time from the moment at which a server serves a client again until the
+    /// client is connected.
     pub fn reconnected(&self) -> u64 {
         1500.min(self.setting.timeout / 8) + 3 * self.read()
     }
 
-    /// The same of a client that neither holds a lock nor waits near the head of a queue.
+    /// The same for a client that neither holds a lock nor waits near the head of a queue.
     pub fn reconnected_at_leisure(&self) -> u64 {
         1000.max(self.reconnected()) + 3 * self.read()
     }
 
-    /// The names in a directory, as the server knows them that has carried out most.
+    /// Returns the names in a directory on the most advanced server.
     pub fn names(&self, directory: &str) -> Vec<String> {
         self.ensemble.borrow_mut().children(directory).unwrap_or_default()
     }
@@ -118,7 +120,8 @@ impl Stage {
         self.names(directory).iter().any(|one| one == name)
     }
 
-    /// When a condition holds, looked at each millisecond; a complaint if it does not for too long.
+    /// Checks a condition every millisecond and returns the time at which it is true. Fails after
+    /// `longest` milliseconds.
     pub async fn until(what: &str, longest: u64, holds: impl Fn() -> bool) -> Result<u64, String> {
         let began = clock::now();
         while !holds() {
@@ -130,7 +133,7 @@ impl Stage {
         Ok(clock::now())
     }
 
-    /// Nothing arrives any more at a client, nor from it.
+    /// Holds back all packets from and to a client.
     pub fn silence(&self, client: usize) {
         self.note(&format!("nothing reaches client {client}, nor comes from it"));
         network::with(|network| {
@@ -140,7 +143,7 @@ impl Stage {
         });
     }
 
-    /// All servers refuse a client's connections, or serve it again.
+    /// Makes all servers refuse a client's connections, or serve it again.
     pub fn refuse(&self, client: usize, refuses: bool) {
         self.note(&format!("servers refuse client {client}: {refuses}"));
         network::with(|network| {
@@ -153,14 +156,14 @@ impl Stage {
         });
     }
 
-    /// Cuts a client's connections; servers take it back at once.
+    /// Cuts a client's connections. Servers accept new ones immediately.
     pub fn cut(&self, client: usize) {
         self.note(&format!("the connections of client {client} are cut"));
         network::with(|network| network.cut_all(client));
     }
 }
 
-/// Sleeps in simulated time.
+/// Waits in simulated time.
 pub async fn pause(milliseconds: u64) {
     sleep(Duration::from_millis(milliseconds)).await;
 }

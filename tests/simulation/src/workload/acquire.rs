@@ -1,4 +1,4 @@
-//! How a contender asks for what it wants, and whether the answer comes in time and is the one that was asked for.
+//! The requests of a contender for a lock, and checks of the result and its time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::features::Feature;
 use crate::locks::{CROWDED, ELECTION, MOST, MUTEXES, Place, READ_WRITE, SEMAPHORES, SHARED};
 use crate::oracle::{Asked, Granted, Mode};
 
-/// How long a semaphore's try may wait for its turn.
+/// Maximum time that a semaphore's try waits for its turn, in milliseconds.
 const TRY_LIMIT: u64 = 2000;
 
 impl Contender {
@@ -29,7 +29,7 @@ impl Contender {
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         let asked_at = self.now().at;
-        // A number that others change may be all that was in the way.
+        // With a number of permits that changes, that number alone can have blocked the attempt.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
@@ -64,7 +64,7 @@ impl Contender {
                 attempt.admits();
                 self.tell(&granted);
                 self.expect_all(&granted, attempt, asked_at);
-                // Of what is granted through several clients only the last was granted now.
+                // With several clients, only the last member was granted at this instant.
                 if !matches!(want, Want::Several(members) if members.iter().any(|(_, other)| *other)) {
                     self.oracle.borrow_mut().judge_grants(&granted);
                 }
@@ -77,7 +77,7 @@ impl Contender {
         }
     }
 
-    /// An attempt fails.
+    /// Judges a failed attempt.
     pub(super) fn is_refused(&self, attempt: &Attempt, began: Moment, error: &Error) {
         let Attempt { want, style, .. } = attempt;
         self.failed(attempt, want, *style, error);
@@ -87,7 +87,8 @@ impl Contender {
         if waiters::is_full(error) {
             self.judge_full(attempt, began);
         }
-        // An attempt at one lock goes on waiting while there is no connection, or for a first one for so long.
+        // An attempt for one lock keeps waiting without a connection. Before its first session, it
+        // waits for the connect timeout.
         let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
         let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
         if one && early && error.kind() == ErrorKind::ConnectionFailed {
@@ -95,8 +96,8 @@ impl Contender {
         }
     }
 
-    /// How long a try may take: the connect time-out, whatever happens. While it is calm, it waits for nothing but a
-    /// semaphore's turn.
+    /// Returns the maximum duration of a try: the connect timeout in any case. While it is calm, a
+    /// try waits only for a semaphore's turn.
     pub(super) fn longest_try(&self, want: &Want, began: Moment) -> u64 {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
@@ -109,7 +110,8 @@ impl Contender {
         most.min(each * want.members())
     }
 
-    /// All that was asked for at that time is there, and is held at the instant at which it is returned.
+    /// Checks that the grant is complete and held at this instant. `since` is the time of the
+    /// request.
     pub(super) fn expect_all(&self, granted: &[Granted], attempt: &Attempt, since: u64) {
         let Attempt { label, want, limit, cohort, .. } = attempt;
         let asked = match want {
@@ -127,7 +129,7 @@ impl Contender {
             let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
             attempt.begins_on_a_node(beginning);
         }
-        // Where nodes are kept they are taken again as often as that, and each begins a new row.
+        // Where nodes are kept, they are also reused, and each reuse begins a new row.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
@@ -144,8 +146,8 @@ impl Contender {
         let expected = match error.kind() {
             ErrorKind::LockTimeout if waiters::is_full(error) => attempt.waiters.is_some() && !style.is_try(),
             ErrorKind::LockTimeout => matches!(style, WaitStyle::Within(_) | WaitStyle::Try),
-            // A try needs an answer, and others need to have had a session once. And another contender may close the
-            // client at any time.
+            // A try needs a reply, and other attempts need a first session. Another contender can
+            // close the client at any time.
             ErrorKind::ConnectionFailed | ErrorKind::ClientClosed => true,
             _ => false,
         };
@@ -165,7 +167,7 @@ impl Contender {
         }
     }
 
-    /// As the oracle wants to know it.
+    /// Wraps a lease in the form that the oracle needs.
     pub(super) fn granted(
         &self,
         of: usize,
@@ -230,7 +232,7 @@ impl Contender {
             });
         }
         let leases = MultiLock::new(locks)?.acquire_as(&attempt.owner, wait_limit).await?;
-        // In one order, whatever the order in which they were named.
+        // A multi-lock has one order, in whatever order its members are named.
         let mut sorted = members.to_vec();
         sorted.sort_by_key(|(member, _)| member.path());
         let granted = sorted.into_iter().zip(leases).map(|((member, other), lease)| {
@@ -253,7 +255,7 @@ impl Contender {
         Mutex::with_options(attempt.client(other), path, Self::options(attempt)).map(Lock::from)
     }
 
-    /// The mutex, which has slots as well.
+    /// Returns the mutex as a type that also has slots.
     pub(super) fn slotted_mutex(&self, attempt: &Attempt, which: usize) -> Result<Mutex, Error> {
         let path = self.clients.below(self.of, MUTEXES[which]);
         Mutex::with_options(attempt.client(false), path, Self::options(attempt))
@@ -274,18 +276,19 @@ impl Contender {
     }
 }
 
-/// Where an attempt queues first, if those that come later are to be served later.
+/// Returns the queue that an attempt joins first, if attempts that join it later must be granted
+/// later.
 fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     match want {
         Want::Mutex(which) => Some(MUTEXES[*which]),
         Want::Read | Want::Write | Want::Downgrade => Some(READ_WRITE),
         Want::Lead => Some(ELECTION),
-        // So many that others feel it.
+        // This many permits disturb other contenders.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
-        // What it holds already may be lost while it waits for others, and then it queues again.
+        // It can lose a member while it waits for the others, and then joins that queue again.
         Want::Several(_) if limit.is_some() => None,
-        // A try may wait for its turn there.
+        // Even a try can wait for its turn there.
         Want::Several(members) if members.iter().any(|(member, _)| *member == Member::Permit) => None,
         Want::Several(members) => {
             match members.iter().map(|(member, _)| *member).min_by_key(|one| one.path()) {
@@ -296,7 +299,7 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     }
 }
 
-/// Where a lock of several takes its turn, before it asks for a permit there.
+/// Returns the semaphore of a multi-lock, where it waits for its turn before it asks for a permit.
 fn turn(want: &Want) -> Option<&'static str> {
     let Want::Several(members) = want else { return None };
     let permit = members.iter().map(|(member, _)| *member).find(|member| *member == Member::Permit)?;

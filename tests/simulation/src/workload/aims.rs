@@ -1,4 +1,4 @@
-//! How a contender goes about meeting the features at which it aims.
+//! Steers attempts toward the features that they aim at.
 
 use std::time::Duration;
 
@@ -7,12 +7,13 @@ use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
 use crate::oracle::{Beginning, Granted};
 
-/// So many attempts of a contender, and contenders of a seed, have turns of their own.
+/// Maximum numbers of attempts of a contender, and of contenders of a seed, that have different
+/// aims.
 const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 
 impl Contender {
-    /// The features at which its next attempt aims: other ones in each attempt of a run.
+    /// Returns the aims of the next attempt. They differ between the attempts of a run.
     pub(super) fn aims(&self) -> Features {
         if !self.together {
             return Features::new();
@@ -21,7 +22,7 @@ impl Contender {
         features::aims(turn)
     }
 
-    /// The same attempt, as far as it has to be another one for its aims.
+    /// Adapts the plan of an attempt to its aims.
     pub(super) fn aimed(
         &mut self,
         aims: &Features,
@@ -48,13 +49,13 @@ impl Contender {
         let longest = 2 * self.setting.timeout;
         let limit =
             limit.or(has(Feature::IsLimited).then_some(Duration::from_millis(self.setting.timeout / 2)));
-        // A member whose time is over is asked for again, while the attempt waits for the others: as often as that, if its
-        // time is short, which keeps servers busy.
+        // The attempt requests a member again when its time is over, while it waits for the other
+        // members. With a short limit it would do so very often and overload the servers.
         let least = Duration::from_millis(self.setting.timeout / 2);
         let several = matches!(want, Want::Several(_));
         let limit =
             limit.filter(|_| want != Want::Lead).map(|limit| if several { limit.max(least) } else { limit });
-        // The parts that are held may be over each time before the rest is granted.
+        // The members that are held can expire each time before the rest is granted.
         let in_vain = limit.is_some() && several;
         let style = if has(Feature::Tries) {
             WaitStyle::Try
@@ -70,18 +71,19 @@ impl Contender {
         (want, style, limit)
     }
 
-    /// How many others may wait at most, if it aims at such a limit.
+    /// Returns the maximum number of waiters, if the attempt aims at such a limit.
     pub(super) fn limit_of_waiters(&mut self, aims: &Features, want: &Want) -> Option<u32> {
         let limits = aims.contains(&Feature::LimitsWaiters) && *want != Want::Lead;
         limits.then(|| self.chance.pick(&[0, 1, 2, 4]))
     }
 
-    /// Whether it holds in the body of a slot, or runs that while it holds. A slot takes no node again.
+    /// Returns `true` if the attempt holds in the body of a slot, or runs a slot while it holds. A
+    /// slot never reuses a node.
     pub(super) fn runs_once(&mut self, attempt: &Attempt) -> bool {
         attempt.aims(Feature::RunsOnce) && !attempt.aims(Feature::Keeps) && self.chance.percent(75)
     }
 
-    /// Notes the features that follow from what it asks for.
+    /// Notes the features that follow from the request.
     pub(super) fn meets_what_it_asks_for(&self, attempt: &Attempt) {
         attempt.meets(match attempt.want {
             Want::Mutex(_) => Feature::Mutex,
@@ -112,7 +114,7 @@ impl Contender {
         }
     }
 
-    /// While it holds, others ask for its lock, or take it away, if it aims at that.
+    /// If the attempt aims at it, other contenders ask for the lock or break it during the hold.
     pub(super) async fn is_bothered(&mut self, granted: &[Granted], attempt: &Attempt) {
         let node = granted[0].node.clone();
         if attempt.aims(Feature::IsAsked) {
@@ -130,7 +132,7 @@ impl Contender {
         }
     }
 
-    /// Notes whether others held in scopes of the same object.
+    /// Notes whether other contenders held in scopes of the same object.
     pub(super) fn is_met_by_others(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {
@@ -141,7 +143,8 @@ impl Contender {
 }
 
 impl Attempt {
-    /// Notes that its node has served others of its client before: it was handed the lock, or took a node again.
+    /// Notes that the node has served another attempt of its client before: by a hand-off or a
+    /// reuse.
     pub(super) fn begins_on_a_node(&self, beginning: Beginning) {
         match beginning {
             Beginning::Anew => {}

@@ -1,5 +1,5 @@
-//! A companion of a contender: a second one of the same client, which holds the lock before an attempt or after it, so that
-//! the node serves both.
+//! Companions: a second contender of the same client that holds the lock before or after an
+//! attempt, so that one node serves both.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,22 +14,23 @@ use crate::chance::Chance;
 use crate::features::{Feature, Features};
 use crate::oracle::Granted;
 
-/// The numbers of companions begin after those of contenders and visitors.
+/// Companions have numbers above those of contenders and visitors.
 const COMPANIONS: usize = 100;
 
-/// How the companion of an attempt helps to meet its aims.
+/// The help of a companion for the aims of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
-    /// It holds first, and keeps the node.
+    /// It holds first and keeps the node.
     Keeps,
-    /// It holds first, and hands the lock on.
+    /// It holds first and hands the lock on.
     HandsOn,
-    /// It waits for the lock while the attempt holds.
+    /// It waits for the lock while the attempt holds it.
     Waits,
 }
 
 impl Help {
-    /// The help that an attempt has before it holds, and while it holds. A try is handed nothing, for it does not wait.
+    /// Returns the help that an attempt needs before its hold and during it. A try does not wait,
+    /// so it receives no hand-off.
     fn of(attempt: &Attempt) -> [Option<Self>; 2] {
         let (keeps, hands_on) = (attempt.aims(Feature::Keeps), attempt.aims(Feature::HandsOn));
         let waits = hands_on && (keeps || attempt.style.is_try());
@@ -40,13 +41,13 @@ impl Help {
 }
 
 impl Contender {
-    /// Acquires what an attempt wants, after its companion, if it has one.
+    /// Acquires the lock of an attempt, after its companion if it has one.
     pub(super) async fn acquire_after_others(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
         let [Some(help), _] = Help::of(attempt) else { return self.acquire(attempt).await };
         let (mut companion, before) = self.companion(attempt);
         let Some(granted) = companion.join(&before).await else { return self.acquire(attempt).await };
         if help == Help::Keeps {
-            // At once, or when its client knows who else waits.
+            // It leaves immediately, or when its client knows the other waiters.
             if companion.chance.percent(50) {
                 companion.leave(granted, &before).await;
             } else {
@@ -57,7 +58,7 @@ impl Contender {
         tokio::join!(self.acquire(attempt), companion.leave_soon(granted, &before)).0
     }
 
-    /// Holds what an attempt was granted, while its companion waits for it, if it has one that does.
+    /// Holds the lock of an attempt while its companion waits, if it has such a companion.
     pub(super) async fn hold_before_others(&mut self, granted: Vec<Granted>, attempt: &Attempt) {
         let [_, Some(_)] = Help::of(attempt) else { return self.hold(granted, attempt).await };
         let (mut companion, after) = self.companion(attempt);
@@ -69,8 +70,8 @@ impl Contender {
         tokio::join!(self.hold(granted, attempt), follows);
     }
 
-    /// Another contender of the same client, and its attempt at the same lock, with the same options. It draws from a
-    /// sequence of its own.
+    /// Creates another contender of the same client, with an attempt for the same lock and the same
+    /// options. It draws from its own sequence.
     fn companion(&self, attempt: &Attempt) -> (Self, Attempt) {
         let Attempt { grace, waiters, cohort, linger, .. } = *attempt;
         let number = COMPANIONS + self.number;

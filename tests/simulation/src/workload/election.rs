@@ -1,4 +1,4 @@
-//! What candidates and observers of an election do, and what they may expect to be told.
+//! The actions of candidates and observers of an election, and checks of their observations.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clock;
 use crate::locks::ELECTION;
 
 impl Contender {
-    /// Leads, or gives up.
+    /// Campaigns until it leads or gives up.
     pub(super) async fn campaign(&self, attempt: &Attempt, wait_limit: Timeout) -> Result<Lease, Error> {
         let path = self.clients.below(self.of, ELECTION);
         let election = Election::with_id(attempt.client(false), path, attempt.label.clone())?;
@@ -18,7 +18,7 @@ impl Contender {
             self.violation("leads before it is a candidate");
         }
         let leadership = election.campaign_with(wait_limit).await?;
-        // Asked in this order, because the answer changes by itself only from yes to no.
+        // Read in this order, because the answer changes spontaneously only from true to false.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
             self.violation("leads, and does not know it");
@@ -55,7 +55,7 @@ impl Contender {
                     last = Some(leader);
                 }
                 Ok(Err(error)) => return self.expect_observable(began, &error),
-                // Who was not told anything yet may be so soon.
+                // An observer without a result so far can receive one soon.
                 Err(_) => {
                     if let Some(last) = &last {
                         self.is_told(began, last.as_ref());
@@ -77,7 +77,8 @@ impl Contender {
         }
     }
 
-    /// Whoever has led for long is the one of whom an observer was told last, and nobody that was through long ago is.
+    /// Checks that a contender that has led for a long time is the leader that the observer knows,
+    /// and that this leader has not ended long ago.
     fn is_told(&self, began: Moment, leader: Option<&Candidate>) {
         let oracle = self.oracle.borrow();
         if !oracle.calm.reigns_since(began.at) {

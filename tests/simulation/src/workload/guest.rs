@@ -1,5 +1,5 @@
-//! A guest: a visitor that brings its own locks and, where it takes two, a second client, and sees to it that what has
-//! to coincide does.
+//! A guest: a visitor with its own locks and, where needed, a second client. It creates
+//! coincidences that random contenders rarely reach.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,21 +12,23 @@ use super::visitor::{VISITED, Visitor};
 use crate::fateful::Fateful;
 use crate::{clock, network};
 
-/// Locks that only guests take.
+/// Locks that only guests use.
 const OTHER: &str = "/visited-too";
 const SINGLE: &str = "/visited-permit";
 const MANY: &str = "/visited-permits";
 const ELECTION: &str = "/visited-election";
 
-/// More permits than one heartbeat checks nodes, and for how long they are held, in milliseconds.
+/// A number of permits that one heartbeat cannot check, and how long they are held, in
+/// milliseconds.
 const CROWD: u32 = 150;
 const LONG: u64 = 70_000;
 
-/// Within this time each node that is held is checked, and one that begins to be held a little later.
+/// Each held node is checked within this time, in milliseconds. For a new hold it can take a little
+/// longer.
 const TURN: u64 = 60_000;
 
 impl Visitor {
-    /// Comes again and again, until contenders are to stop.
+    /// Visits again and again, until the contenders stop.
     pub async fn run_as_guest(mut self) {
         for times in 0.. {
             let pause = self.chance.skewed(0..=self.setting.timeout);
@@ -37,7 +39,7 @@ impl Visitor {
             let clients = [2 * times, 2 * times + 1].map(|visit| self.clients.visitors(visit));
             let [(_, one), (_, other)] = &clients;
             if one.ready().await.is_ok() && other.ready().await.is_ok() {
-                // So many nodes are created at once that heartbeats wait behind them.
+                // Creating this many nodes together delays heartbeats.
                 let bears_crowds =
                     self.setting.servers == 1 && 100 * self.setting.latency <= self.setting.timeout;
                 match self.chance.index(8) {
@@ -56,12 +58,13 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// A few round trips.
+    /// Returns the maximum duration of a few round trips.
     fn soon(&self) -> u64 {
         self.oracle.borrow().calm.soon()
     }
 
-    /// A try that was given up while it looked does not speak for the next one: what is free by then is granted.
+    /// Cancels a try during its listing, and tries again. The second try must not use the first
+    /// one's listing: a lock that is free by then is granted.
     async fn try_again(&mut self, one: &Client, other: &Client) {
         self.now_does("tries again");
         let began = clock::now();
@@ -79,13 +82,14 @@ impl Visitor {
         }
         let free = clock::now() < released + held && lease.loss_reason().is_none();
         let refused = matches!(lock.try_acquire().await, Ok(None));
-        // A server that lags behind may still show the node.
+        // A server that lags behind can still show the node.
         if free && refused && self.setting.servers == 1 && self.is_calm_since(began) {
             self.violation("a try is refused, although the lock is free");
         }
     }
 
-    /// Of two that try to have the only permit at the same time, one has it, and the other is told soon that it has not.
+    /// Two clients try to acquire the only permit at the same time. One gets it, and the other must
+    /// be refused soon.
     async fn try_at_once(&self, one: &Client, other: &Client) {
         self.now_does("tries twice at once");
         let began = clock::now();
@@ -104,7 +108,8 @@ impl Visitor {
         }
     }
 
-    /// Who observes an election is told of the next leader, also if there is no moment without one.
+    /// An observer of an election must learn of the next leader, even if there is no moment without
+    /// a leader.
     async fn hand_over(&self, one: &Client, other: &Client) {
         self.now_does("hands the leadership over");
         let began = clock::now();
@@ -133,7 +138,7 @@ impl Visitor {
         }
     }
 
-    /// Of more nodes than a heartbeat checks each has its turn.
+    /// Holds more nodes than one heartbeat checks. Each must be checked in its turn.
     async fn hold_many(&self, client: &Client) {
         self.now_does("holds many permits");
         let Ok(leases) = self.permits(client).await else { return };
@@ -156,27 +161,28 @@ impl Visitor {
         semaphore(client, MANY, CROWD)?.acquire_many(CROWD, wait_limit).await
     }
 
-    /// Its server answers nothing but pings any more, from a moment on at which the client asks for little.
+    /// Makes the server reply only to pings, from a moment on at which the client sends few
+    /// requests.
     async fn be_unheard(&mut self, client: &Client) {
         let which = self.chance.index(3);
         self.now_does(&format!("is unheard, {which}"));
         let long = Duration::from_millis(3 * self.setting.timeout);
         let deafen = |fateful| network::with(|network| network.deafen(self.of(), fateful));
         match which {
-            // Nothing is said on the connection of one that is closed, and so the session ends.
+            // A closed client sends nothing on its connection, so the session ends.
             0 => {
                 let Ok(_lease) = self.acquire(client, VISITED).await else { return };
                 deafen(Fateful::Anything);
                 client.close().await.ok();
             }
-            // What was sent behind the last answer is asked for in vain.
+            // The requests after the last reply remain unanswered.
             1 => {
                 let (one, other) = (self.acquire(client, VISITED).await, self.acquire(client, OTHER).await);
                 let (Ok(one), Ok(other)) = (one, other) else { return };
                 deafen(Fateful::BehindDelete);
                 drop((one, other));
             }
-            // Nothing is asked for but a question.
+            // The client sends nothing but a query.
             _ => {
                 deafen(Fateful::Anything);
                 let Ok(lock) = Self::lock(client, VISITED) else { return };

@@ -1,4 +1,4 @@
-//! What a contender does with what it holds.
+//! The actions of a contender while it holds a lock.
 
 use std::time::Duration;
 
@@ -15,16 +15,17 @@ use crate::features::Feature;
 use crate::locks::{CROWDED, SEMAPHORES};
 use crate::oracle::{Granted, Mode};
 
-/// A hold that lasts longer than this is told at once when its node is gone.
+/// A hold that lasts longer than this learns immediately when its node is deleted, in milliseconds.
 const LONG_HOLD: u64 = 200;
 
 impl Contender {
-    /// Holds for a while, and lets go in one of several ways.
+    /// Holds the lock for a while and ends the hold in one of several ways.
     pub(super) async fn hold(&mut self, mut granted: Vec<Granted>, attempt: &Attempt) {
-        // Mostly short; sometimes as long as it takes for heartbeats to matter.
+        // Most holds are short, and some are long enough for heartbeats to matter.
         let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };
         let time = self.chance.skewed(0..=most);
-        // And for longer than a session lives that nobody proves: time enough for its end to be noticed.
+        // Some are longer than a session without heartbeats, so that the loss of a session can be
+        // noticed.
         let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
         let since = self.now();
         if self.chance.percent(15) || attempt.aims(Feature::Transacts) {
@@ -44,7 +45,7 @@ impl Contender {
         if attempt.want == Want::Read && (self.chance.percent(20) || attempt.aims(Feature::Upgrades)) {
             self.upgrade(attempt).await;
         }
-        // What is lost in the end, if it is held for long enough, was not lost for a level that was released before.
+        // A level that was released before must not report a later loss.
         let inner = (granted.len() > 1 && matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write))
             .then(|| granted.remove(0));
         let ended = inner.as_ref().map(|inner| inner.lease.ended());
@@ -57,7 +58,7 @@ impl Contender {
             }
         }
         self.is_bothered(&granted, attempt).await;
-        // Sometimes for longer than it may.
+        // Sometimes it holds for longer than its limit.
         let limit = attempt.limit.filter(|_| self.chance.percent(50));
         let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
         let mut lost = self.stay(&granted, attempt, since, time).await;
@@ -84,7 +85,7 @@ impl Contender {
         self.release(granted, Some(attempt)).await;
     }
 
-    /// Whoever holds a lock has it again at once.
+    /// Enters the lock again. This must succeed immediately.
     pub(super) async fn enter_again(&mut self, granted: &mut Vec<Granted>, attempt: &Attempt) {
         let first = granted[0].clone();
         let lock = match attempt.want {
@@ -114,7 +115,7 @@ impl Contender {
         }
     }
 
-    /// A reader that asks to write is refused at once.
+    /// Asks to write while it reads. This must be refused immediately.
     async fn upgrade(&mut self, attempt: &Attempt) {
         let Ok(lock) = self.half(attempt, true, false) else { return };
         let (began, wait_limit) = (self.now(), Duration::from_millis(self.setting.timeout));
@@ -136,8 +137,8 @@ impl Contender {
         }
     }
 
-    /// Takes the read lock too, while it writes: it waits, tries, or gives up after a time. Sometimes its write lock is
-    /// broken at that moment, through another client, so that it may not know it yet.
+    /// Acquires the read lock while it writes: it waits, tries, or times out. Sometimes another
+    /// client breaks its write lock at that moment, so that its own client might not know yet.
     async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
         let time = self.downgrades.skewed(0..=self.setting.timeout);
         let style = match self.downgrades.index(4) {
@@ -147,7 +148,7 @@ impl Contender {
         };
         self.now_does(&format!("downgrades, {style:?}"));
         attempt.meets(Feature::Downgrades);
-        // Whichever of the two the servers get to know of first.
+        // The servers can receive the two requests in either order.
         let breaks = self.downgrades.percent(40);
         let pause = Duration::from_millis(self.downgrades.number(0..=4 * self.setting.latency));
         let breaking = async {
@@ -198,7 +199,7 @@ impl Contender {
             }
             Err(error) => {
                 self.failed(attempt, &Want::Downgrade, style, &error);
-                // As long as it writes nobody can be in the way.
+                // No other contender can block a writer that reads too.
                 let taken = (style.is_try() || is_full(&error)) && error.kind() == ErrorKind::LockTimeout;
                 if taken && self.oracle.borrow().node_is_certain(&writing.node) {
                     self.violation(&format!("a writer that tries to read is refused: {error}"));
@@ -208,7 +209,8 @@ impl Contender {
         }
     }
 
-    /// Holds for this long, or until something is lost or asked for; tells whether something is lost.
+    /// Holds for this long, or until a loss or a request to give up. Returns `true` if something is
+    /// lost.
     pub(super) async fn stay(
         &mut self,
         granted: &[Granted],
@@ -263,7 +265,7 @@ impl Contender {
         }
     }
 
-    /// The reason for a loss is the true one, as far as that can be told.
+    /// Checks that the reported loss reason is the true one, as far as that can be known.
     pub(super) fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
         let closed = attempt.through.iter().any(|client| client.state() == ClientState::Closed);
         let oracle = self.oracle.borrow();
@@ -273,7 +275,8 @@ impl Contender {
             LossReason::HeldTooLong => attempt.limit.is_some(),
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
-            // In calm too: of several servers' words some may be slow, one after the other.
+            // This happens even in calm: several messages between servers can be slow one after
+            // another.
             LossReason::TermEnded => {
                 oracle.term_left(&one.node).is_none_or(|left| left <= milliseconds(attempt.grace))
             }
@@ -285,17 +288,17 @@ impl Contender {
         }
     }
 
-    /// The end of a hold whose time is limited is told when its time is over.
+    /// Checks that a hold with a limit ends when its time is over.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
-        // Whoever did something else meanwhile hears of it later.
+        // A contender that did something else meanwhile notices the end later.
         let limit = limit.map(|limit| limit.max(from - since.at));
         if limit.is_some_and(|limit| self.is_late(since, limit)) {
             self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));
         }
     }
 
-    /// What is lost stays lost, and for the same reason, whatever comes after.
+    /// Checks that a lost lease stays lost, for the same reason.
     async fn expect_loss_to_last(&mut self, one: &Granted, reason: LossReason) {
         if self.chance.percent(25) {
             let time = self.chance.skewed(0..=2 * self.setting.timeout);
@@ -307,8 +310,8 @@ impl Contender {
         }
     }
 
-    /// Who was asked to give up and listens, or has lost its node, knows it after a while, unless something is wrong
-    /// with its connection.
+    /// Checks that a contender knows of a request to give up, or of the deletion of its node, after
+    /// a while. Its connection must work and, for requests, it must listen.
     fn expect_news(&self, one: &Granted, since: Moment, from: u64, listens: bool, heard: bool) {
         let oracle = self.oracle.borrow();
         let (now, soon, held) = (clock::now(), oracle.calm.soon(), one.lease.check().is_ok());

@@ -1,10 +1,10 @@
-//! Waits for whatever leases have to say.
+//! Waits for the events of several leases.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Some futures, each of which is waited for once.
+/// Several futures. Each is awaited once.
 pub struct Each<T>(Vec<Option<Pin<Box<dyn Future<Output = T>>>>>);
 
 impl<T> Each<T> {
@@ -12,7 +12,7 @@ impl<T> Each<T> {
         Self(all.into_iter().map(|one| Some(Box::pin(one) as Pin<Box<dyn Future<Output = T>>>)).collect())
     }
 
-    /// The next one that is ready, and its place.
+    /// Returns the next result with the index of its future.
     pub async fn next(&mut self) -> (usize, T) {
         poll_fn(|cx| {
             for (place, one) in self.0.iter_mut().enumerate() {

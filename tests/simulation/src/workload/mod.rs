@@ -1,4 +1,5 @@
-//! What contenders do: each takes one kind of lock in one manner after the other, and tells the oracle.
+//! The actions of contenders. Each acquires locks of different kinds in different ways, one after another,
+//! and reports to the oracle.
 
 mod acquire;
 mod aims;
@@ -35,7 +36,7 @@ use crate::locks::CROWDED;
 use crate::oracle::{Granted, Oracle};
 use crate::setting::Setting;
 
-/// How much later than promised something may come, in milliseconds: timers are rounded up.
+/// Tolerance in milliseconds, because timers are rounded up.
 const SLACK: u64 = 10;
 
 /// One contender of a client.
@@ -43,51 +44,51 @@ const SLACK: u64 = 10;
 pub struct Contender {
     number: usize,
     clients: Clients,
-    /// Its client's number, and that of another client, which it uses now and then.
+    /// The number of its client, and of another client that it sometimes uses.
     of: usize,
     other: usize,
     chance: Chance,
-    /// How it goes down from writing to reading, drawn from a sequence of its own.
+    /// Draws how it downgrades, from a separate sequence.
     downgrades: Chance,
-    /// For its scopes: what it draws there changes nothing of what it asks servers for.
+    /// Draws its scopes, which must not change its requests to servers.
     scopes: Chance,
-    /// Whether its client may hand locks on, drawn from a sequence of its own too.
+    /// Draws whether its client can hand locks on, from a separate sequence.
     cohorts: Chance,
-    /// Whether nodes may be kept in this run, and the chances of that.
+    /// Whether nodes can be kept in this run, and the sequence for that.
     keeps: bool,
     lingers: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
-    /// What it does right now, for a report that it does it for ever.
+    /// Its current activity, for a report of a contender that never ends.
     doing: Rc<RefCell<String>>,
     attempts: u64,
-    /// Whether it combines features on purpose.
+    /// True if it combines features on purpose.
     pub together: bool,
     seed: u64,
 }
 
-/// An attempt to acquire something.
+/// An attempt to acquire a lock.
 struct Attempt {
-    /// What its nodes are called.
+    /// Label of its nodes.
     label: String,
     want: Want,
     style: WaitStyle,
     owner: Owner,
-    /// For how long it may hold, if that is limited.
+    /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// How long before the end of its term it is lost.
+    /// Time before the end of its term at which the lease is lost.
     grace: Duration,
-    /// How many may wait at most when it joins them, if that is limited.
+    /// Maximum number of waiters when it joins the queue, if there is a limit.
     waiters: Option<u32>,
-    /// How many holds there may be on one node.
+    /// Maximum number of holds on one node.
     cohort: u32,
-    /// For how long its node is kept.
+    /// Time for which its node is kept.
     linger: Duration,
-    /// The features at which it aims, and those that it has met.
+    /// The features that it aims at, and those that have happened.
     aims: Features,
     met: RefCell<Features>,
-    /// The client, and the other one: they may be closed meanwhile.
+    /// Its client and the other one. Both can be closed meanwhile.
     through: [Client; 2],
 }
 
@@ -96,7 +97,7 @@ impl Attempt {
         self.aims.contains(&feature)
     }
 
-    /// A feature has happened to it.
+    /// Notes that a feature has happened to the attempt.
     fn meets(&self, feature: Feature) {
         self.met.borrow_mut().insert(feature);
     }
@@ -106,7 +107,7 @@ impl Attempt {
     }
 }
 
-/// A moment of a client that may have been stopped since.
+/// A time of a client. It shows whether the client was stopped since.
 #[derive(Clone, Copy)]
 struct Moment {
     at: u64,
@@ -134,7 +135,8 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // In half of the runs: in the others even holds that nobody receives count as hand-offs.
+        // Only in half of the runs. In the others, even holds that no contender receives count as
+        // hand-offs.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -159,14 +161,14 @@ impl Contender {
         }
     }
 
-    /// Its client's number.
+    /// Returns its client's number.
     pub fn of(&self) -> usize {
         self.of
     }
 
-    /// Contends until the simulation's contenders are to stop.
+    /// Contends until the end of the simulation's duration.
     pub async fn run(mut self) {
-        // All at once, while there is no such node yet.
+        // All contenders begin together, while the node does not exist yet.
         self.set_number().await;
         loop {
             self.pause().await;
@@ -187,7 +189,7 @@ impl Contender {
         self.now_does("is done");
     }
 
-    /// Where many begin at the same time, they meet on their way.
+    /// Pauses. In some settings, many contenders begin at the same time and collide.
     async fn pause(&mut self) {
         let pause = self.chance.skewed(0..=self.setting.timeout / 4);
         let grid = self.setting.timeout / 2;
@@ -202,7 +204,7 @@ impl Contender {
     async fn contend(&mut self) {
         let known = self.oracle.borrow().number_known;
         let want = Want::any(&mut self.chance, &self.setting, known);
-        // Whoever leads does so until it resigns.
+        // A leader has no limit.
         let limit = limit(&mut self.chance, &self.setting).filter(|_| want != Want::Lead);
         let style = WaitStyle::any(&mut self.chance, &self.setting, &want, limit.is_some());
         self.attempts += 1;
@@ -224,7 +226,7 @@ impl Contender {
         self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
-            // Others feel it.
+            // This disturbs other contenders.
             self.oracle.borrow_mut().calm.fault(true);
         }
         if self.runs_once(&attempt) {
@@ -247,13 +249,14 @@ impl Contender {
         }
     }
 
-    /// How many holds there may be on one node of its next attempt. Not together with a limit of waiters.
+    /// Returns the maximum number of holds on a node of the next attempt. Hand-offs cannot be
+    /// combined with a limit of waiters.
     fn cohort(&mut self, waiters: Option<u32>, aims: bool) -> u32 {
         let hands_on = (self.cohorts.percent(40) || aims) && waiters.is_none();
         if hands_on { self.cohorts.pick(&[2, 3, 64]) } else { 0 }
     }
 
-    /// For how long the node of its next attempt is kept.
+    /// Returns how long the node of the next attempt is kept.
     fn linger(&mut self, aims: bool) -> Duration {
         let timeout = self.setting.timeout;
         let lingers = (self.keeps && self.lingers.percent(60)) || aims;
@@ -264,7 +267,7 @@ impl Contender {
         })
     }
 
-    /// Whether anybody in this run may keep nodes.
+    /// Returns `true` if any contender in this run can keep nodes.
     fn may_keep(&self) -> bool {
         self.keeps || self.together
     }
@@ -286,20 +289,21 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
-    /// Its clients, and those before them: what one runs may be stopped with the one before it, whose contenders use both,
-    /// since the first to do so begins it.
+    /// Returns its clients and those with the previous numbers. The tasks of a client can be
+    /// stopped together with the previous one: contenders use both, and the first contender that
+    /// uses a client starts its tasks.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();
         let before = |client: usize| (client + count - 1) % count;
         [self.of, self.other, before(self.of), before(self.other)]
     }
 
-    /// Changes when one of its clients is stopped, or goes on.
+    /// Returns a number that changes when one of its clients is stopped or continues.
     fn stops(&self) -> u64 {
         self.used().into_iter().map(|client| self.stopped.time(client)).sum()
     }
 
-    /// Whether something that began then has lasted longer than it may, although its clients ran.
+    /// Returns `true` if something took longer than permitted although its clients were running.
     fn is_late(&self, since: Moment, limit: u64) -> bool {
         let stopped = self.used().into_iter().any(|client| self.stopped.is_stopped(client));
         since.took() > limit + SLACK && since.stops == self.stops() && !stopped

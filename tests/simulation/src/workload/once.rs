@@ -1,4 +1,4 @@
-//! Attempts that run the body of a slot, in which they meet other features.
+//! Attempts that run the body of a slot and combine it with other features.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,27 +20,28 @@ use crate::oracle::{Asked, Granted, Mode, Scope};
 /// A slot that an attempt wants to run.
 #[derive(Clone, Copy)]
 struct WantedSlot {
-    /// The number of the mutex.
+    /// Index of the mutex.
     place: usize,
     slot: u64,
-    /// When it was wanted.
+    /// Time of the request.
     asked: u64,
-    /// The time for which each slot is the present one.
+    /// Duration of each slot.
     length: u64,
-    /// The last slot that was recorded before the attempt asked.
+    /// The last slot that was recorded before the request.
     before: Option<u64>,
     record: Record,
     fails: bool,
 }
 
 impl WantedSlot {
-    /// A wait may end late, when others have recorded later slots: keys are compared with the last one only.
+    /// Returns `true` if the slot is over. A long wait can end after other contenders have recorded
+    /// later slots, because a key is compared only with the last recorded one.
     fn is_late(&self) -> bool {
         clock::now() / self.length != self.slot
     }
 }
 
-/// The course of a body, as far as it has come.
+/// The progress of a body.
 #[derive(Default)]
 struct Course {
     granted: Option<Granted>,
@@ -60,7 +61,7 @@ impl Contender {
         WantedSlot { place, slot, asked, length, before, record, fails: self.chance.percent(20) }
     }
 
-    /// Runs a slot as its attempt to acquire the mutex: it holds within the body.
+    /// Runs a slot as the attempt to acquire the mutex. The lock is held during the body.
     pub(super) async fn run_once(&mut self, attempt: &Attempt) {
         let Want::Mutex(place) = attempt.want else { return };
         let wanted = self.wanted_slot(place, Record::AfterBody);
@@ -89,7 +90,8 @@ impl Contender {
             }
             if let Some(reason) = granted.lease.loss_reason().filter(|_| lost) {
                 self.expect_reason(granted, attempt, reason);
-                // After the body it is the record that is waited for: whether it was written is to be known.
+                // After the body, the call waits for the record, because it must know whether the
+                // record was written.
                 if !succeeded {
                     self.expect_end_in_time(attempt, since, since.at, reason);
                 }
@@ -119,7 +121,7 @@ impl Contender {
         }
     }
 
-    /// The time-out covers the wait for the lock.
+    /// Judges a refusal. The timeout covers the wait for the lock.
     fn is_refused_in_time(&self, attempt: &Attempt, began: Moment, error: &Error) {
         let most = match attempt.style {
             WaitStyle::Within(time) => Some(time),
@@ -133,7 +135,7 @@ impl Contender {
         self.is_refused(attempt, began, error);
     }
 
-    /// The outcome; `None` if the attempt gives up first.
+    /// Runs the slot. Returns `None` if the attempt gives up first.
     async fn run_slot_of(
         &mut self,
         lock: &Mutex,
@@ -153,7 +155,7 @@ impl Contender {
         }
     }
 
-    /// The body: what a contender does with what it holds, but for the release.
+    /// The body: it does what a contender does during a hold, except for the release.
     async fn body(
         &mut self,
         lease: Arc<Lease>,
@@ -208,7 +210,8 @@ impl Contender {
         }
     }
 
-    /// A body begins; `late`: others may have recorded later slots meanwhile.
+    /// Judges the start of a body. With `late`, other contenders can have recorded later slots
+    /// meanwhile.
     fn begins(&self, granted: &Granted, attempt: &Attempt, wanted: WantedSlot, late: bool) {
         let WantedSlot { place, slot, before, record, .. } = wanted;
         self.tell(std::slice::from_ref(granted));
@@ -220,7 +223,7 @@ impl Contender {
         attempt.meets(Feature::RunsOnce);
     }
 
-    /// Runs a slot while it holds the mutex: its owner enters again.
+    /// Runs a slot while its owner already holds the mutex, which is a re-entry.
     pub(super) async fn run_once_again(&mut self, outer: &Granted, attempt: &Attempt) {
         let Want::Mutex(place) = attempt.want else { return };
         let record = if self.chance.percent(50) { Record::Start } else { Record::AfterBody };
@@ -266,11 +269,12 @@ impl Contender {
         }
     }
 
-    /// A slot that is run under a lock fails only with that lock, or with the client.
+    /// Checks that a slot under a held lock fails only if that lock is lost or the client is
+    /// closed.
     fn expect_interrupted(&self, outer: &Granted, error: &Error) {
         let expected = match error.kind() {
             ErrorKind::ClientClosed => true,
-            // The answer to a write may tell of the loss before the lease does.
+            // The reply to a write can report the loss before the lease does.
             _ => !self.oracle.borrow().node_is_certain(&outer.node),
         };
         if !expected {

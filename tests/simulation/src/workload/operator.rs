@@ -1,5 +1,5 @@
-//! What contenders do beside contending: they ask others to give up, take locks away, set the number of permits, write
-//! under a lock, and list contenders.
+//! Actions of contenders other than acquiring: they ask holders to give up, break locks, set the
+//! number of permits, write under a lock, and list contenders.
 
 use zklock::{Error, ErrorKind, NodeData};
 
@@ -11,13 +11,13 @@ use crate::oracle::Granted;
 use crate::{clock, network};
 
 impl Contender {
-    /// A node through which somebody holds a lock.
+    /// Returns a random node through which a contender holds a lock.
     fn any_node(&mut self) -> Option<String> {
         let nodes = self.oracle.borrow().certain_nodes();
         (!nodes.is_empty()).then(|| nodes[self.chance.index(nodes.len())].0.clone())
     }
 
-    /// Asks somebody that holds a lock to give it up.
+    /// Asks a random holder to give up its lock.
     pub(super) async fn ask_an_owner(&mut self) {
         // Candidates of an election cannot be asked.
         let node = self.any_node().filter(|node| !node.starts_with(ELECTION));
@@ -25,7 +25,7 @@ impl Contender {
         self.ask_for(&node).await;
     }
 
-    /// Asks the owner of a node to give its lock up.
+    /// Asks the owner of a node to give up its lock.
     pub(super) async fn ask_for(&mut self, node: &str) {
         self.now_does(&format!("asks for {node}"));
         self.oracle.borrow_mut().asks_owner(node, false);
@@ -36,7 +36,7 @@ impl Contender {
         self.expect_found("a request to give up", node, asked);
     }
 
-    /// Takes a lock away from somebody.
+    /// Breaks a random lock.
     pub(super) async fn break_a_lock(&mut self) {
         if let Some(node) = self.any_node() {
             self.break_lock(&node).await;
@@ -47,7 +47,7 @@ impl Contender {
         self.break_through(self.of, node).await
     }
 
-    /// The same through the client with this number.
+    /// Breaks the lock of a node through the client with this number.
     pub(super) async fn break_through(&self, of: usize, node: &str) -> bool {
         self.now_does(&format!("breaks {node}"));
         let certain = self.oracle.borrow().node_is_certain(node);
@@ -64,7 +64,7 @@ impl Contender {
         known
     }
 
-    /// A node of a lock that is held before and afterwards is found.
+    /// Checks that a request finds the node of a lock that is held before and after it.
     fn expect_found(&self, what: &str, node: &str, outcome: Result<(), Error>) {
         let Err(error) = outcome else { return };
         let expected = match error.kind() {
@@ -89,7 +89,7 @@ impl Contender {
             Ok(()) => self.oracle.borrow_mut().number_known = true,
             Err((ErrorKind::ClientClosed, _)) => {}
             Err((ErrorKind::ConnectionFailed, error)) => {
-                // Whether it was set is unknown only if the connection was lost.
+                // It can be unknown whether the number was set only if the connection was lost.
                 let calm =
                     self.oracle.borrow().calm.reigns_since(began.at) || clock::now() < self.setting.tick;
                 let lost = network::with(|network| network.has_opened_since(name, began.at));
@@ -101,7 +101,7 @@ impl Contender {
         }
     }
 
-    /// Writes under the lock that it holds, or under one that is no longer there.
+    /// Writes under the lock that the contender holds, or under one that was just broken.
     pub(super) async fn transact(&mut self, granted: &[Granted], attempt: &Attempt) {
         let [granted] = granted else { return };
         let Some(which) = MUTEXES.iter().position(|path| *path == granted.place) else { return };
@@ -137,7 +137,7 @@ impl Contender {
         }
     }
 
-    /// Reads a node. A question is asked again as long as there is time.
+    /// Reads a node. The client repeats the read while there is time.
     async fn read(&self, path: &str) -> Option<Option<NodeData>> {
         let began = self.now();
         let found = self.client().get(path).await;
@@ -159,7 +159,8 @@ impl Contender {
         None
     }
 
-    /// Lists the contenders for a lock. Who holds it all the while is among them.
+    /// Lists the contenders of a lock. A contender that holds it during the whole call must be
+    /// among them.
     pub(super) async fn list(&mut self) {
         let Some(node) = self.any_node() else { return };
         if let Some(place) =
@@ -179,7 +180,7 @@ impl Contender {
         let listed: Vec<_> =
             listed.iter().map(|contender| self.clients.full(self.of, &contender.node)).collect();
         let oracle = self.oracle.borrow();
-        // A server that lags behind does not know of it yet.
+        // A server that lags behind does not know the node yet.
         let known = |since: u64| {
             self.setting.servers == 1
                 || since + oracle.calm.soon() < began.at && oracle.calm.reigns_since(since)

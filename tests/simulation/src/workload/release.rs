@@ -1,4 +1,4 @@
-//! How a contender lets go.
+//! The releases of a contender's leases.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,19 +13,20 @@ use crate::clock;
 use crate::features::Feature;
 use crate::oracle::{Granted, Mode, Parting};
 
-/// The servers' answer to a release, or none.
+/// The pending reply to a release.
 type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
-    /// Whether a node was gone for certain before then, and nothing was in the way of hearing of it.
+    /// Returns `true` if a node was certainly gone before that time and the client could learn of
+    /// it.
     fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
         let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);
         gone && oracle.calm.reigns_since(then) && !oracle.is_closed(session)
     }
 
-    /// Releases all, one after the other, in one of several ways. `attempt`: by which they were acquired, unless to run
-    /// slots.
+    /// Releases all leases in sequence, each in a random way. `attempt` is the attempt that
+    /// acquired them, or `None` for a contender that runs slots.
     pub(super) async fn release(&mut self, granted: Vec<Granted>, attempt: Option<&Attempt>) {
         for one in granted {
             self.release_one(one, attempt).await;
@@ -56,7 +57,7 @@ impl Contender {
             2 => (within.min(limit), Some(Box::pin(lease.release_within(Duration::from_millis(within))))),
             _ => (limit, Some(Box::pin(lease.release()))),
         };
-        // An answer that is there at once is not one of a server: nothing was sent.
+        // A release that completes immediately has sent nothing.
         let sent = match &mut answer {
             Some(answer) if most > 0 => {
                 Some(!poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx).is_ready())).await)
@@ -70,8 +71,8 @@ impl Contender {
         if let Some(answer) = answer.filter(|_| sent != Some(false)) {
             answer.await.ok();
         }
-        // Only a release that is sent has an answer, which says that the node was gone. The others are a hand-off, and one
-        // that keeps the node, as was judged above.
+        // Only a release that was sent has a reply, which reports that the node was gone. Other
+        // releases hand the lock on or keep the node, and were judged above.
         let acknowledged = sent == Some(true) && most == limit && began.took() < limit;
         if held
             && acknowledged
@@ -92,13 +93,13 @@ impl Contender {
         }
     }
 
-    /// How often its clients have handed locks on.
+    /// Returns the number of hand-offs by all clients.
     fn handoffs(&self) -> u64 {
         (0..self.clients.count()).map(|client| self.clients.get(client).stats().handoffs).sum()
     }
 
-    /// How a release has shown itself, before which there were so many hand-offs. `sent`: whether anything was sent, if that
-    /// is known.
+    /// Returns the kind of a release. `before` is the number of hand-offs before it, and `sent`
+    /// tells whether it sent a request, if that is known.
     fn parting(&self, before: u64, sent: Option<bool>) -> Parting {
         match sent {
             _ if self.handoffs() > before => Parting::HandedOn,
@@ -108,7 +109,7 @@ impl Contender {
         }
     }
 
-    /// The last hold on a node was released in this way.
+    /// Reports to the oracle how the last hold on a node was released.
     fn parts(&self, attempt: Option<&Attempt>, hold: (&str, &'static str, Mode), parting: Parting) {
         let keeps = attempt.filter(|attempt| !matches!(attempt.want, Want::Permits(..) | Want::Lead));
         let linger =

@@ -6,7 +6,8 @@ use super::Contender;
 use crate::oracle::Scope;
 
 impl Contender {
-    /// Enters one scope of the object that all share, or several, and now and then leaves one that it has not entered.
+    /// Enters one or more scopes of the shared object, and sometimes calls an exit without a
+    /// matching enter.
     pub(super) fn enter_scopes(&mut self, owner: OwnerId) -> Vec<Scope> {
         let count = 1 + self.scopes.index(3);
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());
@@ -18,7 +19,8 @@ impl Contender {
         entered
     }
 
-    /// Leaves them in some order: those of written calls the newest first, as the language expects of one owner.
+    /// Leaves the scopes in random order. Scopes of explicit calls are left newest first, because
+    /// one owner must do so.
     pub(super) fn leave_scopes(&mut self, mut entered: Vec<Scope>) {
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());
         while !entered.is_empty() {

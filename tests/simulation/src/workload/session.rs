@@ -1,4 +1,4 @@
-//! What contenders do to their clients: they wait for a session, and close them.
+//! The waits of contenders for their client's session, and the closing of clients.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clients::CONNECT_TIMEOUT;
 use crate::network;
 
 impl Contender {
-    /// Waits until its client has a session.
+    /// Waits until the client has a session.
     pub(super) async fn wait_for_session(&mut self) {
         self.now_does("waits for a session");
         let (client, began) = (self.client(), self.now());
@@ -25,13 +25,13 @@ impl Contender {
             Err(ErrorKind::ConnectionFailed) => !calm,
             Err(kind) => kind == ErrorKind::ClientClosed && state == ClientState::Closed,
         };
-        // One that was closed since says so.
+        // A client that was closed meanwhile reports that.
         if !(expected || calm && state == ClientState::Closed) {
             self.violation(&format!("waited for a session: {ready:?}, and the client is {state}"));
         }
     }
 
-    /// Closes its client, with all that others have and want through it.
+    /// Closes the client, including all leases and waits of other contenders that use it.
     pub(super) async fn close(&mut self) {
         self.now_does("closes its client");
         let (name, _) = self.clients.named_now(self.of);
@@ -58,7 +58,7 @@ impl Contender {
         }
     }
 
-    /// Nothing is told of a client after its end.
+    /// Checks that the client reports no state after it is closed.
     async fn expect_end(&self, states: &mut States) {
         let mut last = None;
         loop {

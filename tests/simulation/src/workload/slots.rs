@@ -1,4 +1,4 @@
-//! Contenders that run bodies once per slot. The slots are numbered, and follow simulated time.
+//! Contenders that run bodies once per slot. The slots are numbered and follow simulated time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use crate::clock::{self, WallClock};
 use crate::locks::MUTEXES;
 use crate::oracle::{Asked, Granted, Mode, Slots};
 
-/// How often a contender tries in the end to have a slot recorded.
+/// Maximum number of attempts of a contender to record its last slot.
 const LAST_TRIES: usize = 5;
 
-/// The failure of a body, or of the library.
+/// A failure of the body or of the library.
 pub(super) enum Failure {
     Planned,
     Error(Error),
@@ -29,20 +29,20 @@ impl From<Error> for Failure {
     }
 }
 
-/// A mutex with slots, as one attempt sees it.
+/// A mutex with slots, for one attempt.
 struct Slotted {
     lock: Mutex,
     owner: Owner,
-    /// The number of the mutex.
+    /// Index of the mutex.
     place: usize,
-    /// Whether the future of an earlier body was dropped, so that its record may come late.
+    /// True if the future of an earlier body was dropped, so that its record can arrive late.
     dropped: bool,
 }
 
-/// How the slots of a mutex are numbered.
+/// The numbering of a mutex's slots.
 #[derive(Clone, Copy)]
 struct Numbering {
-    /// The time for which each is the present one, in milliseconds.
+    /// Duration of each slot, in milliseconds.
     length: u64,
     /// The contender's wall clock, if slots are periods that the library numbers.
     periods: Option<WallClock>,
@@ -53,17 +53,17 @@ impl Numbering {
         self.periods.map_or_else(clock::now, WallClock::now)
     }
 
-    /// The number of the present slot.
+    /// Returns the number of the current slot.
     fn now(self) -> u64 {
         self.time() / self.length
     }
 
-    /// For how long it is the present one.
+    /// Returns the time until the current slot ends.
     fn rest(self) -> u64 {
         self.length - self.time() % self.length
     }
 
-    /// As the library wants to know it.
+    /// Returns the slot as the library's type.
     fn slot(self, number: u64) -> Slot {
         match self.periods {
             None => Slot::key(number.to_string()).expect("a good key"),
@@ -71,8 +71,9 @@ impl Numbering {
         }
     }
 
-    /// The slot that was run, as it is recorded under this token. A period is that in which the lock was acquired: this
-    /// one, or a later one. `before`: the last slot that was recorded before.
+    /// Returns the number of the slot that ran, as recorded under this token. For a period, this is
+    /// the period of the grant, which can be later than `number`. `before` is the last slot that
+    /// was recorded before.
     fn recorded(
         self,
         number: u64,
@@ -83,23 +84,23 @@ impl Numbering {
         let recorded = match token {
             _ if self.periods.is_none() => None,
             Some(token) => slots.last_of(place, token, before),
-            // A period is skipped if it is recorded, or a later one is.
+            // A period is skipped if it or a later one is recorded.
             None => slots.last(place).filter(|last| *last >= number),
         };
         recorded.unwrap_or(number)
     }
 }
 
-/// The manner in which a slot is run.
+/// The parameters with which a slot is run.
 struct Manner {
-    /// The token of the lease under which the slot was chosen, if there is one.
+    /// Token of the lease under which the slot was chosen, if there is one.
     held: Option<i64>,
     wait: Timeout,
     record: Record,
-    /// The length of the body.
+    /// Duration of the body.
     time: u64,
     fails: bool,
-    /// The future is dropped after so long.
+    /// Time after which the future is dropped.
     gives_up: Option<u64>,
 }
 
@@ -113,7 +114,8 @@ enum Outcome {
 }
 
 impl Contender {
-    /// Runs bodies once per slot until the simulation's contenders are to stop; then, in calm, until a slot is recorded.
+    /// Runs bodies once per slot until the simulation's duration is over. Afterwards it runs one
+    /// more slot in calm, until a slot is recorded.
     pub async fn run_slots(mut self, end: u64) {
         let numberings = self.numberings();
         loop {
@@ -130,7 +132,7 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // A connection may have been deaf since an earlier fault, and be found out only now.
+        // A connection can have been deaf since an earlier fault, and be noticed only now.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
@@ -138,8 +140,8 @@ impl Contender {
         self.now_does("is done");
     }
 
-    /// How slots are numbered, on each mutex. In every second seed those of the second one are periods, and the clocks of
-    /// contenders differ by up to a period.
+    /// Returns the numbering of slots for each mutex. In every second seed, slots of the second
+    /// mutex are periods, and the contenders' clocks differ by up to a period.
     fn numberings(&self) -> [Numbering; MUTEXES.len()] {
         let length =
             Chance::of(self.seed, "slots", 0).number(self.setting.timeout / 4..=self.setting.timeout);
@@ -155,7 +157,7 @@ impl Contender {
         [keys, Numbering { length, periods: Some(WallClock { ahead, faster }) }]
     }
 
-    /// One slot; or several in a row, while it holds the lock.
+    /// Runs one slot, or several in a row while it holds the lock.
     async fn attempt_slots(&mut self, numberings: [Numbering; MUTEXES.len()]) {
         let enters = self.chance.percent(45);
         let (label, mut slotted) = self.slotted();
@@ -184,7 +186,7 @@ impl Contender {
         self.oracle.borrow_mut().is_through(&label);
     }
 
-    /// Another attempt, and the label of its nodes.
+    /// Starts another attempt and returns it with the label of its nodes.
     fn slotted(&mut self) -> (String, Slotted) {
         self.attempts += 1;
         let label = format!("{}.{}", self.number, self.attempts);
@@ -197,7 +199,7 @@ impl Contender {
         (label, slotted)
     }
 
-    /// Takes the lock, to run slots while it holds it.
+    /// Acquires the lock, to run slots while it holds it.
     async fn enter(&self, slotted: &Slotted, wait: Timeout) -> Option<Granted> {
         match slotted.lock.acquire_as(&slotted.owner, wait).await {
             Ok(lease) => {
@@ -230,11 +232,11 @@ impl Contender {
         }
     }
 
-    /// Runs the present slot in some manner.
+    /// Runs the current slot with random parameters.
     async fn attempt_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, held: Option<i64>) {
         let rest = Timeout::For(Duration::from_millis(numbering.rest()));
         let most = if self.chance.percent(80) { numbering.length / 2 } else { 2 * self.setting.timeout };
-        // A slot that is recorded first has to be the present one when the lock is acquired.
+        // A slot that is recorded first must be the current one when the lock is acquired.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
         let manner = Manner {
@@ -248,7 +250,7 @@ impl Contender {
         self.run_slot(slotted, numbering, manner).await;
     }
 
-    /// Runs the present slot, and compares the outcome with the servers' record.
+    /// Runs the current slot and compares the outcome with the servers' record.
     async fn run_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, manner: Manner) -> Outcome {
         let Manner { held, wait, record, time, fails, gives_up } = manner;
         let (place, slot) = (slotted.place, numbering.now());
@@ -272,8 +274,9 @@ impl Contender {
                 limit: None,
                 grace: Duration::ZERO,
             };
-            // A wait may end late, when others have recorded later slots: keys are compared with the last one only.
-            // The library numbers a period at the grant, and compares it with the last one that is recorded.
+            // A long wait can end after other contenders have recorded later slots, because a key
+            // is compared only with the last recorded one. The library numbers a period at the
+            // grant and compares it with the last recorded one.
             let periods = numbering.periods.is_some();
             let is_late = !periods && held != Some(token) && numbering.now() != slot;
             {
@@ -344,7 +347,7 @@ impl Contender {
         }
     }
 
-    /// In calm, a slot that is tried is recorded.
+    /// Runs a last slot, which must be recorded because it is calm.
     async fn run_last_slot(&mut self, numberings: [Numbering; MUTEXES.len()]) {
         for _ in 0..LAST_TRIES {
             let (label, mut slotted) = self.slotted();

@@ -1,4 +1,5 @@
-//! A visitor: its clients are its own, so that it alone decides whether anybody waits for a session.
+//! A visitor: it has its own clients, so that it alone decides whether any caller waits for a
+//! session.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,21 +16,21 @@ use crate::oracle::Oracle;
 use crate::setting::Setting;
 use crate::{clock, network};
 
-/// A lock in whose directory so many nodes were created that the server has no numbers left.
+/// A lock whose directory has no sequence numbers left.
 pub const WORN_OUT: &str = "/worn";
-/// What the next node there is called.
+/// Sequence number of the next node there.
 pub const LAST_NUMBER: i32 = i32::MAX - 2;
 
-/// A lock that only the visitor takes.
+/// A lock that only the visitor uses.
 pub const VISITED: &str = "/visited";
 
-/// A lock that only the visitor takes, by nodes that it may not read. Everybody may list them.
+/// A lock that only the visitor uses, with nodes that it cannot read. Every client can list them.
 pub const GUARDED: &str = "/guarded";
 
-/// A hold that lasts longer than this has its node watched, in milliseconds.
+/// A hold that lasts longer than this has a watch on its node, in milliseconds.
 const LONG_HOLD: u64 = 200;
 
-/// Makes one client after the other.
+/// Creates clients, one after another.
 pub struct Visitor {
     pub(super) number: usize,
     pub(super) chance: Chance,
@@ -54,12 +55,12 @@ impl Visitor {
         Self { number, chance, setting, clients, oracle, stopped, doing }
     }
 
-    /// The number of its clients, which nobody else has.
+    /// Returns the number of its clients, which no other client has.
     pub fn of(&self) -> usize {
         self.clients.count()
     }
 
-    /// Comes again and again, until contenders are to stop.
+    /// Visits again and again until the contenders stop.
     pub async fn run(mut self) {
         for times in 0.. {
             let pause = self.chance.skewed(0..=self.setting.timeout);
@@ -87,7 +88,8 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// Holds for longer than a session lives that nobody proves. Its heartbeats are refused the right to read the nodes.
+    /// Holds for longer than a session without heartbeats would last. Its heartbeats are refused
+    /// the permission to read the nodes.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
         let (name, client) = self.clients.blindfolded(times);
@@ -103,7 +105,7 @@ impl Visitor {
         network::with(|network| network.witness.ends(name));
     }
 
-    /// Waits for a session where no server is to be had, and then for nothing.
+    /// Waits for a session while no server is available, and afterwards does not wait.
     async fn wait_in_vain(&mut self, name: usize, client: &Client) {
         self.now_does("waits in vain for a session");
         network::with(|network| network.refuse(self.of(), Some(network::NOWHERE)));
@@ -131,7 +133,8 @@ impl Visitor {
         network::with(|network| network.refuse(self.of(), None));
     }
 
-    /// Asks for a lock that nobody can have any more: numbers would begin anew, and newcomers overtake.
+    /// Asks for a lock that cannot be granted any more. If sequence numbers restarted, new nodes
+    /// would overtake older ones.
     async fn ask_for_worn_out(&self, client: &Client) {
         self.now_does("asks for a lock whose directory is worn out");
         match self.acquire(client, WORN_OUT).await.map_err(|error| (error.kind(), error)) {
@@ -151,8 +154,8 @@ impl Visitor {
         Self::lock(client, path)?.acquire_as(&Owner::new(), wait_limit).await
     }
 
-    /// Holds a lock that nobody else wants, and lets something happen to it. Returns the lease, and what it says, if it is
-    /// lost.
+    /// Holds an uncontended lock and runs one of several cases. Returns the lease with its state if
+    /// it was lost.
     async fn hold_alone(&mut self, client: &Client) -> Option<(Lease, LeaseState)> {
         self.now_does("takes a lock of its own");
         let lease = match self.acquire(client, VISITED).await.map_err(|error| (error.kind(), error)) {
@@ -173,16 +176,17 @@ impl Visitor {
         matches!(state, LeaseState::Lost(_)).then_some((lease, state))
     }
 
-    /// Whether nothing has befallen anybody since then.
+    /// Returns `true` if no fault has had an effect since that time.
     pub(super) fn is_calm_since(&self, then: u64) -> bool {
         self.oracle.borrow().calm.reigns_since(then)
     }
 
-    /// Who listens hears of a request at once, and not only once it has held for long: what a server does to a node it
-    /// tells those who watch it before it answers on the same connection, and then the node is read.
+    /// Checks that a listening owner receives a request to give up immediately, even right after
+    /// the grant. The server sends a watch event before it replies on the same connection, and then
+    /// the client reads the node.
     async fn be_asked(&self, client: &Client, lease: &Lease) {
         let (began, asked) = (clock::now(), lease.revoked());
-        // By then it is on its way that the node is to be watched.
+        // By then the client has sent the request to watch the node.
         sleep(Duration::from_millis(1)).await;
         let done = client.revoke(&lease.node()).await.is_ok();
         let round_trip = Duration::from_millis(2 * 20 * self.setting.latency + 2);
@@ -197,7 +201,7 @@ impl Visitor {
         client.break_lock(node).await.is_ok()
     }
 
-    /// A release that finds no node says so.
+    /// Checks that a release reports that its node was gone.
     async fn release_what_is_gone(&self, client: &Client, lease: &Lease) {
         let (began, node) = (clock::now(), lease.node());
         let gone = self.break_lock(client, &node).await && lease.check().is_ok();
@@ -209,7 +213,7 @@ impl Visitor {
         }
     }
 
-    /// Who holds for long is told at once that its node is gone.
+    /// Checks that a long hold learns immediately that its node is gone.
     async fn lose_node(&mut self, client: &Client, lease: &Lease) {
         let pause = self.chance.number(LONG_HOLD + SLACK..=LONG_HOLD + self.setting.timeout);
         sleep(Duration::from_millis(pause)).await;
@@ -221,7 +225,8 @@ impl Visitor {
         }
     }
 
-    /// A lease whose term ends while no server is to be had stays lost when they are back.
+    /// Checks that a lease whose term ends while no server is available stays lost when the servers
+    /// are back.
     async fn lose_touch(&mut self, lease: &Lease) {
         network::with(|network| {
             network.refuse(self.of(), Some(network::NOWHERE));

@@ -1,4 +1,4 @@
-//! The queue that an attempt joins, and the judge of one that limits how many may wait.
+//! The queues that an attempt joins, and the judge of attempts that limit the number of waiters.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,8 +14,8 @@ use crate::features::Feature;
 use crate::locks::{MUTEXES, READ_WRITE, SEMAPHORES};
 use crate::oracle::{Joined, Oracle};
 
-/// The answer to an attempt. If it is certain to be refused, since too many wait, it does not wait for longer than the
-/// answer takes.
+/// Awaits the result of an attempt. If the attempt must be refused because too many contenders
+/// wait, this function checks that it is refused promptly.
 pub(super) async fn admitted<T>(
     oracle: &Rc<RefCell<Oracle>>,
     attempt: &Attempt,
@@ -35,13 +35,13 @@ pub(super) async fn admitted<T>(
     }
 }
 
-/// Whether an attempt was refused because too many wait.
+/// Returns `true` if an attempt was refused because too many contenders wait.
 pub(super) fn is_full(error: &Error) -> bool {
     error.timeout_reason() == Some(TimeoutReason::Full)
 }
 
 impl Attempt {
-    /// A limit of those that wait was kept: it was admitted, or refused.
+    /// Notes that the limit of waiters was applied: the attempt was admitted or refused.
     pub(super) fn admits(&self) {
         if self.waiters.is_some() {
             self.meets(Feature::LimitsWaiters);
@@ -50,7 +50,7 @@ impl Attempt {
 }
 
 impl Contender {
-    /// The clients through which an attempt asks, and the queues that it joins.
+    /// Returns the clients that an attempt uses, and the queues that it joins.
     pub(super) fn joins(&self, attempt: &Attempt) -> (Vec<usize>, Vec<Joined>) {
         let member = |member: &Member| match member {
             Member::Mutex(which) => Joined::Queue(MUTEXES[*which]),
@@ -71,13 +71,14 @@ impl Contender {
         (clients, joined)
     }
 
-    /// An attempt is refused because as many wait as it permits: at once, and only if as many do.
+    /// Judges an attempt that was refused because of its limit of waiters. The refusal must be
+    /// prompt, and that many contenders must have been waiting.
     pub(super) fn judge_full(&self, attempt: &Attempt, began: Moment) {
         let mut oracle = self.oracle.borrow_mut();
         oracle
             .history
             .note(&format!("contender {} finds more than {:?} waiters", self.number, attempt.waiters));
-        // An attempt for several locks may have waited for the first.
+        // An attempt for several locks can have waited for the first one.
         let most = oracle.calm.entry() + SLACK;
         let several = matches!(attempt.want, Want::Several(_));
         if !several && began.took() > most && oracle.calm.reigns_since(began.at) {
@@ -88,7 +89,8 @@ impl Contender {
                 began.took()
             ));
         }
-        // A single server knows everything. Of several, the one that answers may lag behind.
+        // A single server knows everything. With several servers, the one that replies can lag
+        // behind.
         let since =
             if self.setting.servers == 1 { began.at } else { began.at.saturating_sub(oracle.calm.soon()) };
         if let Some(limit) = attempt.waiters

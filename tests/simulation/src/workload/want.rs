@@ -1,4 +1,4 @@
-//! What a contender may want, and how it may go about it.
+//! The locks that a contender can request, and the ways to wait for them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::chance::Chance;
 use crate::locks::{CROWD, CROWDED, MOST, MUTEXES, READ_WRITE, SEMAPHORES, SHARED, SINGLE};
 use crate::setting::Setting;
 
-/// A member of several locks that are taken as one.
+/// A member of a multi-lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
     Mutex(usize),
@@ -27,24 +27,24 @@ impl Member {
     }
 }
 
-/// What a contender wants.
+/// The requested lock.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Want {
     Mutex(usize),
     Read,
     Write,
-    /// To write, and then to read on.
+    /// Write, and then downgrade to reading.
     Downgrade,
-    /// To lead.
+    /// Leadership of the election.
     Lead,
-    /// So many permits of a semaphore.
+    /// A semaphore, and a number of its permits.
     Permits(usize, u32),
-    /// These, in the order in which they are named. With `true` through another client.
+    /// These members, in this order. `true` means through the other client.
     Several(Vec<(Member, bool)>),
 }
 
 impl Want {
-    /// How many are acquired, one after the other.
+    /// Returns the number of locks that are acquired in sequence.
     pub fn members(&self) -> u64 {
         match self {
             Self::Several(members) => members.len() as u64,
@@ -52,10 +52,12 @@ impl Want {
         }
     }
 
-    /// Something, as long as the number of permits that others set is not known without the semaphore that needs it.
+    /// Draws a lock. The semaphore with a number of permits that contenders set is available once
+    /// that number is known.
     pub fn any(chance: &mut Chance, setting: &Setting, number_known: bool) -> Self {
-        // In the model of several servers, one write of a connection waits for the other: so many would take too long.
-        // And of so many packets some are slow, and heartbeats are behind them.
+        // With several servers, the writes of one connection wait for each other in the model, so
+        // that many would take too long. Some of so many packets are slow, and heartbeats wait
+        // behind them.
         let bears_crowds = setting.servers == 1 && 100 * setting.latency <= setting.timeout / 2;
         if bears_crowds && chance.index(200) == 0 {
             return Self::Permits(CROWDED, chance.number(130..=u64::from(CROWD)).try_into().unwrap_or(CROWD));
@@ -91,22 +93,22 @@ impl Want {
     }
 }
 
-/// How it goes about it.
+/// The way to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitStyle {
     Wait,
     Within(u64),
     Try,
-    /// It gives up after so long, without a word.
+    /// Drops the future after this time.
     GiveUp(u64),
 }
 
 impl WaitStyle {
-    /// Some manner; `limited`: with a limit on the time for which it may hold.
+    /// Draws a way to wait. `limited` means that the hold time is limited.
     pub fn any(chance: &mut Chance, setting: &Setting, want: &Want, limited: bool) -> Self {
         let time = chance.skewed(1..=2 * setting.timeout);
-        // More permits may be wanted than there will ever be; or what is held already may be over each time before the
-        // rest is granted.
+        // The attempt might ask for more permits than there will ever be, or its first members can
+        // expire each time before the rest is granted.
         let in_vain = match want {
             Want::Permits(SHARED, 2..) => true,
             Want::Permits(_, 2..) | Want::Several(_) => limited,
@@ -121,7 +123,7 @@ impl WaitStyle {
         }
     }
 
-    /// As the library wants to know it. Who gives up tells it nothing.
+    /// Returns the timeout for the library. A contender that gives up passes none.
     pub fn wait_limit(self) -> Timeout {
         match self {
             Self::Wait | Self::GiveUp(_) => Timeout::Forever,
@@ -135,7 +137,7 @@ impl WaitStyle {
     }
 }
 
-/// For how long a lock may be held, if that is limited: sometimes for about as long as it takes to acquire another.
+/// Draws a maximum hold time, or `None`. It can be as short as the time to acquire another lock.
 pub fn limit(chance: &mut Chance, setting: &Setting) -> Option<Duration> {
     let most = match chance.index(8) {
         0 => 4 * setting.latency,

@@ -1,4 +1,4 @@
-//! A thread that runs tasks, as tokio's runtime does on the library's own.
+//! A thread that runs tasks, like tokio's runtime on the library's thread.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::error::Result;
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 std::thread_local! {
-    /// That of the interleaving that runs: all threads of loom are on one of the system's.
+    /// The queue of the current interleaving. All loom threads run on one system thread.
     static CURRENT: RefCell<Option<Arc<Queue>>> = const { RefCell::new(None) };
 }
 
@@ -29,11 +29,11 @@ struct Queue {
 struct State {
     due: VecDeque<Arc<Running>>,
     stopped: bool,
-    /// How many tasks were begun.
+    /// Number of started tasks.
     begun: usize,
 }
 
-/// A task, and whether it is to go on.
+/// A task, and whether it continues.
 struct Running {
     task: Mutex<Option<Task>>,
     queue: Arc<Queue>,
@@ -47,7 +47,8 @@ impl Wake for Running {
     }
 }
 
-/// A task on the thread; dropping this cancels it, as an `AbortHandle` does: the thread drops it.
+/// A task on the thread. Dropping this cancels the task, like an `AbortHandle`, and the thread
+/// drops it.
 pub(crate) struct Background(Arc<Running>, Arc<loom::sync::atomic::AtomicBool>);
 
 impl std::fmt::Debug for Background {
@@ -63,7 +64,7 @@ impl Drop for Background {
     }
 }
 
-/// Runs the thread, from now on until this is stopped.
+/// Runs the thread until it is stopped.
 pub(crate) struct LibraryThread {
     queue: Arc<Queue>,
     thread: JoinHandle<()>,
@@ -81,7 +82,7 @@ impl LibraryThread {
         Self { queue, thread: loom::thread::spawn(move || ours.run()) }
     }
 
-    /// Ends the thread once nothing is due. Returns how many tasks it was given.
+    /// Stops the thread once no task is due. Returns the number of its tasks.
     pub(crate) fn stop(self) -> usize {
         self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
         self.queue.news.notify_one();
@@ -145,7 +146,7 @@ where
     Ok(Background(running, cancelled))
 }
 
-/// No test waits for time.
+/// Returns immediately, because no test waits for time.
 #[allow(clippy::unused_async, reason = "as core's")]
 pub(crate) async fn sleep(_: std::time::Duration) -> Result<()> {
     unreachable!("time does not pass here")

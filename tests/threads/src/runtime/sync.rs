@@ -1,4 +1,4 @@
-//! Stand-ins for `core/src/runtime/sync.rs`: loom's, and what loom does not have.
+//! Replacements for `core/src/runtime/sync.rs`: loom's types, and types that loom lacks.
 
 use std::fmt;
 use std::future::Future;
@@ -13,13 +13,13 @@ pub(crate) use loom::thread_local;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering;
 
-/// A pointer for statics, which loom's are not: it comes into being when it is first used.
+/// A pointer for statics. Loom's pointers cannot be statics, so it is created on first use.
 pub(crate) struct AtomicPtr<T> {
     shared: std::sync::OnceLock<loom::sync::atomic::AtomicPtr<T>>,
     first: *mut T,
 }
 
-// SAFETY: as the standard library's; the copy is used only by who has all of it.
+// SAFETY: as for the standard library's type. Only a thread that owns all of it uses the copy.
 unsafe impl<T> Send for AtomicPtr<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for AtomicPtr<T> {}
@@ -54,14 +54,16 @@ impl<T> AtomicPtr<T> {
     }
 }
 
-/// A value that is set once, as the standard library's: who gets it sees what happened before it was set.
+/// A value that is set once, like the standard library's: a thread that gets it sees everything
+/// that happened before it was set.
 pub(crate) struct OnceLock<T> {
     there: AtomicBool,
     setting: Mutex<()>,
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: as the standard library's: the value is written under the lock, and read after it was.
+// SAFETY: as for the standard library's type. The value is written under the lock and read only
+// afterwards.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for OnceLock<T> {}
@@ -72,7 +74,7 @@ impl<T> OnceLock<T> {
     }
 
     pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: whatever is there is not written again.
+        // SAFETY: a value that was set is not written again.
         self.there.load(Ordering::Acquire).then(|| self.value.with(|value| unsafe { (*value).as_ref() }))?
     }
 
@@ -81,7 +83,7 @@ impl<T> OnceLock<T> {
             let setting = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
             if self.get().is_none() {
                 let made = make();
-                // SAFETY: under the lock, and nobody reads before it is there.
+                // SAFETY: it is written under the lock, and no thread reads it before it is set.
                 self.value.with_mut(|value| unsafe { *value = Some(made) });
                 self.there.store(true, Ordering::Release);
             }
@@ -103,7 +105,8 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
     }
 }
 
-/// As tokio's `Notify`, as far as `notified` and `notify_waiters` go: a call wakes every future that was made before it.
+/// A replacement for `notified` and `notify_waiters` of tokio's `Notify`: a call wakes every future
+/// that was created before it.
 #[derive(Debug)]
 pub(crate) struct Notify {
     calls: AtomicUsize,

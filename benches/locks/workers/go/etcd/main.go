@@ -1,4 +1,4 @@
-// The worker on the lock of etcd's own client: a key under a lease, in the order of revisions.
+// The worker that uses the lock of etcd's client: a key under a lease, in the order of revisions.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"zklock/benches/locks/go/gate"
 )
 
-// The time-out of the sessions of the others, in seconds.
+// The session timeout of the other peers, in seconds.
 const ttl = 10
 
 var anywhere = context.Background()
@@ -22,7 +22,7 @@ func connect(hosts string) *clientv3.Client {
 	return client
 }
 
-// newLock has a session of its own: contenders with one session would be one owner.
+// newLock creates a separate session, because contenders with one session would be one owner.
 func newLock(client *clientv3.Client, path string) *concurrency.Mutex {
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(ttl))
 	gate.Must(err)

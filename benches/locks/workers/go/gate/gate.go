@@ -1,4 +1,5 @@
-// Package gate is what the workers in Go share: the task they are given, the gate, and the lines to the driver.
+// Package gate contains the common parts of the Go workers: the task, the gate, and the line
+// protocol.
 package gate
 
 import (
@@ -15,7 +16,7 @@ import (
 	"time"
 )
 
-// Task is what a worker is to do.
+// Task is a worker's task.
 type Task struct {
 	Hosts      string
 	Path       string
@@ -27,7 +28,7 @@ type Task struct {
 	Held       int
 }
 
-// Must ends the worker if something failed.
+// Must exits if there is an error.
 func Must(err error) {
 	if err != nil {
 		panic(err)
@@ -40,7 +41,7 @@ func ReadTask() (given Task) {
 	return given
 }
 
-// LockPath is the path of the lock of a contender.
+// LockPath returns the path of a contender's lock.
 func (given Task) LockPath(contender int) string {
 	if given.Each {
 		return path.Join(given.Path, strconv.Itoa(contender))
@@ -48,7 +49,7 @@ func (given Task) LockPath(contender int) string {
 	return given.Path
 }
 
-// Gate stops contenders while nothing is counted, each holding what it has: so nothing else happens.
+// Gate stops contenders while nothing is counted. Each keeps its lock, so nothing else happens.
 type Gate struct {
 	mutex  sync.Mutex
 	opened chan struct{}
@@ -56,7 +57,7 @@ type Gate struct {
 	pairs  atomic.Int64
 }
 
-// New is a closed gate.
+// New returns a closed gate.
 func New() *Gate {
 	return &Gate{opened: make(chan struct{})}
 }
@@ -94,7 +95,7 @@ func tell(fields map[string]any) {
 	fmt.Println(string(text))
 }
 
-// Serve tells the driver that all is ready, and does what it says until it says `stop`.
+// Serve reports that the worker is ready, and follows the driver's commands until `stop`.
 func (gate *Gate) Serve(version string) {
 	tell(map[string]any{"ready": version})
 	lines := bufio.NewScanner(os.Stdin)
@@ -109,7 +110,7 @@ func (gate *Gate) Serve(version string) {
 	}
 }
 
-// Version names a module that this program contains, and its version.
+// Version returns the name and version of a module in this program.
 func Version(module string) string {
 	if info, known := debug.ReadBuildInfo(); known {
 		for _, dependency := range info.Deps {

@@ -1,4 +1,4 @@
-// The worker on go-zookeeper's own recipe, which has neither a try nor readers.
+// The worker that uses go-zookeeper's own recipe, which has neither a try nor readers.
 package main
 
 import (
@@ -18,7 +18,7 @@ func connect(hosts string) *zk.Conn {
 			break
 		}
 	}
-	// Somebody has to read them.
+	// The channel of events must be drained.
 	go func() {
 		for range events {
 		}
@@ -29,7 +29,7 @@ func connect(hosts string) *zk.Conn {
 func pairs(gates *gate.Gate, lock *zk.Lock) {
 	for {
 		if lock.Lock() != nil {
-			// It ends with its client.
+			// The error comes from closing the client.
 			return
 		}
 		gates.Pass()
@@ -48,7 +48,7 @@ func main() {
 	}
 	for contender := 0; contender < task.Clients*task.Contenders; contender++ {
 		client := clients[contender/task.Contenders]
-		// An object is not safe for several goroutines.
+		// A lock object is not safe for several goroutines.
 		go pairs(gates, zk.NewLock(client, task.LockPath(contender), zk.WorldACL(zk.PermAll)))
 	}
 	gates.Serve(gate.Version("github.com/go-zookeeper/zk"))

@@ -1,4 +1,4 @@
-//! What the workers in Rust share: the task they are given, the gate, and the lines to the driver. `benches/README.md`
+//! Common parts of the Rust workers: the task, the gate, and the line protocol. `benches/README.md`
 //! describes them.
 
 use std::io::{self, BufRead, Write};
@@ -10,47 +10,47 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// How often something that sends nothing is done between two looks at the gate.
+/// Number of operations without a request between two checks of the gate.
 pub const BATCH: u64 = 100;
 
-/// What a worker is to do.
+/// A worker's task.
 #[derive(Clone)]
 pub struct Task(Value);
 
 impl Task {
-    /// The first argument, in JSON.
+    /// Reads the task from the first argument, in JSON.
     #[must_use]
     pub fn from_arguments() -> Self {
         let argument = std::env::args().nth(1).expect("a task");
         Task(serde_json::from_str(&argument).expect("a task in JSON"))
     }
 
-    /// A field that is a text.
+    /// Returns a text field.
     #[must_use]
     pub fn text(&self, field: &str) -> &str {
         self.0[field].as_str().expect(field)
     }
 
-    /// A field that is a number.
+    /// Returns a number field.
     #[must_use]
     pub fn number(&self, field: &str) -> usize {
         usize::try_from(self.0[field].as_u64().expect(field)).expect(field)
     }
 
-    /// How many contenders all clients have together.
+    /// Returns the number of contenders of all clients together.
     #[must_use]
     pub fn contenders(&self) -> usize {
         self.number("clients") * self.number("contenders")
     }
 
-    /// The path of the lock of a contender.
+    /// Returns the path of a contender's lock.
     #[must_use]
     pub fn path(&self, contender: usize) -> String {
         let path = self.text("path");
         if self.0["each"] == true { format!("{path}/{contender}") } else { path.to_owned() }
     }
 
-    /// Whether a contender takes the write lock in this turn.
+    /// Returns `true` if a contender acquires the write lock in this turn.
     #[must_use]
     pub fn writes(&self, contender: usize, turn: usize) -> bool {
         let reads = self.0["reads"].as_f64().expect("a percentage");
@@ -62,14 +62,15 @@ impl Task {
         (contender + turn) % step == step - 1
     }
 
-    /// For how long a node is kept.
+    /// Returns how long a node is kept.
     #[must_use]
     pub fn linger(&self) -> Duration {
         Duration::from_secs_f64(self.0["linger"].as_f64().expect("seconds"))
     }
 }
 
-/// Contenders stop here while nothing is counted, each holding what it has: so nothing else happens.
+/// A gate that stops contenders while nothing is counted. Each keeps its lock, so nothing else
+/// happens.
 #[derive(Default)]
 pub struct Gate {
     open: AtomicBool,
@@ -89,16 +90,15 @@ impl Gate {
         }
     }
 
-    /// Counts so many pairs of acquire and release.
+    /// Counts pairs of acquire and release.
     pub fn done(&self, pairs: u64) {
         self.count.fetch_add(pairs, Ordering::Relaxed);
     }
 }
 
-/// Tells the driver that all is ready, and does what it says until it says `stop`.
+/// Reports that the worker is ready, and follows the driver's commands until `stop`.
 ///
-/// # Panics
-/// If the driver is gone.
+/// # Panics Panics if the driver is gone.
 #[expect(clippy::print_stdout, reason = "the lines to the driver")]
 pub fn serve(gate: &Arc<Gate>, version: &str) {
     println!("{}", serde_json::json!({ "ready": version }));

@@ -1,5 +1,5 @@
-//! Stand-in for the `async-select` crate. The original begins with the branch that an address of the heap names; this
-//! one always polls them in their order.
+//! Stand-in for the `async-select` crate. The original chooses its first branch by a heap address.
+//! This one always polls the branches in order.
 
 /// Waits for the first of several futures.
 #[macro_export]

@@ -1,5 +1,5 @@
-//! Many clients in one process, for `make bench-scale`. The driver (`benches/scale`) writes a command on each line of the
-//! standard input, and gets a line of JSON when it is carried out.
+//! Runs many clients in one process, for `make bench-scale`. The driver (`benches/scale`) writes
+//! one command per line to the standard input and receives a line of JSON when it is done.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use zklock::{Client, ClientOptions, Lease, Mutex, Result};
 use zklock_bench_locks::Task;
 
-/// The clients of this process, and what they do.
+/// The clients of this process and their locks.
 struct Fleet {
     task: Task,
     clients: Vec<Client>,
     leases: Vec<Lease>,
-    /// The contenders that wait, or hold until they may go.
+    /// Contenders that wait, or hold until they are allowed to release.
     queued: JoinSet<Result<()>>,
     go: Arc<watch::Sender<bool>>,
 }
@@ -42,7 +42,7 @@ impl Fleet {
         connecting.join_all().await.into_iter().collect()
     }
 
-    /// Each client acquires locks of its own until it has so many.
+    /// Lets each client acquire separate locks until it has this many.
     async fn hold(&mut self, each: usize) -> Result<()> {
         let held = self.leases.len() / self.clients.len();
         let mut holding = JoinSet::new();
@@ -51,7 +51,8 @@ impl Fleet {
             let path = format!("{}/own/{}", self.task.text("path"), self.task.number("first") + place);
             holding.spawn(async move {
                 let mut leases = Vec::new();
-                // One after the other: with more at once, requests queue for so long that leases are lost.
+                // One lock at a time: with more in parallel, requests would queue for so long that
+                // leases are lost.
                 for lock in held..each {
                     leases.push(Mutex::new(&client, format!("{path}-{lock}"))?.acquire().await?);
                 }
@@ -65,7 +66,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Each client joins one of so many queues. Its contender releases when it has the lock and may go.
+    /// Lets each client join one of this many queues. A contender with the lock releases when that
+    /// is allowed.
     fn queue(&mut self, locks: usize) -> Result<()> {
         self.go.send_replace(false);
         for (place, client) in self.clients.iter().enumerate() {
@@ -81,7 +83,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// All that is queued goes on, until nobody is left.
+    /// Allows all queued contenders to release, until none is left.
     async fn drain(&mut self) -> Result<()> {
         self.go.send_replace(true);
         while let Some(done) = self.queued.join_next().await {
@@ -90,7 +92,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// How often the holds of this process were lost, and its sessions replaced.
+    /// Returns how many holds of this process were lost, and how many sessions were replaced.
     fn losses(&self) -> Value {
         let stats: Vec<_> = self.clients.iter().map(Client::stats).collect();
         let sum = |field: fn(&zklock::Stats) -> u64| stats.iter().map(field).sum::<u64>();

@@ -1,4 +1,4 @@
-//! The worker on zklock in Rust.
+//! The worker that uses zklock in Rust.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ async fn start(task: &Task, gate: &Arc<Gate>) -> Result<Vec<Client>> {
     for _ in 0..=task.number("clients") {
         clients.push(Client::connect(task.text("hosts")).await?);
     }
-    // The last client holds what the others find.
+    // The last client holds the locks that the others find taken.
     let holders = clients.last().expect("a client");
     let held = task.number("held");
     let mut joins = Vec::new();
@@ -80,7 +80,7 @@ async fn start(task: &Task, gate: &Arc<Gate>) -> Result<Vec<Client>> {
         let lock = Lock::new(task, client, contender)?;
         let (task, gate) = (task.clone(), gate.clone());
         tokio::spawn(async move {
-            // It ends with its client.
+            // The error comes from closing the client.
             contend(&task, &gate, &lock, contender).await.ok();
         });
     }

@@ -1,13 +1,14 @@
-//! The plain ZooKeeper client: the requests of a lock without a lock, as the yardstick, and the classic designs. The
-//! second argument is the design.
+//! The plain ZooKeeper client: a lock's requests without a lock, as the baseline, and the classic
+//! lock designs. The second argument is the design.
 //!
-//! * `raw`: for a pair, a create and a listing (of the one child; with more contenders the node's own state) in one
-//!   flight, then a delete.
-//! * `relay`: the same with the client on a thread of its own.
-//! * `spin`: whoever cannot create the one node tries again at once.
-//! * `herd`: everybody watches the one node, and all try again when it goes.
-//! * `bare`: reads that a node exists, one after the other: how long a round trip takes. One client, whatever the task.
-//! * `queue`: a node in sequence, and a watch on the one before: what most recipes do.
+//! * `raw`: a pair is a create and a listing together, followed by a delete. The listing covers the
+//!   one child; with more contenders, it is the node's own state.
+//! * `relay`: the same with the client on its own thread.
+//! * `spin`: a contender that cannot create the only node tries again immediately.
+//! * `herd`: every waiter watches the only node, and all try again when it is deleted.
+//! * `bare`: reads whether a node exists, one after another, to measure a round trip. It uses one
+//!   client, whatever the task says.
+//! * `queue`: a sequential node, and a watch on the one before, as in most recipes.
 
 mod relay;
 
@@ -27,7 +28,7 @@ const NODE: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyon
 const NUMBERED: CreateOptions<'static> = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
 const DIRECTORY: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 
-/// Puts the client's tasks on the runtime of the thread.
+/// Spawns the client's tasks on the thread's runtime.
 struct OnRuntime;
 
 impl Spawn for OnRuntime {
@@ -67,7 +68,7 @@ fn main() {
         return relay::run(&task, &gate);
     }
     let _scope = enter(&OnRuntime);
-    // For as long as each thread lasts.
+    // The runtime must live as long as the threads.
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .on_thread_start(|| std::mem::forget(enter(&OnRuntime)))
@@ -75,7 +76,7 @@ fn main() {
         .expect("a runtime");
     let clients = runtime.block_on(start(&task, design, &gate)).expect("a server");
     serve(&gate, VERSION);
-    // A session ends with its last handle; these are held by tasks.
+    // A session ends with its last handle, and tasks hold these.
     runtime.shutdown_background();
     drop(clients);
 }
@@ -95,7 +96,7 @@ async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Clie
         let alone = task.contenders() == 1;
         let gate = gate.clone();
         tokio::spawn(async move {
-            // It ends with its client.
+            // The error comes from closing the client.
             loop {
                 let held = acquire(design, &client, &path, alone).await?;
                 gate.pass().await;
@@ -109,7 +110,7 @@ async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Clie
     Ok(clients)
 }
 
-/// Makes a lock's directory, unless it is there.
+/// Creates a lock's directory, unless it exists.
 async fn make(client: &Client, path: &str) -> Result<()> {
     client.mkdir(path, &DIRECTORY).await.or_else(|error| match error {
         Error::NodeExists => Ok(()),
@@ -117,13 +118,13 @@ async fn make(client: &Client, path: &str) -> Result<()> {
     })
 }
 
-/// Reads one after the other, which ask about a node that is always there.
+/// Reads the state of an existing node, one read after another.
 async fn bare(task: &Task, gate: &Arc<Gate>) -> Result<Client> {
     let client = Client::connect(task.text("hosts")).await?;
     let (asks, gate) = (client.clone(), gate.clone());
     tokio::spawn(async move {
         loop {
-            // The gate is where a lock has it, between two requests: so whole pairs are counted, as of locks.
+            // The gate is between two requests, as for a lock, so that whole pairs are counted.
             asks.check_stat("/zookeeper").await?;
             gate.pass().await;
             asks.check_stat("/zookeeper").await?;
@@ -135,7 +136,7 @@ async fn bare(task: &Task, gate: &Arc<Gate>) -> Result<Client> {
     Ok(client)
 }
 
-/// The path of the node by which the lock is held.
+/// Acquires the lock and returns the path of its node.
 async fn acquire(design: Design, client: &Client, path: &str, alone: bool) -> Result<String> {
     let one = format!("{path}/lock");
     match design {

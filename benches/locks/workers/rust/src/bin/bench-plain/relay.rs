@@ -1,5 +1,5 @@
-//! The client alone on a thread of its own, as every library needs it that serves programs in other languages: what a
-//! contender asks for goes to that thread, and the outcome comes back.
+//! The plain client on its own thread, as a library for programs in other languages needs it. Each
+//! request of a contender goes to that thread, and the outcome returns.
 
 use std::sync::Arc;
 use std::{process, thread};
@@ -12,15 +12,15 @@ use zookeeper_client::Client;
 
 use super::{Design, OnRuntime, Result, VERSION, acquire, make};
 
-/// What a contender asks for, and where the answer goes.
+/// A request of a contender, with the channel for the reply.
 enum Errand {
-    /// A node in this directory: its path.
+    /// Creates a node in this directory and returns its path.
     Acquire(Arc<str>, oneshot::Sender<String>),
-    /// The end of this node.
+    /// Deletes this node.
     Release(String, oneshot::Sender<()>),
 }
 
-/// Serves as the worker, until the driver says to stop.
+/// Runs the worker until the driver sends `stop`.
 pub(super) fn run(task: &Task, gate: &Arc<Gate>) {
     let (send, errands) = mpsc::unbounded_channel();
     let (ready, is_ready) = oneshot::channel();
@@ -36,7 +36,7 @@ pub(super) fn run(task: &Task, gate: &Arc<Gate>) {
         runtime.spawn(contend(task.path(contender).into(), send.clone(), gate.clone()));
     }
     serve(gate, VERSION);
-    // Its session ends with the process.
+    // The session ends with the process.
     process::exit(0);
 }
 
@@ -44,7 +44,7 @@ async fn contend(path: Arc<str>, errands: mpsc::UnboundedSender<Errand>, gate: A
     loop {
         let (reply, held) = oneshot::channel();
         errands.send(Errand::Acquire(Arc::clone(&path), reply)).ok();
-        // They end with the client.
+        // The error comes from closing the client.
         let Ok(held) = held.await else { break };
         gate.pass().await;
         let (reply, released) = oneshot::channel();
