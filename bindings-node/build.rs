@@ -1,4 +1,4 @@
-//! Lets the linker leave Node's own symbols open, for the host process to fill in.
+//! Makes the linker leave Node's own symbols undefined, so that the host process can provide them.
 
 fn main() {
     napi_build::setup();

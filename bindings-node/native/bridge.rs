@@ -1,11 +1,11 @@
 //! Carries the outcomes of operations from the library's thread to the JavaScript thread.
 //!
-//! There is one bridge per JavaScript environment (the main thread, each worker). An outcome waits here, and
-//! not in the queue of the thread-safe function, because that queue leaks what is in it when the environment
-//! ends, and a leaked lease would hold its lock for as long as the process lives.
+//! Each JavaScript environment (the main thread and each worker) has one bridge. Outcomes wait in
+//! the bridge, not in the queue of the thread-safe function. That queue leaks its content when the
+//! environment ends, and a leaked lease would hold its lock until the process exits.
 //!
-//! The thread-safe function exists only while a client is open or an operation runs. It keeps no process alive, but test
-//! runners that look for what a test left open would find it, and could not know that.
+//! The thread-safe function exists only while a client is open or an operation runs. It does not
+//! keep the process alive, but test runners that search for open handles would report it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -21,11 +21,11 @@ use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
 
-/// How long the end of an environment waits for its clients to close.
+/// Time that the clients of an environment have to close when the environment ends.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// A call from the library's threads to the JavaScript thread: there is something to take. Weak: it does not keep the
-/// process alive, TypeScript decides that.
+/// Notifies the JavaScript thread that there are outcomes to take. A weak handle, which does not
+/// keep the process alive: TypeScript decides that.
 pub struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
 
 impl Wake {
@@ -33,7 +33,7 @@ impl Wake {
         wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build().map(Self)
     }
 
-    /// Returns at once. Does nothing once the environment has ended.
+    /// Returns immediately. Does nothing once the environment has ended.
     pub fn call(&self) {
         self.0.call((), ThreadsafeFunctionCallMode::NonBlocking);
     }
@@ -44,7 +44,7 @@ type Convert = Box<dyn FnOnce(&Env) -> napi::Result<Unknown<'_>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
 
-/// An operation that has ended: with a value, or with an error's code, message and details.
+/// An operation that has ended, with either a value or an error's code, message and details.
 #[napi(object, object_from_js = false)]
 pub struct Settled<'env> {
     pub id: i64,
@@ -72,7 +72,7 @@ fn boxed<T: ToNapiValue + Send + 'static>(value: T) -> Convert {
     Box::new(move |env| value.into_unknown(env))
 }
 
-/// Starts operations, and keeps their outcomes until JavaScript takes them.
+/// Starts operations, and stores their outcomes until JavaScript takes them.
 #[napi]
 pub struct Bridge {
     shared: Arc<Shared>,
@@ -81,33 +81,36 @@ pub struct Bridge {
 }
 
 struct Shared {
-    /// There while there is something to tell, now or later; created and dropped by the JavaScript thread only.
+    /// Present while there is or can be something to notify. Only the JavaScript thread creates and
+    /// drops it.
     wake: Mutex<Option<Wake>>,
     operations: Mutex<Operations>,
-    /// The clients of this environment, to be closed with it.
+    /// The clients of this environment, which are closed when it ends.
     clients: Mutex<Vec<Weak<Client>>>,
 }
 
 #[derive(Default)]
 struct Operations {
     last_id: i64,
-    /// Started, not ended, not cancelled. The handle is absent while the operation is being started.
+    /// Operations that have started, and neither ended nor been canceled. The handle is absent
+    /// while the operation is being started.
     running: HashMap<i64, Option<Operation>>,
-    /// Ended, not yet taken.
+    /// Operations that have ended and have not been taken.
     settled: Vec<(i64, Outcome)>,
-    /// The JavaScript thread is about to look: nobody need call it.
+    /// Whether the JavaScript thread is about to take the outcomes, so that no notification is
+    /// necessary.
     looks: bool,
 }
 
 #[napi]
 impl Bridge {
-    /// A bridge that calls `wake` when there are outcomes to take.
+    /// Creates a bridge that calls `wake` when there are outcomes to take.
     ///
-    /// When the environment ends, its clients are closed: its handles are dropped then, but that only begins the
-    /// closing, and if the process ends with a worker, nothing would wait for the closing to complete.
+    /// The clients are closed when the environment ends. Dropping their handles would not be
+    /// enough: that only begins the closing, and nothing would wait for it if the process exits
+    /// together with a worker.
     ///
-    /// # Errors
-    /// If Node refuses.
+    /// # Errors Returns an error if Node refuses the registration.
     #[napi(constructor)]
     pub fn new(env: Env, wake: Function<'_, (), ()>) -> napi::Result<Self> {
         let shared = Arc::new(Shared {
@@ -119,10 +122,9 @@ impl Bridge {
         Ok(Self { shared, env, wake: wake.create_ref()? })
     }
 
-    /// The operations that have ended since the last call.
+    /// Returns the operations that have ended since the last call.
     ///
-    /// # Errors
-    /// If Node refuses.
+    /// # Errors Returns an error if Node cannot create the values.
     #[napi]
     pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
@@ -130,26 +132,26 @@ impl Bridge {
         settled.into_iter().map(|(id, outcome)| Settled::new(env, id, outcome)).collect()
     }
 
-    /// Gives an operation up: its future is dropped, or its outcome if it has ended already.
+    /// Gives an operation up. Drops its future, or its outcome if it has already ended.
     #[napi]
     pub fn cancel(&self, id: i64) {
         let mut operations = self.shared.operations();
         let running = operations.running.remove(&id);
         let settled = operations.settled.iter().position(|(settled, _)| *settled == id);
         let settled = settled.map(|index| operations.settled.remove(index));
-        // Both run code of core when dropped.
+        // Dropping either of them runs code of the core, so the lock must be released first.
         drop(operations);
         drop((running, settled));
     }
 }
 
 impl Bridge {
-    /// Sees to it that the next outcome is told.
+    /// Creates the thread-safe function if there is none, so that the next outcome is delivered.
     fn awake(&self) -> Result<()> {
         let mut wake = self.shared.wake();
         if wake.is_none() {
             let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
-            // As when there is no thread to run the operation on.
+            // Same error as without a thread that could run the operation.
             let refused =
                 |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
             *wake = Some(made.map_err(refused)?);
@@ -157,10 +159,12 @@ impl Bridge {
         Ok(())
     }
 
-    /// Does some work on the JavaScript thread. Operations that it wakes go on here, and what has ended when the work has
-    /// is told at once: a lock that is handed on within one environment needs no other thread, and no turn of the loop.
+    /// Runs some work on the JavaScript thread. The operations that the work wakes continue in this
+    /// call, and outcomes that are ready afterwards are delivered immediately. A handoff within one
+    /// environment therefore needs no other thread and no turn of the event loop.
     ///
-    /// JavaScript only resolves promises when it is told; the program's code follows when this call has returned.
+    /// Delivery only resolves JavaScript promises. The program's code runs after this call has
+    /// returned.
     pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
         self.shared.operations().looks = true;
         let done = same_thread::carry_on_woken(work);
@@ -169,23 +173,23 @@ impl Bridge {
         let any = !operations.settled.is_empty();
         drop(operations);
         if any && self.wake.borrow_back(&self.env).and_then(|wake| wake.call(())).is_err() {
-            // If it can still be told, then in a turn of its own.
+            // Try to deliver the outcomes in a later turn of the event loop.
             self.shared.wake().as_ref().inspect(|wake| wake.call());
         }
         done
     }
 
-    /// Registers a client to be closed with the environment, if it still exists then.
+    /// Registers a client that is closed when the environment ends, if it still exists then.
     pub fn close_at_end(&self, client: &Arc<Client>) {
         let mut clients = self.shared.clients();
         clients.retain(|client| client.strong_count() > 0);
         clients.push(Arc::downgrade(client));
     }
 
-    /// Starts `future` and returns the id under which its outcome will be taken.
+    /// Starts `future` and returns the id of its outcome.
     ///
-    /// It is polled here first, so operations begin in the order in which JavaScript asked: an owner that
-    /// acquires and then releases is seen to hold still when the acquire begins.
+    /// Polls the future once here, so that operations begin in the order of the JavaScript calls.
+    /// An owner that acquires and then releases still holds the lock when the acquire begins.
     pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
     where
         T: ToNapiValue + Send + 'static,
@@ -227,12 +231,13 @@ impl Shared {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the thread-safe function if nothing can call it: nothing runs, and there is no client to run anything on.
+    /// Drops the thread-safe function if nothing can call it: no operation exists, and all clients
+    /// are closed.
     fn rest(&self) {
         let operations = self.operations();
         let busy = !operations.running.is_empty() || !operations.settled.is_empty();
         drop(operations);
-        // The next operation, if there ever is one, starts on this thread, and so not before this is done.
+        // The next operation starts on this thread, so it cannot start before this is done.
         if !busy
             && self
                 .clients()
@@ -244,7 +249,7 @@ impl Shared {
         }
     }
 
-    /// Ends with the environment. From here on, outcomes find that their operation is gone, and are dropped.
+    /// Runs when the environment ends. Later outcomes find no operation and are dropped.
     fn end(&self) {
         let operations = std::mem::take(&mut *self.operations());
         drop(operations);
@@ -252,16 +257,18 @@ impl Shared {
         internal::close_all(clients.iter().map(AsRef::as_ref), CLOSING);
     }
 
-    /// Runs on the library's thread.
+    /// Stores an outcome. Runs on the library's thread.
     fn settle(&self, id: i64, outcome: Outcome) {
         let mut operations = self.operations();
         let operation = operations.running.remove(&id);
         let wake = if operation.is_some() {
             operations.settled.push((id, outcome));
-            // One call wakes JavaScript for everything that is there when it gets to it.
+            // One notification is enough for all outcomes that are present when JavaScript takes
+            // them.
             operations.settled.len() == 1 && !operations.looks
         } else {
-            // Cancelled: dropping the outcome releases what it may have acquired.
+            // The operation was canceled. Dropping the outcome releases a lock that it may have
+            // acquired.
             drop(operations);
             drop(outcome);
             return;
@@ -269,7 +276,7 @@ impl Shared {
         drop(operations);
         drop(operation);
         if wake {
-            // There, unless the outcome was taken just now.
+            // Absent if the outcome was taken in the meantime.
             self.wake().as_ref().inspect(|wake| wake.call());
         }
     }

@@ -1,4 +1,4 @@
-//! Clients.
+//! Exports clients to JavaScript.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ pub struct NativeClient {
     pub(crate) client: Arc<Client>,
 }
 
-/// How to connect; options that are not given have their defaults.
+/// Options of a client. Missing options have their defaults.
 #[napi(object, object_to_js = false)]
 pub struct NativeConnectOptions {
     pub session_timeout: Option<f64>,
     pub connect_timeout: Option<f64>,
     pub max_frame: Option<f64>,
     pub label: Option<String>,
-    /// Schemes and credentials.
+    /// Pairs of scheme and credential.
     pub auth: Option<Vec<(String, Uint8Array)>>,
     pub auth_file: Option<String>,
     pub acl: Option<String>,
     pub parent_acl: Option<String>,
     /// User and password.
     pub sasl: Option<(String, String)>,
-    /// Authorities, certificate and key, in PEM.
+    /// Certificates of the authorities, client certificate and private key, in PEM.
     pub tls: Option<(String, Option<String>, Option<String>)>,
     pub identify: Option<bool>,
 }
@@ -66,10 +66,9 @@ impl NativeConnectOptions {
 
 #[napi]
 impl NativeClient {
-    /// A client that connects when it is first used. Sends nothing.
+    /// Creates a client that connects when it is first used. Sends nothing.
     ///
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// # Errors `BAD_ARGUMENT`.
     #[napi(constructor)]
     pub fn new(bridge: &Bridge, hosts: Option<String>, options: NativeConnectOptions) -> Result<Self> {
         let client = Arc::new(Client::new(options.check(hosts.as_deref())?));
@@ -77,10 +76,10 @@ impl NativeClient {
         Ok(Self { client })
     }
 
-    /// Starts to wait for a session, and to connect if it has never been tried; ends with nothing.
+    /// Starts waiting for a session, and starts connecting if the client has not tried yet. The
+    /// operation has no value.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn ready(&self, bridge: &Bridge) -> Result<i64> {
         let client = Client::clone(&self.client);
@@ -97,7 +96,7 @@ impl NativeClient {
         BigInt::from(self.client.session_id())
     }
 
-    /// In milliseconds.
+    /// The session timeout in milliseconds.
     #[napi(getter)]
     pub fn session_timeout(&self) -> f64 {
         self.client.session_timeout().as_secs_f64() * 1000.0
@@ -108,7 +107,7 @@ impl NativeClient {
         self.client.hosts()
     }
 
-    /// The changes of the state from now on.
+    /// Returns the stream of state changes from now on.
     #[napi]
     pub fn states(&self) -> NativeStates {
         NativeStates::new(self.client.states())
@@ -124,27 +123,26 @@ impl NativeClient {
         self.client.health().into()
     }
 
-    /// Starts to ask a contender to give up its lock.
+    /// Starts asking a contender to give up its lock.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn revoke(&self, bridge: &Bridge, node: String) -> Result<i64> {
         let client = Client::clone(&self.client);
         bridge.start(async move { client.revoke(&node).await })
     }
 
-    /// Starts to delete a contender's node.
+    /// Starts deleting a contender's node.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn break_lock(&self, bridge: &Bridge, node: String) -> Result<i64> {
         let client = Client::clone(&self.client);
         bridge.start(async move { client.break_lock(&node).await })
     }
 
-    /// Starts to close the client: with `drain`, not before it holds nothing, or so many milliseconds are over.
+    /// Starts closing the client. With `drain`, first waits until the client holds nothing, for at
+    /// most `drain` milliseconds.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

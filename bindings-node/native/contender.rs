@@ -1,4 +1,4 @@
-//! Contenders, as plain objects.
+//! Converts contenders to plain JavaScript objects.
 
 use napi::bindgen_prelude::{BigInt, Buffer};
 use napi_derive::napi;
@@ -25,17 +25,17 @@ pub struct NativeAbout {
     pub pid: u32,
     pub language: String,
     pub label: Option<String>,
-    /// In ms since 1970.
+    /// In milliseconds since 1970.
     pub since: i64,
     pub owner: Option<NativeOwnerInfo>,
     pub revoked: bool,
     pub cohort: Option<u32>,
-    /// In ms.
+    /// In milliseconds.
     pub linger: Option<i64>,
 }
 
 impl NativeContender {
-    /// A lock's queue.
+    /// Converts the contenders of a lock's queue.
     pub(crate) fn all(contenders: Vec<Contender>) -> Vec<Self> {
         contenders.into_iter().map(Self::from).collect()
     }
@@ -66,7 +66,7 @@ impl From<ContenderInfo> for NativeAbout {
     }
 }
 
-/// Text that others chose, with everything escaped that does not print.
+/// Escapes every nonprinting character of text from another program.
 #[napi]
 pub fn shown(text: String) -> String {
     Escaped(&text).to_string()

@@ -1,4 +1,4 @@
-//! Leader election.
+//! Exports leader election to JavaScript.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub struct NativeElection {
     election: Election,
 }
 
-/// An election. Sends nothing.
+/// Creates an election. Sends nothing.
 ///
 /// # Errors
 /// `BAD_ARGUMENT`.
@@ -46,7 +46,8 @@ impl NativeElection {
         self.election.is_leader()
     }
 
-    /// Starts to campaign; ends with a lease. No `timeout` means waiting for ever, zero means a try.
+    /// Starts a campaign. The operation yields a lease. Without `timeout` it waits forever; a
+    /// timeout of zero means a try.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -65,20 +66,19 @@ impl NativeElection {
         })
     }
 
-    /// Starts to ask who leads; ends with a candidate, or with nothing.
+    /// Starts reading the current leader. The operation yields a candidate, or nothing if there is
+    /// no candidate.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn leader(&self, bridge: &Bridge) -> Result<i64> {
         let election = self.election.clone();
         bridge.start(async move { Ok(election.leader().await?.map(NativeCandidate::from)) })
     }
 
-    /// Starts to ask for the candidates; ends with a list.
+    /// Starts reading the candidates. The operation yields a list.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn candidates(&self, bridge: &Bridge) -> Result<i64> {
         let election = self.election.clone();
@@ -88,14 +88,15 @@ impl NativeElection {
         })
     }
 
-    /// Who leads, now and after each change. Sends nothing yet.
+    /// Returns the stream of leaders: the current one and the one after each change. Sends nothing
+    /// yet.
     #[napi]
     pub fn observe(&self) -> NativeLeaders {
         NativeLeaders { leaders: Arc::new(Mutex::new(self.election.observe())) }
     }
 }
 
-/// Decides how long a candidate pauses before it campaigns again, and when it stops.
+/// Decides how long a candidate pauses before its next campaign, and when it stops.
 #[napi]
 pub struct NativeRounds {
     rounds: Rounds,
@@ -109,23 +110,23 @@ impl NativeRounds {
         Self { rounds: Rounds::default() }
     }
 
-    /// A leadership began.
+    /// Records that a leadership began.
     #[napi]
     pub fn begin(&mut self) {
         self.rounds.begin();
     }
 
-    /// The leadership is over. Returns the pause before the next campaign, in milliseconds.
+    /// Records that the leadership ended. Returns the pause before the next campaign, in
+    /// milliseconds.
     #[napi]
     pub fn end(&mut self) -> f64 {
         milliseconds(self.rounds.end())
     }
 
-    /// A campaign failed with an error of this code. Returns the pause before the next one, in milliseconds; nothing if
-    /// the client is closed.
+    /// Records that a campaign failed with this error code. Returns the pause before the next
+    /// campaign in milliseconds, or nothing if the client is closed.
     ///
-    /// # Errors
-    /// The failure, if it would only be repeated.
+    /// # Errors Returns the failure if another campaign would fail in the same way.
     #[napi]
     pub fn fail(&mut self, path: String, code: String, message: String) -> Result<Option<f64>> {
         let Some(kind) = ErrorKind::ALL.iter().find(|kind| kind.code() == code) else {
@@ -139,7 +140,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Who leads, now and after each change.
+/// The stream of leaders: the current one and the one after each change.
 #[napi]
 pub struct NativeLeaders {
     leaders: Arc<Mutex<Leaders>>,
@@ -147,10 +148,10 @@ pub struct NativeLeaders {
 
 #[napi]
 impl NativeLeaders {
-    /// Starts to wait for the next leader; ends with a candidate, or with nothing if nobody leads.
+    /// Starts waiting for the next leader. The operation yields a candidate, or nothing if no
+    /// candidate leads.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn next(&self, bridge: &Bridge) -> Result<i64> {
         let leaders = Arc::clone(&self.leaders);

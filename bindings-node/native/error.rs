@@ -1,4 +1,4 @@
-//! Core's errors on their way to JavaScript.
+//! Converts core errors to JavaScript.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use napi::JsError;
 use napi_derive::napi;
 use zklock::internal::{Language, Spelling};
 
-/// JavaScript's units and names.
+/// JavaScript's time unit and naming style.
 pub const NODE: Language =
     Language { name: "node", unit: Duration::from_millis(1), spelling: Spelling::Camel };
 
 use crate::contender::NativeContender;
 
-/// What happened at one server.
+/// The result of the last attempt to use one server.
 #[napi(object, object_from_js = false)]
 pub struct NativeServerReport {
     pub server: String,
@@ -27,14 +27,14 @@ impl From<&zklock::ServerReport> for NativeServerReport {
     }
 }
 
-/// What an error has for programs, beside its code.
+/// The machine-readable details of an error, in addition to its code.
 #[napi(object, object_from_js = false)]
 pub struct NativeDetails {
     pub servers: Vec<NativeServerReport>,
     pub blockers: Vec<NativeContender>,
     pub deadlock: Option<NativeDeadlock>,
     pub reason: Option<&'static str>,
-    /// The place of an operation that failed in its transaction, and its path.
+    /// Index and path of the failed operation of a transaction.
     pub operation: Option<(u32, String)>,
 }
 
@@ -82,7 +82,7 @@ impl From<zklock::Error> for Failure {
     }
 }
 
-/// Makes napi throw it, with core's stable code.
+/// Makes napi throw the error with the core's stable code.
 impl From<Failure> for JsError<&'static str> {
     fn from(Failure { code, message }: Failure) -> Self {
         napi::Error::new(code, message).into()

@@ -1,4 +1,4 @@
-//! How a client is, as plain objects; and dumps.
+//! Converts health reports to plain JavaScript objects, and exports dumps.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -109,13 +109,13 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// All waits and holds of the process, as text.
+/// Returns all waits and holds of the process as text.
 #[napi]
 pub fn dump() -> String {
     zklock::dump()
 }
 
-/// Has a signal, by number, write that to a file descriptor.
+/// Makes a signal, given by number, write the dump to a file descriptor.
 ///
 /// # Errors
 /// `BAD_ARGUMENT`.
@@ -124,7 +124,8 @@ pub fn dump_on(signal: i32, file: i32) -> Result<()> {
     if file < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
-    // SAFETY: only duplicated, at once; a number that stands for no open file is then an error.
+    // SAFETY: the descriptor is only duplicated, immediately; a number without an open file makes
+    // that fail.
     let file = unsafe { BorrowedFd::borrow_raw(file) };
     Ok(zklock::dump_on(signal, &file).map_err(|problem| match problem.raw_os_error() {
         None => bad_argument("signal", problem),

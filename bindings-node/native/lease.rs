@@ -1,4 +1,4 @@
-//! Leases.
+//! Exports leases to JavaScript.
 
 use std::cell::RefCell;
 use std::future::ready;
@@ -24,16 +24,16 @@ use crate::transaction::NativeTransaction;
 #[napi(custom_finalize)]
 pub struct NativeLease {
     pub(crate) lease: Held,
-    /// Further leases of its owner, for which there are no objects: making one, and having it collected, takes longer
-    /// than all else that entering a lock again takes.
+    /// Leases of re-entries by the same owner. They have no JavaScript objects, because creating
+    /// and collecting an object takes longer than the rest of a re-entry.
     inner: RefCell<Vec<Option<Lease>>>,
 }
 
-/// A lease of core's.
+/// The core lease behind a JavaScript lease.
 pub enum Held {
-    /// Of an acquire.
+    /// A lease from an acquire.
     Own(Lease),
-    /// Of a turn, which releases it.
+    /// The lease of a turn, which releases it.
     OfTurn(Arc<Lease>),
 }
 
@@ -49,7 +49,8 @@ impl Deref for Held {
 }
 
 impl ObjectFinalize for NativeLease {
-    /// The garbage collector drops it. What JavaScript never received, as after an abort, is dropped without this.
+    /// Runs when the garbage collector drops the lease. A lease that JavaScript never received, for
+    /// example after an abort, is dropped without this.
     fn finalize(self, _: Env) -> napi::Result<()> {
         let Self { lease, inner } = self;
         for inner in inner.into_inner().into_iter().flatten() {
@@ -75,7 +76,8 @@ impl From<Arc<Lease>> for NativeLease {
 }
 
 impl NativeLease {
-    /// Keeps a further lease of its owner: its number, until it is left or taken.
+    /// Stores the lease of a re-entry, and returns its number. The number is valid until the lease
+    /// is left or taken.
     pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let id = u32::try_from(inner.len()).ok()?;
@@ -92,23 +94,23 @@ impl NativeLease {
         lease
     }
 
-    /// The leases of one acquire.
+    /// Converts the leases of one acquire.
     pub(crate) fn all(leases: Leases) -> Vec<Self> {
         leases.into_iter().map(Self::from).collect()
     }
 }
 
-/// Core's leases inside those of JavaScript.
+/// Returns the core leases behind JavaScript leases.
 pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
     leases.iter().map(|lease| &*lease.lease).collect()
 }
 
-/// A loss: the error's message, and why.
+/// A loss: the error's message and the reason.
 #[napi(object, object_from_js = false)]
 pub struct NativeLoss {
     pub message: String,
     pub reason: Option<&'static str>,
-    /// Whether it is attached to the error of the body. Otherwise it is thrown.
+    /// Whether the loss is attached to the body's error. Otherwise it is thrown.
     pub attached: bool,
 }
 
@@ -119,8 +121,9 @@ impl NativeLoss {
     }
 }
 
-/// The loss that the end of a scope throws, or attaches. `raised`: what the body threw, if anything: a `loss`, an abort
-/// that the loss caused (`cancelled`), or any other `error`.
+/// Returns the loss that the end of a scope throws or attaches. `raised` classifies the error of
+/// the body, if it failed: a `loss`, an abort that the loss caused (`cancelled`), or any other
+/// `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
 pub fn loss_to_tell(
     leases: Vec<ClassInstance<'_, NativeLease>>,
@@ -181,13 +184,13 @@ impl NativeLease {
         self.lease.loss_reason().map(LossReason::as_str)
     }
 
-    /// In milliseconds.
+    /// The remaining time in milliseconds.
     #[napi(getter)]
     pub fn remaining(&self) -> f64 {
         self.lease.remaining().as_secs_f64() * 1000.0
     }
 
-    /// In milliseconds.
+    /// The session timeout in milliseconds.
     #[napi(getter)]
     pub fn session_timeout(&self) -> f64 {
         self.lease.session_timeout().as_secs_f64() * 1000.0
@@ -201,20 +204,19 @@ impl NativeLease {
 
     /// Succeeds while the lock is held.
     ///
-    /// # Errors
-    /// `LOCK_LOST`, `NOT_HELD`.
+    /// # Errors `LOCK_LOST`, `NOT_HELD`.
     #[napi]
     pub fn check(&self) -> Result<()> {
         Ok(self.lease.check()?)
     }
 
-    /// Notes that JavaScript keeps it until it is released or lost.
+    /// Records that JavaScript keeps the lease until it is released or lost.
     #[napi]
     pub fn pin(&self) {
         pin(&self.lease);
     }
 
-    /// Tells the log that an acquire waits for this lease in its own `await using` block.
+    /// Logs that an acquire waits for this lease inside the lease's own `await using` block.
     #[napi]
     pub fn warn_of_wait_in_block(&self) {
         warn_of_wait_for_oneself(
@@ -224,10 +226,9 @@ impl NativeLease {
         );
     }
 
-    /// Starts to wait for the loss; ends, with nothing, when it happens.
+    /// Starts waiting for the loss. The operation ends, without a value, when the lease is lost.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn lost(&self, bridge: &Bridge) -> Result<i64> {
         let lost = self.lease.lost();
@@ -237,10 +238,10 @@ impl NativeLease {
         })
     }
 
-    /// Starts to wait until a contender asks for the lock; ends, with nothing, when it happens.
+    /// Starts waiting for a revocation request. The operation ends, without a value, when a request
+    /// arrives.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn revoked(&self, bridge: &Bridge) -> Result<i64> {
         let revoked = self.lease.revoked();
@@ -250,11 +251,13 @@ impl NativeLease {
         })
     }
 
-    /// Releases at the end of a scope. Zero: it is released, and there is nothing to wait for or to tell of. Otherwise the
-    /// operation that waits. Nothing: it was lost or released before, and is left as it is.
+    /// Releases the lease at the end of a scope. Returns one of three results:
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to wait on.
+    /// - Zero: the lease is released, and there is nothing to wait for or to report.
+    /// - Another number: the id of the operation that waits for the release.
+    /// - Nothing: the lease was lost or released before. It is unchanged.
+    ///
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
         match bridge.work(|| leave(&*self.lease)) {
@@ -264,11 +267,10 @@ impl NativeLease {
         }
     }
 
-    /// As `leave`, of a further lease that is kept here. If there is something to wait for or to tell of, it is still to be
-    /// taken.
+    /// Works like `leave` for the stored lease of a re-entry. If there is something to wait for or
+    /// to report, the lease stays stored.
     ///
-    /// # Errors
-    /// As `leave`.
+    /// # Errors As `leave`.
     #[napi]
     pub fn leave_inner(&self, bridge: &Bridge, id: u32) -> Result<Option<i64>> {
         let left = bridge.work(|| {
@@ -285,23 +287,23 @@ impl NativeLease {
         }
     }
 
-    /// Such a lease as an object.
+    /// Takes the stored lease of a re-entry, and returns it as an object.
     #[napi]
     pub fn inner(&self, id: u32) -> NativeLease {
         self.take_inner(id).map_or_else(|| self.remains(), Self::from)
     }
 
-    /// The same, of one that was left.
+    /// Returns an object for a re-entry whose lease has already been left.
     #[napi]
     pub fn remains(&self) -> NativeLease {
         remains(&self.lease).into()
     }
 
-    /// Releases; ends when the server has acknowledged it, or after `timeout`; at once, with nothing, unless there is
-    /// something to wait for. The release is on its way when this returns.
+    /// Releases the lease. The request is already on its way when this returns. Returns an
+    /// operation that ends when the server has acknowledged the release, or after `timeout`;
+    /// returns nothing if there is nothing to wait for.
     ///
-    /// # Errors
-    /// `BAD_ARGUMENT`, or `CONNECTION_FAILED` if there is no thread to wait on.
+    /// # Errors `BAD_ARGUMENT`, or `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<Option<i64>> {
         let timeout = NODE.releasing(wait, timeout)?;
@@ -312,7 +314,7 @@ impl NativeLease {
         });
         match ended {
             Poll::Ready(Ok(())) => Ok(None),
-            // Told of where the others are.
+            // Reported through the bridge, like all other failures.
             Poll::Ready(failed) => bridge.start(ready(failed)).map(Some),
             Poll::Pending => bridge.start(released).map(Some),
         }

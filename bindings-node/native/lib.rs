@@ -1,7 +1,8 @@
-//! The native half of the npm package `zklock`: core's handles as JavaScript classes, nothing else.
+//! The native half of the npm package `zklock`: exports the core's handles as JavaScript classes.
 //!
-//! Private to the package. The public API, its documentation and its argument checks are in TypeScript.
-//! Operations are started with a [`bridge::Bridge`], which hands their outcomes to the JavaScript thread.
+//! Private to the package. The public API, its documentation and its argument checks are in
+//! TypeScript. A [`bridge::Bridge`] starts operations, and delivers their outcomes to the
+//! JavaScript thread.
 
 #![allow(unreachable_pub, reason = "what `#[napi]` exports has to be public")]
 #![allow(clippy::needless_pass_by_value, reason = "napi passes arguments by value")]

@@ -1,4 +1,4 @@
-//! Locks with one lease per acquire.
+//! Exports locks with one lease per acquire.
 
 use std::slice;
 
@@ -47,7 +47,7 @@ impl<L: Into<AnyLock>> From<L> for NativeLock {
     }
 }
 
-/// A mutex. Sends nothing.
+/// Creates a mutex. Sends nothing.
 ///
 /// # Errors
 /// `BAD_ARGUMENT`.
@@ -57,7 +57,7 @@ pub fn mutex(client: &NativeClient, path: String, options: NativeLockOptions) ->
     Ok(Mutex::with_options(&*client.client, &path, options)?.into())
 }
 
-/// The read lock and the write lock of a read/write lock. Sends nothing.
+/// Creates the read lock and the write lock of a read/write lock. Sends nothing.
 ///
 /// # Errors
 /// `BAD_ARGUMENT`.
@@ -74,12 +74,12 @@ pub fn read_write_lock(
 
 #[napi]
 impl NativeLock {
-    /// Acquires, as the owner of a lease `within`, or else `around`, or as a new one. An owner that holds the lock has the
-    /// new lease at once; otherwise this starts an operation that ends with one. No time-out means waiting for ever,
-    /// zero means a try. Others are told of the owner of the `outermost` scope's lease.
+    /// Acquires the lock. The owner is that of the lease `within`, else that of `around`, else a
+    /// new one. If the owner already holds the lock, this returns a lease immediately; otherwise it
+    /// starts an operation that yields a lease. Without a timeout it waits forever; a timeout of
+    /// zero means a try. Other programs see the owner of the `outermost` scope's lease.
     ///
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// # Errors `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire(
         &self,
@@ -97,33 +97,32 @@ impl NativeLock {
         let pending = match request(&self.lock, owner.id(), &caller, timeout) {
             Ok(Requested::Granted(lease)) => return Ok(Either::A(lease.into())),
             Ok(Requested::Pending(pending)) => Ok(pending),
-            // A refusal is the operation's, like all others.
+            // A refused re-entry is reported by the operation, like all other failures.
             Err(refusal) => Err(refusal),
         };
         bridge.start(async move { pending?.await.map(NativeLease::from) }).map(Either::B)
     }
 
-    /// Another lease for the owner of a lease, at once, if it holds the lock: the number under which that lease keeps it.
+    /// Acquires the lock again for the owner of a lease, if this is possible immediately. Returns
+    /// the number under which that lease stores the new one.
     #[napi]
     pub fn again(&self, around: &NativeLease) -> Option<u32> {
         let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0].id();
         around.keep_inner(reenter(&self.lock, owner).ok()??)
     }
 
-    /// Starts to ask for the contenders; ends with a list.
+    /// Starts reading the contenders. The operation yields a list.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn contenders(&self, bridge: &Bridge) -> Result<i64> {
         let lock = self.lock.clone();
         bridge.start(async move { lock.contenders().await.map(NativeContender::all) })
     }
 
-    /// Starts to ask whether the lock is taken; ends with the answer.
+    /// Starts reading whether the lock is taken. The operation yields a boolean.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn locked(&self, bridge: &Bridge) -> Result<i64> {
         let lock = self.lock.clone();

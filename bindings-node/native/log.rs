@@ -1,4 +1,4 @@
-//! Core's events on their way to JavaScript.
+//! Delivers the core's log events to JavaScript.
 
 use std::sync::Arc;
 
@@ -8,27 +8,28 @@ use zklock::internal::log::{Listener, LogLevel, Value};
 
 use crate::bridge::Wake;
 
-/// An event.
+/// A log event.
 #[napi(object, object_from_js = false)]
 pub struct NativeRecord {
     pub level: &'static str,
     pub target: &'static str,
-    /// In ms since 1970.
+    /// In milliseconds since 1970.
     pub time: f64,
     pub message: String,
-    /// Times in ms.
+    /// Times are in milliseconds.
     pub fields: Vec<(&'static str, Either3<String, f64, bool>)>,
 }
 
-/// The events that have arrived.
+/// The events that have arrived since the last call.
 #[napi(object, object_from_js = false)]
 pub struct NativeBacklog {
     pub records: Vec<NativeRecord>,
-    /// How many more there would have been.
+    /// Number of further events that were dropped.
     pub dropped: i64,
 }
 
-/// Listens for one JavaScript environment. Weak, so it does not keep the process alive; goes with its environment.
+/// Listens for one JavaScript environment, and ends with it. A weak handle, which does not keep the
+/// process alive.
 #[napi]
 pub struct NativeListener {
     listener: Arc<Listener>,
@@ -36,24 +37,24 @@ pub struct NativeListener {
 
 #[napi]
 impl NativeListener {
-    /// A listener that calls `wake` when there is something to take. It receives nothing until it is given a level.
+    /// Creates a listener that calls `wake` when there are events to take. It receives no events
+    /// until it has a level.
     ///
-    /// # Errors
-    /// If Node refuses.
+    /// # Errors Returns an error if Node refuses.
     #[napi(constructor)]
     pub fn new(wake: Function<'_, (), ()>) -> napi::Result<Self> {
         let wake = Wake::new(&wake)?;
         Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
-    /// Listens to this level and graver ones from now on; to none for any other word.
+    /// Listens to this level and more severe levels from now on. Any other word stops the listener.
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener
             .set_level(LogLevel::ALL.into_iter().find(|known| level.as_deref() == Some(known.as_str())));
     }
 
-    /// The events that have arrived since the last call.
+    /// Returns the events that have arrived since the last call.
     #[napi]
     pub fn take(&self) -> NativeBacklog {
         let backlog = self.listener.take();
@@ -71,7 +72,7 @@ impl NativeListener {
     }
 }
 
-/// What a field says, in JavaScript's types and units.
+/// Converts the value of a field to JavaScript's types and units.
 fn given(value: &Value) -> Either3<String, f64, bool> {
     match value {
         Value::Text(text) => Either3::A(text.clone()),

@@ -1,4 +1,4 @@
-//! Several locks taken as one.
+//! Exports multi-locks: several locks taken as one.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct NativeMultiLock {
 
 #[napi]
 impl NativeMultiLock {
-    /// Takes these locks as one. Sends nothing.
+    /// Combines these locks. Sends nothing.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -35,19 +35,18 @@ impl NativeMultiLock {
         Ok(Self { lock: Arc::new(lock), order })
     }
 
-    /// The indices of the locks among the members, in the order in which they are taken. One that is given twice is
-    /// taken once.
+    /// Indexes of the locks among the members, in the order of acquisition. A lock that is given
+    /// twice is acquired once.
     #[napi(getter)]
     pub fn order(&self) -> Vec<u32> {
         self.order.clone()
     }
 
-    /// Starts to acquire all; ends with their leases, in that order. A lock of one of the leases `within`, or else
-    /// `around`, is acquired as its owner; the others as a new one. Others are told of the owner of the `outermost` scope's
-    /// lease.
+    /// Starts acquiring all locks. The operation yields their leases, in that order. A lock of one
+    /// of the leases `within`, or else `around`, is acquired as that lease's owner; the other locks
+    /// are acquired as a new owner. Other programs see the owner of the `outermost` scope's lease.
     ///
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// # Errors `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire(
         &self,
@@ -61,7 +60,7 @@ impl NativeMultiLock {
         let named = inside(&within);
         let owners = owners(self.lock.locks(), &named, &inside(&around))?;
         let flow = outermost.as_ref().map(|lease| &*lease.lease).or(named.first().copied());
-        // Outside of scopes, one new owner acquires all.
+        // Outside scopes, one new owner acquires all locks.
         let caller = caller(&owners[0], flow, name);
         let lock = Arc::clone(&self.lock);
         bridge.start(async move {

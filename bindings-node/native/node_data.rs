@@ -1,4 +1,4 @@
-//! What programs read and write beside their locks.
+//! Exports reads and writes of data nodes next to the locks.
 
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
@@ -23,17 +23,16 @@ impl From<NodeData> for NativeNodeData {
 
 #[napi]
 impl NativeClient {
-    /// Starts to read a node; ends with its data, or with nothing.
+    /// Starts reading a node. The operation yields the node's data, or nothing if there is no node.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn get(&self, bridge: &Bridge, path: String) -> Result<i64> {
         let client = Client::clone(&self.client);
         bridge.start(async move { Ok(client.get(&path).await?.map(NativeNodeData::from)) })
     }
 
-    /// Starts to set a shared count.
+    /// Starts setting a shared count.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

@@ -1,4 +1,4 @@
-//! Once per slot.
+//! Exports the once-per-slot functions.
 
 use std::cell::RefCell;
 use std::slice;
@@ -32,16 +32,16 @@ impl From<Turn> for NativeTurn {
 
 #[napi]
 impl NativeTurn {
-    /// The lease under which the body runs.
+    /// Returns the lease under which the body runs.
     #[napi]
     pub fn lease(&self) -> NativeLease {
         Arc::clone(&self.lease).into()
     }
 
-    /// Starts to record the slot, unless that was done first, and to release the lock.
+    /// Starts recording the slot, unless it was recorded at the start, and then releasing the lock.
     ///
-    /// # Errors
-    /// `NOT_HELD` the second time; `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `NOT_HELD` on the second call; `CONNECTION_FAILED` if the library's thread cannot
+    /// be started.
     #[napi]
     pub fn record(&self, bridge: &Bridge) -> Result<i64> {
         let turn = self.turn.borrow_mut().take();
@@ -52,12 +52,12 @@ impl NativeTurn {
 
 #[napi]
 impl NativeLock {
-    /// Starts to acquire for a turn, as the owner of the lease `around`, or as a new one; ends with a turn, or with nothing
-    /// if the slot is recorded already. `slot`: a key, or the length of a period in milliseconds. Others are told of the
-    /// owner of the `outermost` scope's lease.
+    /// Starts acquiring the lock for a turn, as the owner of the lease `around`, or as a new owner.
+    /// The operation yields a turn, or nothing if the slot is already recorded. `slot` is a key, or
+    /// the length of a period in milliseconds. Other programs see the owner of the `outermost`
+    /// scope's lease.
     ///
-    /// # Errors
-    /// `BAD_ARGUMENT`; `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn once(
         &self,

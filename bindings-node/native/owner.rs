@@ -1,4 +1,4 @@
-//! The owners that others are told of.
+//! Defines the owners that other programs see.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use zklock::{Lease, Owner, OwnerInfo, Timeout};
 
 use crate::error::{NODE, Result};
 
-/// How long to wait for a lock, and the name of a new owner.
+/// Limits of a wait for a lock, and the name of a new owner.
 #[napi(object, object_to_js = false)]
 pub struct NativeWait {
     pub timeout: Option<f64>,
@@ -23,7 +23,8 @@ impl NativeWait {
     }
 }
 
-/// The owner that others are told of: that of the lease in which the caller is, or else a new one, under a name.
+/// Returns the owner that other programs see: that of the lease around the caller, or else a new
+/// owner with this name.
 pub fn caller(owner: &Owner, inside: Option<&Lease>, name: Option<Arc<str>>) -> Owner {
     inside.map_or_else(|| owner.id().named(name), |lease| caller_of(lease).clone())
 }
@@ -41,7 +42,7 @@ impl From<Owner> for NativeOwner {
     }
 }
 
-/// An owner in some process.
+/// An owner in any process.
 #[napi(object, object_from_js = false)]
 pub struct NativeOwnerInfo {
     pub number: i64,

@@ -1,4 +1,4 @@
-//! Semaphores.
+//! Exports semaphores.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ pub struct NativeSemaphore {
 
 #[napi]
 impl NativeSemaphore {
-    /// A semaphore with a number of permits, or with as many as the node at a path states. Sends nothing.
+    /// Creates a semaphore with a fixed number of permits, or with the number in the node at a
+    /// path. Sends nothing.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -40,17 +41,16 @@ impl NativeSemaphore {
         Ok(Self { semaphore: Arc::new(semaphore?) })
     }
 
-    /// The semaphore as a lock that gives one lease.
+    /// Returns the semaphore as a lock whose acquire yields one lease.
     #[napi]
     pub fn as_lock(&self) -> NativeLock {
         Arc::clone(&self.semaphore).into()
     }
 
-    /// Starts to acquire several permits; ends with their leases. Others are told of the owner of the `outermost` scope's
-    /// lease, or of a new one.
+    /// Starts acquiring several permits. The operation yields their leases. Other programs see the
+    /// owner of the `outermost` scope's lease, or a new owner.
     ///
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// # Errors `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire_many(
         &self,

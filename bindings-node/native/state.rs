@@ -1,4 +1,4 @@
-//! Changes of a client's state.
+//! Exports the state changes of a client.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use zklock::{ClientState, States};
 use crate::bridge::Bridge;
 use crate::error::Result;
 
-/// Every change of a client's state. It does not keep the client alive.
+/// The stream of a client's state changes. It does not keep the client alive.
 #[napi]
 pub struct NativeStates {
     states: Arc<Mutex<States>>,
@@ -23,10 +23,10 @@ impl NativeStates {
 
 #[napi]
 impl NativeStates {
-    /// Starts to wait for the next change; ends with the new state, or with nothing after the last.
+    /// Starts waiting for the next change. The operation yields the new state, or nothing after the
+    /// last change.
     ///
-    /// # Errors
-    /// `CONNECTION_FAILED` if there is no thread to do it on.
+    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn next(&self, bridge: &Bridge) -> Result<i64> {
         let states = Arc::clone(&self.states);

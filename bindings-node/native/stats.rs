@@ -1,4 +1,4 @@
-//! What a client counts, as plain objects.
+//! Converts the statistics of a client to plain JavaScript objects.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl From<zklock::Histogram> for NativeHistogram {
     }
 }
 
-/// A count as JavaScript has numbers: exact up to 2^53.
+/// Converts a count to a JavaScript number, which is exact up to 2^53.
 fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
-//! The server for users' tests.
+//! Exports the server for users' tests.
 //!
-//! What it does for a test blocks for a moment, so it runs on libuv's threads. Not on the library's, which has the
-//! clients that a test watches meanwhile.
+//! Its methods block for a moment, so they run on libuv's threads. They do not run on the library's
+//! thread, which serves the clients that the test observes meanwhile.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use zklock_embedded::{Settings, TestServer};
 
 use crate::error::{Failure, NODE, Result};
 
-/// A call that blocks; its outcome becomes a promise.
+/// A blocking call, whose outcome becomes a promise.
 pub struct Blocking<T>(Option<Box<dyn FnOnce() -> io::Result<T> + Send>>);
 
 impl<T> Blocking<T> {
@@ -31,7 +31,7 @@ impl<T: ToNapiValue + TypeName + Send + 'static> Task for Blocking<T> {
     type JsValue = T;
 
     fn compute(&mut self) -> napi::Result<T> {
-        // Called once.
+        // napi calls this once.
         let call = self.0.take().ok_or_else(|| napi::Error::from_reason("called twice"))?;
         call().map_err(|error| napi::Error::from_reason(error.to_string()))
     }
@@ -41,16 +41,16 @@ impl<T: ToNapiValue + TypeName + Send + 'static> Task for Blocking<T> {
     }
 }
 
-/// A server, or why there is none.
+/// A server, or the reason why it could not be started.
 #[napi(object, object_from_js = false)]
 pub struct Started {
     pub server: Option<NativeServer>,
     pub problem: Option<String>,
-    /// What the operating system said.
+    /// The message of the operating system.
     pub errno: Option<i32>,
 }
 
-/// Starts a server on a port of this machine; 0 is any.
+/// Starts a server on a port of this machine; 0 selects any free port.
 #[napi(ts_return_type = "Promise<Started>")]
 #[must_use]
 pub fn start_server(port: u16) -> AsyncTask<Blocking<Started>> {
@@ -67,7 +67,7 @@ pub fn start_server(port: u16) -> AsyncTask<Blocking<Started>> {
     })
 }
 
-/// A server on a thread of its own. Ends when it is collected.
+/// A server on its own thread. It ends when it is garbage collected.
 #[napi]
 pub struct NativeServer {
     server: Arc<TestServer>,
@@ -119,17 +119,16 @@ impl NativeServer {
         self.call(TestServer::resume)
     }
 
-    /// `delay` in milliseconds.
+    /// Sets the latency; `delay` is in milliseconds.
     ///
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// # Errors `BAD_ARGUMENT`.
     #[napi(ts_return_type = "Promise<undefined>")]
     pub fn latency(&self, delay: f64) -> Result<AsyncTask<Blocking<()>>> {
         let delay = NODE.duration("delay", delay)?;
         Ok(self.call(move |server| server.latency(delay)))
     }
 
-    /// Paths and data.
+    /// Returns the data of all nodes by path.
     #[napi(ts_return_type = "Promise<Record<string, Buffer>>")]
     pub fn tree(&self) -> AsyncTask<Blocking<BTreeMap<String, Buffer>>> {
         self.call(|server| {

@@ -1,4 +1,4 @@
-//! Transactions.
+//! Exports transactions.
 
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
@@ -8,7 +8,7 @@ use zklock::internal::{TransactionBuilder, parse_version};
 use crate::bridge::Bridge;
 use crate::error::Result;
 
-/// A transaction that is being put together; none once it was committed.
+/// A transaction under construction. Unusable once it was committed.
 #[napi]
 pub struct NativeTransaction {
     draft: TransactionBuilder,
@@ -26,38 +26,42 @@ impl NativeTransaction {
 
 #[napi]
 impl NativeTransaction {
-    /// # Errors
-    /// `BAD_ARGUMENT` after `commit`, as all here.
+    /// Adds the creation of a node.
+    ///
+    /// # Errors `BAD_ARGUMENT` after `commit`, like all methods here.
     #[napi]
     pub fn create(&self, path: String, data: Uint8Array) -> Result<()> {
         self.add(|transaction| transaction.create(&path, &data))
     }
 
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// Adds a write of a node's data.
+    ///
+    /// # Errors `BAD_ARGUMENT`.
     #[napi]
     pub fn set_data(&self, path: String, data: Uint8Array, version: Option<f64>) -> Result<()> {
         let version = version.map(parse_version).transpose()?;
         self.add(|transaction| transaction.set_data(&path, &data, version))
     }
 
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// Adds the deletion of a node.
+    ///
+    /// # Errors `BAD_ARGUMENT`.
     #[napi]
     pub fn delete(&self, path: String, version: Option<f64>) -> Result<()> {
         let version = version.map(parse_version).transpose()?;
         self.add(|transaction| transaction.delete(&path, version))
     }
 
-    /// # Errors
-    /// `BAD_ARGUMENT`.
+    /// Adds a check of a node's version.
+    ///
+    /// # Errors `BAD_ARGUMENT`.
     #[napi]
     pub fn check(&self, path: String, version: f64) -> Result<()> {
         let version = parse_version(version)?;
         self.add(|transaction| transaction.check(&path, version))
     }
 
-    /// Starts to carry it out.
+    /// Starts committing the transaction.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`, and `CONNECTION_FAILED` if there is no thread to do it on.

@@ -1,18 +1,20 @@
-/** Waits for the aborts of signals. */
+/** Shares one abort listener among all callers that wait for the same `AbortSignal`. */
 
-/** What to do when a signal aborts. */
+/** Callback that runs when a signal aborts. */
 type Then = () => void;
 
-/** For each signal that something waits for: everything that does, and its one listener. */
+/** The pending callbacks and the single listener of each signal that is in use. */
 const waiting = new WeakMap<AbortSignal, { all: Set<Then>; listener: Then }>();
 
 /**
- * Calls `then` once when the signal aborts, unless the function that this returns was called before. However many wait
- * for one signal, it has one listener: Node warns of a leak from the eleventh on. With the last one the listener goes.
+ * Calls `then` once when the signal aborts. The returned function cancels the call.
+ *
+ * A signal has one listener, however many callbacks wait for it, because Node warns of a leak from the eleventh
+ * listener on. The listener is removed together with the last callback.
  */
 export function onAbort(signal: AbortSignal, then: Then): Then {
   const { all, listener } = waiting.get(signal) ?? listen(signal);
-  // One of its own, so that one function can wait more than once.
+  // A new function for each call, so that the same `then` can be registered more than once.
   const mine = () => then();
   all.add(mine);
   return () => {
@@ -28,7 +30,7 @@ function listen(signal: AbortSignal): { all: Set<Then>; listener: Then } {
   const listener = () => {
     waiting.delete(signal);
     for (const then of [...all]) {
-      // One may have ended another.
+      // An earlier callback may have canceled this one.
       if (all.delete(then)) then();
     }
   };

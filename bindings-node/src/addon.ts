@@ -1,8 +1,8 @@
-/** Loads the native half before anything else does, and says what to do where it cannot be loaded. */
+/** Loads the native addon before any other module, and explains what to do if it cannot be loaded. */
 
 /**
- * For which platforms there are addons, as Node and napi name them; `package.json` has the same list under `napi`, and so
- * has `bin/zklock`. None for Windows: the engine is written for POSIX systems.
+ * Platforms with a prebuilt addon, by the names that napi uses. Keep the same list in `package.json` (under `napi`) and
+ * in `bin/zklock`. Windows is missing because the engine requires a POSIX system.
  */
 const SUPPORTED = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl'];
 
@@ -11,30 +11,33 @@ interface Report {
   getReport(): { header?: { glibcVersionRuntime?: string } };
 }
 
-/** This platform, as napi names it. */
+/** Returns the napi name of this platform. */
 function platform(): string {
   const { platform, arch } = process;
-  // Typed as if every runtime had it.
+  // The type declares `process.report` as always present, but some runtimes lack it.
   const report = process.report as unknown as Report | undefined;
   if (platform !== 'linux' || report === undefined) return `${platform}-${arch}`;
   const { excludeNetwork } = report;
-  // Else the report looks up the names of all peers.
+  // Without this setting, the report resolves the host names of all peers.
   report.excludeNetwork = true;
   const { header } = report.getReport();
   Object.assign(report, { excludeNetwork });
   return `${platform}-${arch}-${header?.glibcVersionRuntime === undefined ? 'musl' : 'gnu'}`;
 }
 
-/** Why the addon that is there does not load, if one is: what the loader of the operating system says. */
+/** Returns the error message of the operating system's loader if an addon is present but does not load. */
 function refusal(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    // What the generated loader says itself of files and packages that it tried in vain, or can try none of.
+    // Skip the messages of the generated loader: files and packages that it did not find, and unsupported platforms.
     if (!/^(Cannot find|Failed to load native binding|Unsupported|Dynamic require|require is not defined)/.test(cause.message)) return cause.message;
   }
   return undefined;
 }
 
-/** How to start the process so that it may load addons, if it may not: by the message, as the generated loader drops codes. */
+/**
+ * Returns how to start a process that is permitted to load addons, if this process is not. Checks the message because
+ * the generated loader drops error codes.
+ */
 function allowing(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const [flag] = /--allow-[a-z]+/.exec(cause.message) ?? [];
@@ -65,7 +68,7 @@ function explained(error: unknown): string {
   );
 }
 
-// In a function of its own, because bundlers leave a `require` within `try` as it is, and would leave out what it names.
+// A separate function: bundlers leave a `require` inside `try` unchanged, and would not bundle the module it names.
 function load(): void {
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- an import cannot be caught
   require('../addon');
@@ -74,6 +77,6 @@ function load(): void {
 try {
   load();
 } catch (cause) {
-  // Not one of the package's classes: whoever catches this has got none of them.
+  // A plain `Error`: the package's error classes are not available to a caller whose import failed.
   throw Object.assign(new Error(explained(cause), { cause }), { code: 'ADDON_MISSING' });
 }

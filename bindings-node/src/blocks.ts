@@ -1,19 +1,22 @@
-/** Which `await using` blocks hold a lock, to name an acquire inside such a block that waits for it. */
+/** Tracks which `await using` blocks hold a lock, so that the log can name an acquire that waits for its own block. */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** The lease of a block. */
+/** The lease of an `await using` block. */
 interface Held {
   readonly path: string;
   readonly state: string;
 }
 
-/** A block. It does not keep its lease: a context may live for longer than the block, such as that of a timer. */
+/**
+ * An `await using` block. Refers to its lease weakly, because an async context (such as a timer's) can outlive the
+ * block.
+ */
 export interface Block {
   readonly lease: WeakRef<Held>;
   readonly client: object;
   readonly path: string;
-  /** Whether the log has named a wait in it. */
+  /** Whether the log has already reported a wait inside this block. */
   named: boolean;
   outer: Block | undefined;
 }
@@ -23,14 +26,14 @@ const current = new AsyncLocalStorage<Block | undefined>();
 let watched = false;
 
 /**
- * Begins to note blocks, for a log that names waits. Not before somebody listens to the log: up to Node 22, a context costs
- * every promise of the process something.
+ * Starts tracking blocks, for a log that reports waits. Called when the first log listener is added: up to Node 22, an
+ * async context makes every promise of the process slower.
  */
 export function watchBlocks(): void {
   if (watched) return;
   watched = true;
-  // Up to Node 22, contexts are kept apart from the first use of a store on, and the first block would be too late: what
-  // runs beside it would count as inside.
+  // Up to Node 22, async contexts are separated only from the first use of a store on. The first block would be too
+  // late: code that runs concurrently with it would count as inside it.
   current.enterWith(current.getStore());
 }
 
@@ -39,22 +42,22 @@ export function isOpenBlock({ lease }: Block): boolean {
   return state === 'held' || state === 'suspended';
 }
 
-/** The innermost open one of a block and those around it. */
+/** Returns the innermost block that is still open: the given block, or one of the blocks around it. */
 function open(block: Block | undefined): Block | undefined {
   while (block !== undefined && !isOpenBlock(block)) block = block.outer;
   return block;
 }
 
 /**
- * Notes that an `await using` block begins here. Only what runs in the block and what that starts are in its async context,
- * not the caller of the function that the block is in.
+ * Records that an `await using` block begins here. The async context covers the code in the block and the operations
+ * that this code starts. It does not cover the caller of the function that contains the block.
  */
 export function enterBlock(lease: Held, client: object): void {
   if (!watched) return;
   current.enterWith({ lease: new WeakRef(lease), client, path: lease.path, named: false, outer: open(current.getStore()) });
 }
 
-/** The innermost open block around the caller that holds the lock at a path. Unlinks the blocks that have ended. */
+/** Returns the innermost open block around the caller that holds the lock at a path. Unlinks blocks that have ended. */
 export function innermostBlock({ client, path }: { client: object; path: string }): Block | undefined {
   for (let block = open(current.getStore()); block !== undefined; block = block.outer = open(block.outer)) {
     if (block.client === client && block.path === path) return block;
@@ -62,7 +65,7 @@ export function innermostBlock({ client, path }: { client: object; path: string 
   return undefined;
 }
 
-/** Calls a function outside of all blocks. */
+/** Calls a function outside all blocks. */
 export function outsideBlocks<T>(call: () => T): T {
   return current.run(undefined, call);
 }

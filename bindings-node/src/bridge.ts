@@ -1,4 +1,4 @@
-/** Runs the operations of the native half as promises. */
+/** Runs native operations as promises. */
 
 import { Bridge, type Settled } from '../addon';
 
@@ -7,9 +7,9 @@ import { errorOf, native, raisedBelow } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
 import { later } from './timers';
 
-/** What awaits the end of an operation. */
+/** Callbacks that settle the promise of an operation, by operation id. */
 const waiting = new Map<number, (settled: Settled) => void>();
-/** What is called with the value of an operation when it ends. */
+/** Callbacks of `watch()`, which receive the value of an operation when it ends, by operation id. */
 const watching = new Map<number, (value: Settled['value']) => void>();
 
 const bridge = new Bridge(() => {
@@ -17,8 +17,8 @@ const bridge = new Bridge(() => {
     const { id } = settled;
     waiting.get(id)?.(settled);
     waiting.delete(id);
-    // Later, and each on its own: it runs the caller's code, which may throw, or abort what has just ended. Then other
-    // outcomes would not be delivered, and a lease among them would never be released.
+    // Deferred, each call separately. `tell` runs the caller's code, which can throw, or abort an operation that has
+    // just ended. A throw here would leave other outcomes undelivered, and a lease among them would never be released.
     if (watching.has(id)) later(() => tell(settled));
   }
 });
@@ -29,7 +29,7 @@ function tell({ id, value }: Settled): void {
   then?.(value);
 }
 
-/** For what is not an operation, but needs to know the thread that it belongs to. */
+/** Calls `make` with the bridge, for native calls that are not operations but need to know their thread. */
 export function withBridge<T>(make: (bridge: Bridge) => T): T {
   return native(() => make(bridge), withBridge);
 }
@@ -37,15 +37,15 @@ export function withBridge<T>(make: (bridge: Bridge) => T): T {
 /** Starts an operation and returns its id. */
 export type Start = (bridge: Bridge) => number;
 
-/** Does something at once and returns what it came to, or starts an operation. */
+/** Performs an action immediately and returns its result, or starts an operation and returns its id. */
 type StartOrDo<T> = (bridge: Bridge) => number | T;
 
-/** For operations that end soon by themselves: connect, release and close. */
+/** Keeps the process alive during operations that end soon by themselves: connect, release and close. */
 export const untilDone = new KeepAlive();
 
 /**
- * Runs an operation to its end and returns its value. An abort gives the operation up, and drops what it may already
- * have acquired, before the promise rejects with the signal's reason.
+ * Runs an operation to its end and returns its value. If the signal aborts, this function gives the operation up, drops
+ * a lock that it may have acquired, and then rejects with the signal's reason.
  */
 export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
@@ -64,7 +64,7 @@ export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: Abo
       });
     });
     if (code !== undefined) {
-      // Created here and not where the outcome arrives, so that the stack shows the caller.
+      // Create the error here, not where the outcome arrives, so that the stack shows the caller.
       throw raisedBelow(errorOf(code, message ?? '', details), run);
     }
     return value as T;
@@ -75,8 +75,8 @@ export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: Abo
 }
 
 /**
- * Calls `then` with the value of an operation when it ends; does not keep the process alive. Returns the operation's
- * id.
+ * Calls `then` with the value of an operation when it ends, and returns the operation's id. Does not keep the process
+ * alive.
  */
 export function watch(start: Start, then: (value: Settled['value']) => void): number {
   const id = native(() => start(bridge), watch);
@@ -84,7 +84,7 @@ export function watch(start: Start, then: (value: Settled['value']) => void): nu
   return id;
 }
 
-/** Gives an operation up: its end is not reported. Does nothing if it has ended. */
+/** Gives an operation up, so that its end is not reported. Does nothing if the operation has ended. */
 export function giveUp(id: number): void {
   waiting.delete(id);
   watching.delete(id);

@@ -20,32 +20,32 @@ import type { TraceHook } from './trace-hook';
 import type { ClientState, LockSnapshot, RequestOptions } from './types';
 import { checkNumber, checkOptions, checkString } from './validate';
 
-/** The data of a node, as `client.get()` read it. */
+/** The data of a node, as read by `client.get()`. */
 export interface NodeData {
   /** The data. */
   readonly data: Buffer;
-  /** How often the data was set: the `version` that a transaction expects. */
+  /** How often the data was set: the `version` that a transaction checks. */
   readonly version: number;
 }
 
-/** How to close a client. */
+/** Options of {@link Client.close}. */
 export interface CloseOptions {
-  /** For how long to wait until the client holds nothing, in ms; `Infinity` for as long as it takes. Default: 0. */
+  /** How long to wait until the client holds no lock, in ms; `Infinity` waits without a limit. Default: 0. */
   drain?: number | undefined;
 }
 
-/** What the other classes need from a client. */
+/** The parts of a client that the other modules use. */
 export interface ClientInternals {
   readonly native: NativeClient;
-  /** For a pending acquire. */
+  /** Keeps the process alive while an acquire is pending. */
   readonly keepAlive: KeepAlive;
-  /** Who is told of its attempts and holds. */
+  /** The hook that receives the client's attempts and holds, if the client is traced. */
   tracing: TraceHook | undefined;
 }
 
 let internals: (client: Client) => ClientInternals;
 
-/** What clients do with locks. */
+/** The implementation of `client.request()` and `client.query()`. */
 interface Requests {
   request(client: Client, path: string, ...args: never): Promise<unknown>;
   query(client: Client, path: string): Promise<LockSnapshot>;
@@ -53,21 +53,22 @@ interface Requests {
 
 let requests: Requests;
 
-/** For `request.ts`, which uses this file, and so cannot be used by it. */
+/** Receives the implementation from `web-locks.ts`. That module imports this file, so this file cannot import it. */
 export function provideRequests(provided: Requests): void {
   requests = provided;
 }
 
 /**
- * A client of one ensemble: one ZooKeeper session after another, shared by all locks created on it.
+ * A client of one ensemble. All locks created on it share its ZooKeeper session. When a session expires, the client
+ * starts another one.
  *
- * `new Client()` connects when it is first used, and `Client.connect()` at once. An `acquire()` without a time-out waits
- * for the connection as it waits for the lock, for as long as it takes; {@link Client.ready} and everything else fail when
- * no server answers within the connect time-out.
+ * `new Client()` connects when it is first used; `Client.connect()` connects immediately. An `acquire()` without a
+ * timeout waits for the connection as long as it takes, just as it waits for the lock. {@link Client.ready} and all
+ * other operations fail if no server answers within the connect timeout.
  *
- * A client does not keep the process alive by itself, but a pending `acquire()` does; see {@link Client.ref} and
- * {@link Client.unref}. Clients that are still open on the process's `exit` event are closed, within a second. A process
- * that is killed cannot close them: the server frees its locks after the session time-out.
+ * A client does not keep the process alive by itself, but a pending `acquire()` does; see {@link Client.ref} and {@link
+ * Client.unref}. On the process's `exit` event, zklock closes all open clients, within a second. A process that is
+ * killed cannot close its clients, so the server frees their locks after the session timeout.
  *
  * @example
  * const client = new Client(); // of ZKLOCK_HOSTS
@@ -85,7 +86,7 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * A client that connects when it is first used. Sends nothing.
+   * Creates a client that connects when it is first used. Sends nothing.
    *
    * @param hosts `host[:port]`, separated by commas, with an optional chroot (`/some/path`) at the end. Default:
    *   the environment variable `ZKLOCK_HOSTS`, else `127.0.0.1:2181`.
@@ -102,7 +103,7 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Connects, and resolves once there is a session. If that fails, or `signal` aborts, nothing is left of the client.
+   * Connects, and resolves once there is a session. If connecting fails or `signal` aborts, the client is closed.
    *
    * @param hosts as for the constructor.
    * @throws {@link ConnectionFailedError} if no server answers within the connect time-out.
@@ -123,16 +124,16 @@ export class Client extends ClientEvents {
       await client.ready({ signal });
       return client;
     } catch (error) {
-      // Not awaited, and it keeps no process alive: there may be no server to take leave of.
+      // Not awaited, and does not keep the process alive: there may be no server that could acknowledge the close.
       watch((bridge) => client.#native.close(bridge), () => undefined);
       throw error;
     }
   }
 
   /**
-   * Resolves once there is a session; connects if there is none. If that fails, the next use tries again.
+   * Resolves once there is a session, and connects if there is none. If connecting fails, the next use tries again.
    *
-   * @throws {@link ConnectionFailedError} if there is none within the connect time-out.
+   * @throws {@link ConnectionFailedError} if there is no session within the connect timeout.
    * @throws {@link AuthFailedError} if the server refuses the credentials.
    * @throws {@link ClientClosedError} once the client is closed.
    * @throws the signal's reason if the signal aborts.
@@ -148,31 +149,31 @@ export class Client extends ClientEvents {
     await run<undefined>((bridge) => this.#native.ready(bridge), untilDone, options.signal);
   }
 
-  /** Whether the client is connected to the ensemble. Sends nothing. */
+  /** The state of the connection to the ensemble. Reading it sends nothing. */
   get state(): ClientState {
     return this.#native.state as ClientState;
   }
 
-  /** The current ZooKeeper session; 0 before the first. */
+  /** The id of the current ZooKeeper session; 0 before the first session. */
   get sessionId(): bigint {
     return this.#native.sessionId;
   }
 
   /**
-   * The session time-out that the server granted, in ms; before the first session the one that the client asks for. A
-   * server that has not heard from the client for so long frees its locks.
+   * The session timeout in ms: the value that the server granted, or the requested value before the first session. The
+   * server frees the client's locks if it receives nothing from the client for this long.
    */
   get sessionTimeout(): number {
     return this.#native.sessionTimeout;
   }
 
-  /** The servers and the chroot, as a connect string: every server with its port. */
+  /** The servers and the chroot as a connect string. Every server has a port. */
   get hosts(): string {
     return this.#native.hosts;
   }
 
   /**
-   * What the client has done so far. Sends nothing, and works on a closed client too.
+   * Returns statistics of everything the client has done so far. Sends nothing, and also works on a closed client.
    *
    * @example
    * const { acquisitions, wait, requests } = client.stats();
@@ -183,8 +184,9 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * How the client is at this moment, and what in it waits and holds: for health checks, and for finding out what a
-   * program that hangs waits for. Sends nothing, waits for no server, and works on a closed client too.
+   * Returns the current condition of the client, with the lock attempts that wait and the locks that it holds. Use it
+   * for health checks, and to find out what a hanging program waits for. Sends nothing, waits for no server, and also
+   * works on a closed client.
    *
    * @example
    * const { state, holds } = client.health();
@@ -195,12 +197,12 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Asks a contender to give up its lock, as Curator's `Revoker` does. A holder that listens, with `lease.onRevoke()`,
-   * is notified, and may ignore it.
+   * Asks a contender to give up its lock, as Curator's `Revoker` does. A holder that registered `lease.onRevoke()` is
+   * notified, and can ignore the request.
    *
-   * @param node the full path of the contender's node, below the client's chroot: `contender.node` or `lease.node`.
+   * @param node full path of the contender's node, below the client's chroot: `contender.node` or `lease.node`.
    * @throws {@link NotHeldError} if the node does not exist.
-   * @throws {@link BadArgumentError} if it is not the node of a contender.
+   * @throws {@link BadArgumentError} if the node is not a contender's node.
    * @throws {@link AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
    *
    * @example
@@ -213,11 +215,11 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Takes away a contender's lock, or its place in the queue, by deleting its node. For operators. A holder that is
-   * connected learns of its loss within moments, but the next contender may be granted the lock before that.
+   * Takes a contender's lock, or its place in the queue, away by deleting its node. For operators. A connected holder
+   * learns of the loss within moments, but the next contender may be granted the lock before that.
    *
    * @param node as in `revoke()`.
-   * @throws as `revoke()`.
+   * @throws the same errors as `revoke()`.
    *
    * @example
    * const [holder] = await mutex.contenders();
@@ -229,8 +231,9 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * The data of a node and its version, or `null` if there is no node. Takes one round trip. The server may lag behind
-   * others, so let a transaction check the version before it writes what depends on the answer.
+   * Reads the data and the version of a node; resolves with `null` if the node does not exist. Takes one round trip.
+   * The server may lag behind other servers: before you write something that depends on the result, let a transaction
+   * check the version.
    *
    * @param path an absolute path below the client's chroot.
    * @throws {@link BadArgumentError} if the path is malformed.
@@ -247,13 +250,14 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Sets the number in a node that semaphores with this `sharedCount` have as permits, and creates the node if there is
-   * none, in the form of Curator's `SharedCount`. Semaphores that wait learn of it; a smaller number takes no permit
-   * away from those that hold one.
+   * Sets the number of permits in a node that semaphores use as their `sharedCount`. Creates the node if it does not
+   * exist, in the format of Curator's `SharedCount`. Waiting semaphores receive the new number. A smaller number takes
+   * no permit away from a holder.
    *
    * @param path an absolute path below the client's chroot.
-   * @throws {@link BadArgumentError} if the path is malformed, or the count is no whole number from 0 to 2,147,483,647.
-   * @throws {@link ConnectionFailedError} if no answer came: the number may or may not have been set.
+   * @throws {@link BadArgumentError} if the path is malformed, or if the count is not a whole number from 0 to
+   *   2,147,483,647.
+   * @throws {@link ConnectionFailedError} if no reply arrived: the number may or may not have been set.
    * @throws {@link AuthFailedError}, {@link ClientClosedError}.
    *
    * @example
@@ -268,19 +272,20 @@ export class Client extends ClientEvents {
 
   /**
    * Closes the client: its leases are lost, its pending acquires reject with `ClientClosedError`, and its session ends,
-   * which deletes all its nodes. Resolves when the server has acknowledged it, or after two seconds. Does nothing on a
-   * closed client.
+   * which deletes all its nodes. Resolves when the server has acknowledged the close, or after two seconds. Does
+   * nothing on a closed client.
    *
-   * With `drain`, it first waits until the client holds nothing, for at most so many milliseconds: for a program that ends
-   * in order. Meanwhile leases stay valid, and their owners may acquire again. Every other acquire rejects with
-   * `ClientClosedError` at once, also one that waits already, and one of another lock inside a running scope. Called again,
-   * the earlier end counts; a close without `drain` does not wait. Keeps the process alive. A scope that awaits it waits for
-   * itself.
+   * With `drain`, the client first waits until it holds no lock, for at most that many milliseconds. Use it for an
+   * orderly shutdown. Meanwhile leases stay valid, and their owners can acquire the same locks again. Every other
+   * acquire rejects immediately with `ClientClosedError`: acquires that already wait, and acquires of another lock
+   * inside a running scope. If `close()` is called more than once, the earliest deadline counts; a close without
+   * `drain` does not wait. A pending close keeps the process alive. Do not await a draining close inside a scope: the
+   * scope would wait for itself.
    *
    * @throws {@link BadArgumentError} if `drain` is negative or NaN.
    *
    * @example
-   * // On SIGTERM: scopes that run get ten seconds to finish.
+   * // On SIGTERM: running scopes get ten seconds to finish.
    * await client.close({ drain: 10_000 });
    * console.log(client.state); // closed
    */
@@ -296,16 +301,16 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Frees the client's locks when the process gets one of these signals, and then lets the signal end the process, as it
-   * would have without this. Node itself frees nothing on Ctrl-C (SIGINT) and SIGTERM: the locks would stay until the
-   * session times out. All clients of the process are closed, within a second, and nothing else runs meanwhile.
+   * Frees the client's locks when the process receives one of these signals, and then lets the signal end the process
+   * as usual. Node itself frees no locks on Ctrl-C (SIGINT) and SIGTERM: they would stay locked until the session times
+   * out. All clients of the process are closed within a second, and no other code runs meanwhile.
    *
-   * If the program has handlers of its own for the signal, they decide whether and how the process ends: then this client
-   * is closed as by `close()`, and `lease.signal` aborts. Returns a function that undoes it, also at the end of a `using`
-   * block; so does `close()`.
+   * If the program has its own handlers for the signal, those decide whether and how the process ends. In this case the
+   * client is closed as by `close()`, and `lease.signal` aborts. The returned function removes the signal handling; so
+   * do the end of a `using` block and `close()`.
    *
    * @param signals any of SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGBREAK. Default: SIGINT and SIGTERM.
-   * @throws {@link BadArgumentError} for any other signal, and in a worker thread, which no signal reaches.
+   * @throws {@link BadArgumentError} for any other signal, and in a worker thread, because signals do not reach it.
    *
    * @example
    * const undo = client.closeOnSignals();
@@ -317,16 +322,17 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Acquires a lock, calls `callback` with its lease, and releases it when the promise that it returns is settled: in the
-   * manner of `navigator.locks.request()`, with a path in place of the name. Resolves or rejects as the callback does.
+   * Acquires a lock, calls `callback` with the lease, and releases the lock when the returned promise settles. Works
+   * like `navigator.locks.request()`, with a path instead of a name. Resolves or rejects as the callback does.
    *
-   * It is a {@link ReadWriteLock}, whose read lock is the mode `shared`; a `Mutex` on the path excludes both modes. Unlike
-   * the Web Locks API, a request inside the callback of another one for the same path does not wait for it, but belongs
-   * to the same owner; and `callback` should stop when `lease.signal` aborts, as the lock can be lost.
+   * The lock is a {@link ReadWriteLock}: the mode `shared` is its read lock. A `Mutex` on the same path excludes both
+   * modes. There are two differences from the Web Locks API. A request inside the callback of another request for the
+   * same path does not wait for it, but belongs to the same owner. And the lock can be lost, so `callback` should stop
+   * when `lease.signal` aborts.
    *
    * @throws the signal's reason if the signal aborts.
-   * @throws {@link LockLostError} when the callback has ended, if the lock was lost meanwhile; see `Lock.using()`.
-   * @throws {@link UpgradeRefusedError} if an exclusive lock is requested inside the callback for a shared one.
+   * @throws {@link LockLostError} after the callback has ended, if the lock was lost meanwhile; see `Lock.using()`.
+   * @throws {@link UpgradeRefusedError} if the callback of a shared lock requests the exclusive lock.
    * @throws {@link BadArgumentError} if the path or the mode is malformed, or `steal` is set.
    * @throws {@link ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
    *   {@link SequenceExhaustedError}.
@@ -353,8 +359,8 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Who holds a lock and who waits for it, in the manner of `navigator.locks.query()`, but for one path. They may be of
-   * any program that uses the path. Takes as many round trips as {@link Lock.contenders}, which tells more.
+   * Lists the holders and the waiters of a lock, like `navigator.locks.query()` but for one path. The list includes
+   * every program that uses the path. Takes as many round trips as {@link Lock.contenders}, which returns more details.
    *
    * @throws {@link BadArgumentError} if the path is malformed.
    * @throws {@link AuthFailedError}, {@link ConnectionFailedError}, {@link ClientClosedError}.
@@ -370,7 +376,7 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Keeps the process alive until the client is closed, even while nothing is pending.
+   * Keeps the process alive until the client is closed, even while no operation is pending.
    *
    * @example
    * client.ref();

@@ -8,21 +8,24 @@ import { shutdown } from '../addon';
 import { BadArgumentError } from './errors';
 import { checkIterable } from './validate';
 
-/** How long clients have at the exit of the process, in ms. */
+/** Time limit for closing the clients when the process exits, in ms. */
 const LIMIT = 1000;
 
 let hooked = false;
 
-/** Closes all clients of the process, within a second, while no JavaScript runs. None can be used afterwards. */
+/**
+ * Closes all clients of the process, within a second. No JavaScript runs meanwhile, and no client can be used
+ * afterwards.
+ */
 function closeClients(): void {
   shutdown(LIMIT);
 }
 
 /**
- * Has all clients closed on the process's exit event, within a second, so that their locks are free at once.
+ * Closes all clients within a second on the process's `exit` event, so that their locks are free immediately.
  *
- * Only the main thread needs this: no other thread can exit without tearing down its environment. The end of a worker's
- * environment closes the clients of that worker, and no others.
+ * Only the main thread needs this: no other thread can exit without tearing down its environment, and the end of a
+ * worker's environment closes the clients of that worker only.
  */
 export function closeClientsAtExit(): void {
   if (hooked || !isMainThread) return;
@@ -30,7 +33,7 @@ export function closeClientsAtExit(): void {
   process.once('exit', closeClients);
 }
 
-/** A signal that asks a process to end, and does end it where nothing handles it. */
+/** A signal that asks a process to end, and ends it unless a handler is installed. */
 export type EndingSignal = 'SIGBREAK' | 'SIGHUP' | 'SIGINT' | 'SIGQUIT' | 'SIGTERM';
 
 const KNOWN: readonly EndingSignal[] = ['SIGBREAK', 'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'];
@@ -44,7 +47,7 @@ interface Entry {
   readonly client: Closable;
 }
 
-/** What all clients share that are to be closed on a signal. It has a listener while there are any. */
+/** The clients to close on one signal. Its listener is installed while there is at least one client. */
 class Handler {
   readonly #entries = new Set<Entry>();
   readonly #signal: EndingSignal;
@@ -54,7 +57,8 @@ class Handler {
   }
 
   add(entry: Entry): void {
-    // First, to find the program's own handlers there, even those that are removed when they are called.
+    // Prepended, so that it still sees the program's own handlers, including `once` handlers that are removed when
+    // called.
     if (this.#entries.size === 0) process.prependListener(this.#signal, this.#listener);
     this.#entries.add(entry);
   }
@@ -68,17 +72,19 @@ class Handler {
 
   readonly #listener = (): void => {
     if (process.listenerCount(this.#signal) > 1) {
-      // The program has handlers of its own, which decide how it ends. It may go on, and is told what it lost.
+      // The program has its own handlers, which decide whether it ends. It may go on, so its leases must report their
+      // loss.
       for (const { client } of this.#entries) client.close().catch(() => undefined);
       return;
     }
-    // Before anything else runs: what waits for a lock or holds one would be told of the end, and what nobody catches
-    // would end the process in its own way. Nor does a signal that comes twice, from the terminal and from npm, get here.
+    // Must happen before any other code runs. Otherwise waiters and holders would learn of the close, and an uncaught
+    // rejection would end the process with a different status. Removing the entries first also ignores a signal that
+    // arrives twice, from the terminal and from npm.
     this.remove(() => true);
     closeClients();
     process.kill(process.pid, this.#signal);
-    // Node ends in the line above. Deno ends in a thread of its own that receives the signal, which takes a moment.
-    // The first process of a container has no default action, and must not go on with its clients closed.
+    // Node exits in the line above. Deno exits in a separate thread that receives the signal, which takes a moment. The
+    // first process of a container has no default action for signals, and must not continue with closed clients.
     if (process.pid !== 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
     process.exit(128 + constants.signals[this.#signal]);
   };
@@ -86,7 +92,7 @@ class Handler {
 
 const handlers = new Map<EndingSignal, Handler>();
 
-/** Has a client closed on these signals; returns what undoes it. */
+/** Closes a client on these signals. Returns a function that undoes this. */
 export function closeOnSignals(client: Closable, signals: Iterable<EndingSignal>): (() => void) & Disposable {
   checkIterable('signals', signals);
   const wanted = new Set(signals);
@@ -110,7 +116,7 @@ export function closeOnSignals(client: Closable, signals: Iterable<EndingSignal>
   return Object.assign(undo, { [Symbol.dispose]: undo });
 }
 
-/** Forgets a client that is closed. */
+/** Removes a closed client from all signal handlers. */
 export function forgetSignals(client: Closable): void {
   for (const handler of handlers.values()) handler.remove((entry) => entry.client === client);
 }

@@ -15,69 +15,74 @@ import {
 } from './validate';
 
 /**
- * How to connect. Settings left out come from environment variables, as operators set them: `ZKLOCK_AUTH_FILE`,
- * `ZKLOCK_ACL`, `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`; files in PEM, which are
- * read again whenever a connection is made) and `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds). An empty variable
- * counts as unset.
+ * Options of {@link Client.connect}. Options that are left out are read from environment variables that operators set:
+ *
+ * - `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL` and `ZKLOCK_PARENT_ACL`
+ * - `ZKLOCK_TLS_CA`, with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`: PEM files, which are read again for every connection
+ * - `ZKLOCK_SESSION_TIMEOUT`: `10s`, or a number of seconds
+ *
+ * An empty variable counts as unset.
  */
 export interface ConnectOptions {
   /**
-   * The session time-out to request, in ms: the server frees the locks of a client from which it has not heard for this
-   * long. The server may set another one. Default: that of the variable `ZKLOCK_SESSION_TIMEOUT`, or else 10 000.
+   * The session timeout to request, in ms. The server frees a client's locks if it receives nothing from the client for
+   * this long. The server may grant a different timeout. Default: the variable `ZKLOCK_SESSION_TIMEOUT`, or else 10
+   * 000.
    */
   sessionTimeout?: number | undefined;
-  /** How long to wait for the first answer from any server, in ms. Default: 10 000. */
+  /** How long to wait for the first reply from any server, in ms. Default: 10 000. */
   connectTimeout?: number | undefined;
   /**
-   * The largest reply to read, in bytes; lists may have a name for every 256 of them. A larger reply fails the request
-   * that it answers, and no other: a lock directory with more children cannot be locked or looked at.
-   * Default: 16 777 216.
+   * The largest reply that the client reads, in bytes. A list can have one name for every 256 bytes of this limit. A
+   * larger reply fails only the request that it belongs to: a lock directory with more children cannot be locked or
+   * listed. Default: 16 777 216.
    */
   maxFrame?: number | undefined;
   /**
-   * Credentials to present to the servers; for the scheme `digest`, `user:password`. A server accepts any password of
-   * that scheme: a wrong one only shows when a node refuses access.
+   * Credentials to present to the servers. For the scheme `digest`, the credential is `user:password`. A server accepts
+   * any password of that scheme; a wrong password shows only when a node refuses access.
    */
   auth?: readonly Credential[] | undefined;
   /**
-   * A file of credentials, one a line: `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. Default: that of the variable
-   * `ZKLOCK_AUTH_FILE`, unless other credentials are given. A file that others than its owner can use is refused with
-   * {@link BadArgumentError}. It is read once, when the client is created.
+   * A file of credentials, one per line: `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client reads it once, when
+   * it is created. A file that users other than its owner can access is refused with {@link BadArgumentError}. Default:
+   * the variable `ZKLOCK_AUTH_FILE`, unless other credentials are given.
    */
   authFile?: string | undefined;
   /**
-   * Who may do what with the nodes and lock directories that the client creates: `open`, the default, means everyone;
-   * `creator` means clients that present the same credentials; or rules as in ZooKeeper's command line,
-   * `digest:user:hash:cdrwa,world:anyone:r`. An operation that is not permitted rejects with `AuthFailedError`.
+   * The access rights of the nodes and lock directories that the client creates. `open`, the default, permits
+   * everything to everyone; `creator` permits everything to clients with the same credentials. Or use rules as in
+   * ZooKeeper's command line: `digest:user:hash:cdrwa,world:anyone:r`. An operation without permission rejects with
+   * `AuthFailedError`.
    */
   acl?: string | undefined;
   /**
-   * The same for the parents of lock directories. Default: what `acl` says, and everyone may also read them and create
-   * nodes there.
+   * The access rights of the parents of lock directories. Default: the rights of `acl`, and everyone may also read the
+   * parents and create nodes in them.
    */
   parentAcl?: string | undefined;
   /**
    * A user and password for SASL (DIGEST-MD5). If the server refuses them, `connect()` rejects with `AuthFailedError`.
-   * In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`.
+   * With SASL, the identity in `acl` rules is `sasl:user` instead of `digest:user:hash`.
    */
   sasl?: Login | undefined;
   /**
-   * Encrypts the connection to every server. Default: no encryption; credentials that go to another machine without it
-   * are worth a warning in the log.
+   * Encrypts the connection to every server. Default: no encryption. Credentials that are sent unencrypted to another
+   * machine cause a warning in the log.
    */
   tls?: TlsOptions | undefined;
   /** A name for this client, shown to operators in the data of its nodes. */
   label?: string | undefined;
-  /** Whether the data of its nodes says who created them: host, process, language, label, time. Default: true. */
+  /** Whether the nodes' data identifies their creator: host, process, language, label and time. Default: true. */
   identify?: boolean | undefined;
-  /** Gives up connecting when it aborts. Only for `Client.connect()`; has no effect on the client that it returns. */
+  /** Gives up connecting when it aborts. Only for `Client.connect()`; has no effect once the client is connected. */
   signal?: AbortSignal | undefined;
 }
 
-/** How a client connects, for its constructor. */
+/** Options of the {@link Client} constructor. */
 export type ClientOptions = Omit<ConnectOptions, 'signal'>;
 
-/** How long to wait for a session. */
+/** Options of {@link Client.ready}. */
 export type ReadyOptions = Pick<ConnectOptions, 'signal'>;
 
 /** A user and password for SASL. */
@@ -86,16 +91,16 @@ export interface Login {
   password: string;
 }
 
-/** What encryption needs, in PEM. */
+/** Certificates and key for encryption, in PEM. */
 export interface TlsOptions {
   /**
-   * The certificates of the authorities to trust. A server's certificate must be for the name or address under which
-   * the client reaches it.
+   * The certificates of the trusted authorities. A server's certificate must contain the name or address under which
+   * the client reaches the server.
    */
   ca: string | Uint8Array;
-  /** The client's certificate, for servers that ask for one; needs `key`. */
+  /** The client's certificate, for servers that ask for one. Requires `key`. */
   cert?: string | Uint8Array | undefined;
-  /** Its private key. */
+  /** The private key of `cert`. */
   key?: string | Uint8Array | undefined;
 }
 
@@ -119,17 +124,20 @@ const checks: Checks<ClientOptions> = {
   identify: checkBoolean,
 };
 
-/** What `Client.connect()` takes. */
+/** The checks for the options of `Client.connect()`. */
 export const connectChecks: Checks<ConnectOptions> = { ...checks, signal: checkSignal };
 
-/** What `client.ready()` takes. */
+/** The checks for the options of `client.ready()`. */
 export const readyChecks: Checks<ReadyOptions> = { signal: checkSignal };
 
 const credentialNames: Names<Credential> = { scheme: true, credential: true };
 const loginNames: Names<Login> = { user: true, password: true };
 const tlsNames: Names<TlsOptions> = { ca: true, cert: true, key: true };
 
-/** The options as the native half takes them: parts in order, credentials as bytes, certificates as text. */
+/**
+ * Checks the options and converts them to the form of the native addon: tuples, credentials as bytes, certificates as
+ * text.
+ */
 export function nativeOptions(options: ClientOptions): NativeConnectOptions {
   checkOptions(options, checks);
   const { auth, sasl, tls, ...rest } = options;

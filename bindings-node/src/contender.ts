@@ -4,71 +4,77 @@ import { inspect } from 'node:util';
 
 import { type NativeAbout, type NativeContender, type NativeOwnerInfo, shown } from '../addon';
 
-/** What a contender that uses zklock says about its owner. */
+/** The owner that a contender's node data describes, if the contender uses zklock. */
 export interface OwnerInfo {
-  /** Its number, which no other owner of its process has, or had before it. */
+  /** The owner's number: unique in its process, and never reused there. */
   readonly number: number;
-  /** Its name, if it has one: the first 64 bytes. */
+  /** The owner's name, if it has one: at most the first 64 bytes. */
   readonly name: string | undefined;
-  /** A number that tells processes apart if they have the same host name and the same process id, as in containers. */
+  /** A number that distinguishes processes with the same host name and process id, as in containers. */
   readonly process: number;
 }
 
-/** What a contender that uses zklock says about itself. */
+/** The description that a contender that uses zklock stores in its node. */
 export interface ContenderInfo {
-  /** The name of its host. */
+  /** The host name. */
   readonly host: string;
-  /** Its process id. */
+  /** The process id. */
   readonly pid: number;
-  /** Its language: `node`, `python` or `rust`. */
+  /** The programming language: `node`, `python` or `rust`. */
   readonly language: string;
-  /** The label of its lock or client, if any. */
+  /** The label of the contender's lock or client, if any. */
   readonly label: string | undefined;
-  /** When it began to contend, by its own clock. */
+  /** When the contender joined the queue, by its own clock. */
   readonly since: Date;
-  /** The owner inside its client: of Node, the outermost `using` scope in which it was asked for, or an acquire. */
+  /**
+   * The owner inside the contender's client. In Node, an owner is the outermost `using` scope around the acquire, or
+   * the acquire itself.
+   */
   readonly owner: OwnerInfo | undefined;
-  /** Whether it was asked to give up the lock while it held it, and has been told. */
+  /** Whether the contender received a request to give up the lock while it held it. */
   readonly revoked: boolean;
   /**
-   * How many holds of its client may follow each other on the node before the queue gets its turn; `undefined` without the
-   * option `cohort`. Its waiters without nodes are in no list.
+   * How many holds of its client may follow each other on the node before the next node in the queue is granted;
+   * `undefined` without the option `cohort`. The client's waiters without nodes appear in no list.
    */
   readonly cohort: number | undefined;
   /**
-   * For how many ms its client may keep the node after a release; `undefined` without the option `linger`. The node does
-   * not tell whether somebody holds through it now.
+   * How long its client may keep the node after a release, in ms; `undefined` without the option `linger`. The node
+   * does not show whether the lock is held through it now.
    */
   readonly linger: number | undefined;
 }
 
-/** A contender in the queue of a lock, at the time of the call. Does not change. */
+/** A contender in the queue of a lock, at the time of the call. Immutable. */
 export interface Contender {
-  /** Its place in the queue, from 0. The first one holds the lock; so do the readers or permits behind it that fit. */
+  /**
+   * Position in the queue, from 0. The contender at 0 holds the lock. Readers or permits behind it that fit hold it
+   * too.
+   */
   readonly position: number;
-  /** The full path of its node, below the client's chroot: `client.revoke()` and `client.breakLock()` take it. */
+  /** Full path of the node, below the client's chroot, for `client.revoke()` and `client.breakLock()`. */
   readonly node: string;
-  /** Whether it is a reader. */
+  /** Whether the contender is a reader. */
   readonly reader: boolean;
   /** The ZooKeeper session that owns the node. */
   readonly sessionId: bigint;
   /**
-   * The zxid that created its node: the fencing token of its lease, now or when it is granted. Except after a downgrade:
-   * the reader has a node of its own, but its lease keeps the writer's token.
+   * The zxid that created the node. It is the fencing token of the contender's lease, now or once it is granted. The
+   * exception is a downgrade: the reader has a new node, but its lease keeps the writer's token.
    */
   readonly fencingToken: bigint;
-  /** What it says about itself, if it uses zklock. */
+  /** The contender's own description, if it uses zklock. */
   readonly about: ContenderInfo | undefined;
   /**
-   * The data of its node, uninterpreted; empty if it was not read: what is longer than 4 KiB is not, nor what may not be
-   * read, nor anything once 16 MiB were read for one list.
+   * The raw data of the node; empty if it was not read. Data longer than 4 KiB is not read, nor is data without read
+   * permission. One list reads at most 16 MiB in total.
    */
   readonly data: Buffer;
-  /** How many bytes of data its node has, read or not. */
+  /** Size of the node's data in bytes, whether or not it was read. */
   readonly dataLength: number;
 }
 
-// `console.log` would show what others wrote as it is, with everything that it does to a terminal.
+// `console.log` would print foreign text unescaped, including control sequences for the terminal.
 const inspected = {
   value(this: Contender): object {
     const { node, about, ...rest } = this;
@@ -79,7 +85,7 @@ const inspected = {
   },
 };
 
-// `JSON.stringify` refuses a bigint, and writes a buffer as a list of numbers.
+// `JSON.stringify` rejects a bigint, and writes a buffer as a list of numbers.
 const json = {
   value(this: Contender): object {
     const { sessionId, fencingToken, data, ...rest } = this;

@@ -1,9 +1,11 @@
-/** The async context of listeners: what `AsyncLocalStorage` has where they are registered. */
+/**
+ * Preserves the async context of listeners: they see the `AsyncLocalStorage` values of the place that registered them.
+ */
 
 import { AsyncResource } from 'node:async_hooks';
 
 /**
- * The listener, in the async context of this call: whatever calls it is the native half's, whose own context is that of
+ * Binds the listener to the async context of this call. Without this, the native addon would call it in the context of
  * whichever operation began first.
  */
 export function inContext<Given extends unknown[]>(listener: (...given: Given) => unknown): (...given: Given) => unknown {

@@ -15,46 +15,49 @@ import { traceHookOf, untraced } from './trace-hook';
 import { type Body, using, type UsingArguments } from './using';
 import { checkFunction, checkOptions, checkSignal, checkString, ours } from './validate';
 
-/** Who a candidate is. */
+/** Options of an {@link Election}. */
 export interface ElectionOptions {
   /**
-   * What others see of the candidate, at most 1024 bytes of UTF-8. It may be empty, and ids need not differ. Default:
+   * The id that other programs see, at most 1024 bytes of UTF-8. It may be empty and need not be unique. Default:
    * `host:pid`.
    */
   id?: string | undefined;
 }
 
-/** How to observe. */
+/** Options of {@link Election.observe}. */
 export interface ObserveOptions {
-  /** Ends it when it aborts: the iteration throws the signal's reason. */
+  /** Ends the observation when it aborts: the iteration throws the signal's reason. */
   signal?: AbortSignal | undefined;
 }
 
-/** How to lead again and again. */
+/** Options of {@link Election.run}. */
 export interface RunOptions {
-  /** Ends the run when it aborts, but waits for the body if one runs. */
+  /** Ends the run when it aborts, but first waits for a body that is running. */
   signal?: AbortSignal | undefined;
 }
 
-/** One candidate of an election, at the time of the call. Does not change. */
+/** One candidate of an election, at the time of the call. Immutable. */
 export interface Candidate {
-  /** Its place, from 0. The first leads. */
+  /** Position among the candidates, from 0. The candidate at 0 leads. */
   readonly position: number;
-  /** Its id; empty if it has none, or if it is longer than 4 KiB or may not be read. */
+  /**
+   * The candidate's id. Empty if it has none, if it is longer than 4 KiB, or if this client has no permission to read
+   * it.
+   */
   readonly id: string;
-  /** The full path of its node, below the client's chroot, as `lease.node` is. */
+  /** Full path of the candidate's node, below the client's chroot, like `lease.node`. */
   readonly node: string;
   /** The ZooKeeper session that owns the node. */
   readonly sessionId: bigint;
-  /** The fencing token of its leadership, now or when it leads. */
+  /** The fencing token of the candidate's leadership, now or once it leads. */
   readonly fencingToken: bigint;
 }
 
 let create: (native: NativeLease, client: object) => Leadership;
 
 /**
- * Proof of leading: a {@link Lease} of the election's lock, whose `signal` aborts when the leadership is lost. Its
- * election keeps it until it is resigned or lost, whether or not anything else refers to it.
+ * Proof of leadership: a {@link Lease} of the election's lock, whose `signal` aborts when the leadership is lost. The
+ * election keeps the leadership until it is resigned or lost, even if the program drops every reference to it.
  *
  * @example
  * const leadership = await election.campaign();
@@ -67,7 +70,7 @@ export class Leadership extends Lease {
   }
 
   /**
-   * Lets the next candidate lead: another name for `release()`.
+   * Resigns, so that the next candidate leads. Same as `release()`.
    *
    * @example
    * const leadership = await election.campaign();
@@ -79,7 +82,7 @@ export class Leadership extends Lease {
   }
 }
 
-/** What an election keeps of its leaderships: one, as long as there is one. The others are of the same hold. */
+/** Keeps one open leadership of an election referenced. All leaderships of an election share one hold. */
 class Leaderships implements Keeper {
   #kept: Lease | undefined;
   readonly #all = new Leased();
@@ -101,14 +104,15 @@ class Leaderships implements Keeper {
 }
 
 /**
- * A candidate for the leadership at a path, or one who only wants to know who leads.
+ * A candidate for the leadership at a path, or an observer of the election.
  *
- * Candidates lead in the order in which the server queued them. It is an exclusive lock, with all that this library
- * promises of one; services on Curator's `LeaderLatch` take part in the same election.
+ * Candidates lead in the order in which the server queued them. An election is an exclusive lock with all guarantees of
+ * this library. Services that use Curator's `LeaderLatch` can take part in the same election.
  *
- * An election object is one candidate: campaigns that overlap share a node and a leadership, which ends when the last of
- * them is resigned. Of those that the program drops without resigning them, it keeps one, so that it leads on. An election
- * that is itself garbage collected while it leads resigns, with a warning in the log. Creating one sends nothing.
+ * An election object is one candidate. Campaigns that overlap share a node and a leadership, which ends when the last
+ * of them is resigned. If the program drops leaderships without resigning them, the election keeps one of them and
+ * continues to lead. If the election object itself is garbage collected while it leads, it resigns, with a warning in
+ * the log. Creating an election sends nothing.
  *
  * @example
  * const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
@@ -123,7 +127,7 @@ export class Election {
   readonly #leaderships = new Leaderships();
 
   /**
-   * @param client its client.
+   * @param client the client to use.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
    * @throws {@link BadArgumentError} if the path is malformed or the id too long.
    */
@@ -146,20 +150,21 @@ export class Election {
   }
 
   /**
-   * Whether this candidate leads. False from the moment at which it resigns, or at which the term of its leadership is
-   * over: that is before another candidate can lead. Sends nothing.
+   * Whether this candidate leads. Becomes false when the candidate resigns or when the term of its leadership ends,
+   * which is before another candidate can lead. Sends nothing.
    */
   get isLeader(): boolean {
     return this.#native.isLeader;
   }
 
   /**
-   * Becomes a candidate, waits until it leads, and resolves with the leadership. Loss of the connection or the session
-   * only lengthens the wait. An attempt that times out or is aborted withdraws the candidate. With a time-out of 0 it
-   * leads only if there is no other candidate.
+   * Becomes a candidate, waits until it leads, and resolves with the leadership. Losing the connection or the session
+   * only lengthens the wait. A campaign that times out or is aborted withdraws the candidate. With a timeout of 0, the
+   * candidate leads only if there is no other candidate.
    *
    * @throws {@link LockTimeoutError} if it does not lead in time.
-   * @throws {@link BadArgumentError} where a contender of kazoo's stands, whose election does not see candidates.
+   * @throws {@link BadArgumentError} if the path has a contender of kazoo, whose election does not see zklock's
+   *   candidates.
    * @throws the signal's reason if the signal aborts.
    * @throws otherwise as `Lock.acquire()`.
    *
@@ -187,11 +192,11 @@ export class Election {
   }
 
   /**
-   * Runs `body` while leading, and resigns when the body, or the promise that it returns, has ended. Resolves or rejects
-   * as the body does. If the leadership is lost, `leadership.signal` aborts, so that the body can stop.
+   * Runs `body` while leading, and resigns when the body, or the promise that it returns, has ended. Resolves or
+   * rejects as the body does. If the leadership is lost, `leadership.signal` aborts, so that the body can stop.
    *
    * @throws as `campaign()`, before the body runs.
-   * @throws {@link LockLostError} when the body has ended, if the leadership was lost meanwhile; see `Lock.using()`.
+   * @throws {@link LockLostError} after the body has ended, if the leadership was lost meanwhile; see `Lock.using()`.
    *
    * @example
    * const leads = await election.using({ timeout: 5000 }, () => election.isLeader);
@@ -208,18 +213,18 @@ export class Election {
   }
 
   /**
-   * Campaigns, runs `body` while this candidate leads, and campaigns again: for a program that is to lead whenever it can.
-   * When the body, or the promise that it returns, has ended, the leadership is resigned. If the leadership is lost,
-   * `leadership.signal` aborts, so that the body can stop; when it has, `run()` campaigns again. Leaderships that end
-   * within five seconds are followed by pauses of up to six seconds.
+   * Campaigns, runs `body` while this candidate leads, and campaigns again. For a program that should lead whenever it
+   * can. The leadership is resigned when the body, or the promise that it returns, has ended. If the leadership is
+   * lost, `leadership.signal` aborts, so that the body can stop; then `run()` campaigns again. After a leadership that
+   * ended within five seconds, `run()` pauses for up to six seconds.
    *
-   * Resolves when the client is closed or drained. If `signal` aborts, a campaign or a pause ends at once. A body that runs
-   * is awaited: it keeps the leadership, and `leadership.signal` does not abort. A body that should stop then needs
-   * the signal too, for instance by `AbortSignal.any([signal, leadership.signal])`.
+   * Resolves when the client is closed or drained. If `signal` aborts, a campaign or a pause ends immediately. A body
+   * that is running is awaited: it keeps the leadership, and `leadership.signal` does not abort. A body that should
+   * stop in this case needs the signal too, for example through `AbortSignal.any([signal, leadership.signal])`.
    *
    * @throws the body's error, after resigning.
-   * @throws the signal's reason if the signal aborts, also while the body runs, unless the body fails.
-   * @throws otherwise as `campaign()`, but not {@link ConnectionFailedError}, after which it campaigns again.
+   * @throws the signal's reason if the signal aborts, even while the body runs, unless the body fails.
+   * @throws other errors as `campaign()` does, except {@link ConnectionFailedError}, after which it campaigns again.
    *
    * @example
    * const stop = new AbortController();
@@ -235,7 +240,7 @@ export class Election {
     const { signal } = options;
     const client = clientInternals(this.#client);
     const rounds = new NativeRounds();
-    // One for all pauses: the native half forgets it only with the next change.
+    // One stream for all pauses: the native addon forgets a stream only at the next state change.
     const states = client.native.states();
     for (;;) {
       const rest = await this.#round(rounds, body, signal);
@@ -244,7 +249,10 @@ export class Election {
     }
   }
 
-  /** Campaigns and leads once. Resolves with the pause that follows, in ms, or with `null` if the client is closed. */
+  /**
+   * Campaigns and leads once. Resolves with the pause before the next round, in ms, or with `null` if the client is
+   * closed.
+   */
   async #round(rounds: NativeRounds, body: Body<Leadership, unknown>, signal?: AbortSignal): Promise<number | null> {
     let leadership: Leadership;
     try {
@@ -260,15 +268,15 @@ export class Election {
         () => false,
       );
     } catch (error) {
-      // A loss ends the round, and no more than that. The body may have thrown that of another lock.
+      // Losing this leadership only ends the round. The body may also throw the `LockLostError` of another lock.
       if (!(error instanceof LockLostError) || leadership.lossReason === undefined) throw error;
     }
     return rounds.end();
   }
 
   /**
-   * Who leads, or is about to; `null` if there is no candidate. Takes three round trips. The answer may be out of date
-   * when it arrives: what only the leader may do needs the fencing token.
+   * Returns the candidate that leads or is about to lead; `null` if there is no candidate. Takes three round trips. The
+   * answer may be out of date when it arrives, so protect actions of the leader with the fencing token.
    *
    * @throws as `Lock.contenders()`.
    *
@@ -282,7 +290,7 @@ export class Election {
   }
 
   /**
-   * The candidates, in the order in which they lead.
+   * Returns the candidates in the order in which they will lead.
    *
    * @throws as `leader()`.
    *
@@ -295,9 +303,10 @@ export class Election {
   }
 
   /**
-   * Who leads, now and after each change; `null` while there is no candidate. Needs no candidate, and watches one node,
-   * however many candidates there are. Of changes that follow one another faster than they are asked for, only the last
-   * is given. Loss of the connection or the session only delays news. Keeps the process alive while it waits.
+   * Yields the current leader, and the new leader after each change; `null` while there is no candidate. The observer
+   * does not have to be a candidate. It watches one node, however many candidates there are. If changes happen faster
+   * than the loop asks for them, it receives only the latest. Losing the connection or the session only delays the
+   * result. Keeps the process alive while it waits.
    *
    * @throws the signal's reason if the signal aborts.
    * @throws {@link ClientClosedError} once the client is closed.
@@ -320,28 +329,30 @@ export class Election {
   }
 }
 
-/** The pause after a campaign that failed, in ms; `null` if the client is closed. Throws a failure that would be repeated. */
+/**
+ * Returns the pause after a failed campaign in ms, or `null` if the client is closed. Throws an error that would recur.
+ */
 function pauseAfter(error: unknown, rounds: NativeRounds, path: string, signal?: AbortSignal): number | null {
   // The reason of a signal can be any error.
   if (signal?.aborted === true || !(error instanceof ZkLockError)) throw error;
   try {
     return rounds.fail(path, error.code, error.message);
   } catch {
-    // The same failure, without its details.
+    // `rounds.fail` throws the same error without its details.
     throw error;
   }
 }
 
 showAs(Election.prototype, 'Election', ({ path, id, isLeader }) => ({ path, id, isLeader }));
 
-// `console.log` would show what others wrote as it is, with everything that it does to a terminal.
+// `console.log` would print foreign text unescaped, including control sequences for the terminal.
 const inspected = {
   value(this: Candidate): object {
     return { ...this, id: shown(this.id), node: shown(this.node) };
   },
 };
 
-// `JSON.stringify` refuses a bigint.
+// `JSON.stringify` rejects a bigint.
 const json = {
   value(this: Candidate): object {
     return { ...this, sessionId: String(this.sessionId), fencingToken: String(this.fencingToken) };

@@ -1,4 +1,4 @@
-/** The errors, and the only place where native errors become them. */
+/** Defines the error classes, and converts native errors to them. */
 
 import type { NativeDetails, NativeServerReport } from '../addon';
 
@@ -30,7 +30,7 @@ export type ErrorCode =
  * });
  */
 export class ZkLockError extends Error {
-  /** What went wrong: a stable code, the same in every language. */
+  /** The error code: stable, and the same in every language. */
   readonly code: ErrorCode;
 
   constructor(code: ErrorCode, message: string) {
@@ -48,8 +48,11 @@ function withCode(code: ErrorCode): new (message: string) => ZkLockError {
 }
 
 /**
- * What happened at a server that could not be used: `not serving` is one without a quorum, `tls` anything about encryption
- * that has no name of its own, `answered` one that did, but not in the end.
+ * The problem with a server that could not be used:
+ *
+ * - `not serving`: the server has no quorum.
+ * - `tls`: an encryption problem without a more specific name in this list.
+ * - `answered`: the server replied at first, but not in the end.
  */
 export type ServerProblem =
   | 'unknown host'
@@ -67,37 +70,39 @@ export type ServerProblem =
   | 'answered'
   | 'not tried';
 
-/** What happened at one server, when it was last tried. */
+/** The result of the last attempt to use one server. */
 export interface ServerReport {
   /** The server, as `host:port`. */
   readonly server: string;
-  /** What happened, to act upon. */
+  /** The kind of problem, for programs. */
   readonly problem: ServerProblem;
-  /** What happened, for people: what the system, TLS or the server said. */
+  /** The problem in words, for people: the message of the operating system, TLS or the server. */
   readonly detail: string;
 }
 
 /**
- * Why the time was not enough. `taken`: an answer of a server during this attempt showed another contender in the way, or
- * this client itself holds the lock. `unreachable`: no server answered anything since the attempt began. `full`: as many
- * contenders waited as `maxWaiters` permits, so that it was refused at once. `unknown`: anything else, such as a
- * connection that was lost in between.
+ * The reason for a timeout:
+ *
+ * - `taken`: during this attempt, a server's reply showed a blocking contender, or this client itself holds the lock.
+ * - `unreachable`: no server replied since the attempt began.
+ * - `full`: as many contenders waited as `maxWaiters` permits, so the acquire was refused immediately.
+ * - `unknown`: any other reason, such as a connection that was lost during the attempt.
  */
 export type TimeoutReason = 'taken' | 'unreachable' | 'unknown' | 'full';
 
-/** Two owners that waited for each other. Does not change. */
+/** Two owners that waited for each other. Immutable. */
 export interface Deadlock {
-  /** The path of the lock that the caller held, and for which the other owner waited. */
+  /** Path of the lock that the caller held and the other owner waited for. */
   readonly held: string;
-  /** The path of the lock for which the caller waited. */
+  /** Path of the lock that the caller waited for. */
   readonly waited: string;
-  /** The other owner's contender in the queue of `waited`, in front of the caller's. */
+  /** The other owner's contender in the queue of `waited`, ahead of the caller's contender. */
   readonly other: Contender;
 }
 
 /**
- * The lock was not acquired before the deadline. The contender has left the queue. The message says who is in the way.
- * A service answers by `reason`: 409 if the lock is taken, and 503 otherwise.
+ * The lock was not acquired before the deadline. The contender has left the queue. The message names the contenders
+ * that block it. A web service can map `reason` to a status: 409 if the lock is taken, and 503 otherwise.
  *
  * @example
  * const lease = await mutex.acquire();
@@ -107,40 +112,40 @@ export interface Deadlock {
  * });
  */
 export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {
-  /** Why the time was not enough, to act upon. */
+  /** The reason for the timeout, for programs. */
   readonly reason: TimeoutReason = 'unknown';
 
   /**
-   * The contenders in the way that were known when the time was up, in the order of the queue. Nobody was asked, so they
-   * are few: the nearest two, and whoever of this client holds the lock or waits in front.
+   * The blocking contenders that the client knew at the deadline, in queue order. The client sends no request to find
+   * them, so the list is short: the two nearest contenders, and every holder or earlier waiter of this client.
    */
   readonly blockers: readonly Contender[] = [];
 
   /**
-   * The deadlock of two owners that was found shortly before the time was up; the message ends with it. It is searched
-   * for only if the caller's scope holds other locks through the same client. `undefined` proves nothing: `zklock doctor
-   * --deadlocks` finds all of them.
+   * A deadlock between two owners that was found shortly before the deadline. The message ends with it. The client
+   * searches for a deadlock only if the caller's scope holds other locks through the same client. `undefined` therefore
+   * proves nothing; `zklock doctor --deadlocks` finds all deadlocks.
    */
   readonly deadlock: Deadlock | undefined = undefined;
 
-  /** What happened at each server, if the client was not connected; else empty. */
+  /** The problem at each server if the client was not connected; otherwise empty. */
   readonly servers: readonly ServerReport[] = [];
 }
 
 /**
- * The lease no longer proves anything: its session ended, its node was deleted, or its client was closed.
+ * The lease is no longer valid: its session ended, its node was deleted, or its client was closed.
  *
  * @example
  * lease.signal.addEventListener('abort', () => console.log(lease.signal.reason instanceof LockLostError)); // true
  * await client.close();
  */
 export class LockLostError extends withCode('LOCK_LOST') {
-  /** Why, as `lease.lossReason` says it. */
+  /** The reason for the loss, as in `lease.lossReason`. */
   readonly reason: LossReason | undefined;
 }
 
 /**
- * There is nothing to release: this lease has already been released.
+ * There is nothing to release, because this lease has already been released.
  *
  * @example
  * await lease.release();
@@ -149,7 +154,7 @@ export class LockLostError extends withCode('LOCK_LOST') {
 export class NotHeldError extends withCode('NOT_HELD') {}
 
 /**
- * An owner that holds the read lock asked for the write lock: it would wait for itself for ever.
+ * An owner that holds the read lock requested the write lock. It would wait for itself forever.
  *
  * @example
  * const { readLock, writeLock } = new ReadWriteLock(client, '/locks/catalogue');
@@ -159,8 +164,8 @@ export class NotHeldError extends withCode('NOT_HELD') {}
 export class UpgradeRefusedError extends withCode('UPGRADE_REFUSED') {}
 
 /**
- * No server answered in time. Its `servers` say what happened at each, and so does its `cause`: an `Error` with the code
- * that Node gives such errors, where there is one (`ECONNREFUSED`, `ENOTFOUND`), or an `AggregateError` of them.
+ * No server replied in time. `servers` describes the problem at each server. So does `cause`: an `Error` with the code
+ * that Node uses for such errors, if there is one (`ECONNREFUSED`, `ENOTFOUND`), or an `AggregateError` of several.
  *
  * @example
  * const nowhere = Client.connect('127.0.0.1:1', { connectTimeout: 100 });
@@ -170,7 +175,7 @@ export class UpgradeRefusedError extends withCode('UPGRADE_REFUSED') {}
  * });
  */
 export class ConnectionFailedError extends withCode('CONNECTION_FAILED') {
-  /** What happened at each server when it was last tried, in the order of `hosts`. */
+  /** The result of the last attempt at each server, in the order of `hosts`. */
   readonly servers: readonly ServerReport[] = [];
 }
 
@@ -187,8 +192,8 @@ export class ConnectionFailedError extends withCode('CONNECTION_FAILED') {
 export class AuthFailedError extends withCode('AUTH_FAILED') {}
 
 /**
- * An argument is out of range, or names what does not exist; the message says which. At most what it names was looked
- * at, and nothing is left behind, unless a shared count disappeared while it was in use.
+ * An argument is out of range, or names something that does not exist. The message names the argument. The call created
+ * and changed nothing, unless a shared count disappeared while it was in use.
  *
  * @example
  * await mutex.acquire({ timeout: -1 }).catch((error) => console.log(error instanceof BadArgumentError)); // true
@@ -205,8 +210,8 @@ export class BadArgumentError extends withCode('BAD_ARGUMENT') {}
 export class ClientClosedError extends withCode('CLIENT_CLOSED') {}
 
 /**
- * The handle was created in another process and inherited through `fork`. Node's `child_process.fork()` inherits none:
- * it starts a new program.
+ * The handle was created in another process and inherited through `fork`. Node's `child_process.fork()` never causes
+ * this, because it starts a new program.
  *
  * @example
  * await mutex.locked().catch((error) => {
@@ -228,7 +233,8 @@ export class ForkedError extends withCode('FORKED') {}
 export class SequenceExhaustedError extends withCode('SEQUENCE_EXHAUSTED') {}
 
 /**
- * Another contender on this path uses a different number of permits. The message states both; this contender has left.
+ * Another contender on this path uses a different number of permits. The message states both numbers. This contender
+ * has left the queue.
  *
  * @example
  * await new Semaphore(client, '/locks/upstream', 5).acquire();
@@ -238,7 +244,7 @@ export class SequenceExhaustedError extends withCode('SEQUENCE_EXHAUSTED') {}
 export class PermitsMismatchError extends withCode('PERMITS_MISMATCH') {}
 
 /**
- * One operation of a transaction cannot be carried out, so none of them was.
+ * One operation of a transaction cannot be carried out, so none of the operations was.
  *
  * @example
  * const commit = lease.transaction().check('/no/such/node', 1).commit();
@@ -248,10 +254,10 @@ export class PermitsMismatchError extends withCode('PERMITS_MISMATCH') {}
  * });
  */
 export class TransactionFailedError extends withCode('TRANSACTION_FAILED') {
-  /** The place of the operation in the transaction, from 0. */
+  /** The index of the failed operation in the transaction, from 0. */
   readonly index: number | undefined;
 
-  /** The path of the operation, as given. */
+  /** The path of the failed operation, as given. */
   readonly path: string | undefined;
 }
 
@@ -286,8 +292,8 @@ const classes = {
   TransactionFailedError,
 };
 
-// On the prototypes, as with the built-in errors, so that the errors have no such property of their own. Not the names
-// of the classes: bundlers rename those, but no properties.
+// Defined on the prototypes, like the names of built-in errors, so that error objects have no own `name` property. Uses
+// the property keys because bundlers rename classes.
 for (const [name, { prototype }] of Object.entries(classes)) {
   Object.defineProperty(prototype, 'name', { value: name, writable: true, configurable: true });
 }
@@ -296,7 +302,7 @@ function isCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(kinds, code);
 }
 
-/** What the system's own errors have as their `code` in Node. */
+/** The `code` that Node's own system errors have for each problem. */
 const systemCodes: Readonly<Record<string, string>> = {
   'unknown host': 'ENOTFOUND',
   refused: 'ECONNREFUSED',
@@ -316,7 +322,7 @@ function causeOf(reports: readonly NativeServerReport[]): Error | undefined {
   return causes.length > 1 ? new AggregateError(causes, 'what happened at the servers') : causes[0];
 }
 
-/** The error for a code of the native half. */
+/** Creates the error for a native error code. */
 export function errorOf(code: string, message: string, details?: NativeDetails): Error {
   if (!isCode(code)) return new Error(`${message} (${code})`);
   const error = new kinds[code](message);
@@ -325,7 +331,7 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
   if (servers.length > 0) {
     const reports = Object.freeze(servers.map((report) => Object.freeze(report)));
     Object.assign(error, { servers: reports });
-    // As the constructor of `Error` does it: it is not shown twice.
+    // Non-enumerable, as the `Error` constructor defines it, so that `cause` is not shown twice.
     Object.defineProperty(error, 'cause', { value: causeOf(servers), writable: true, configurable: true });
   }
   if (blockers.length > 0) Object.assign(error, { blockers: Object.freeze(blockers.map(contenderOf)) });
@@ -342,24 +348,29 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
   return error;
 }
 
-/** The error, with the reason of a loss. */
+/** Adds the reason of a loss to the error, and returns the error. */
 export function withReason(error: LockLostError, reason: LossReason | undefined): LockLostError {
   return Object.assign(error, { reason });
 }
 
-/** By its shape: in a realm of its own, as test runners give to modules, the native half's `Error` is another class. */
+/**
+ * Checks the shape, not the class: in a separate realm, as test runners use for modules, the addon's `Error` is another
+ * class.
+ */
 function isNativeError(error: unknown): error is { code: ErrorCode; message: string } {
   if (typeof error !== 'object' || error === null) return false;
   return 'code' in error && isCode(error.code) && 'message' in error && typeof error.message === 'string';
 }
 
-/** Has the stack of an error begin where `below` was called, so that it shows what the user called, not how it works. */
+/**
+ * Makes the stack of an error begin at the caller of `below`, so that it shows the user's call instead of internals.
+ */
 export function raisedBelow<E>(error: E, below: (...given: never[]) => unknown): E {
   if (error instanceof Error) Error.captureStackTrace(error, below);
   return error;
 }
 
-/** Calls the native half; what it throws becomes an error of this package. */
+/** Calls the native addon, and converts its errors to errors of this package. */
 export function native<T>(call: () => T, below: (...given: never[]) => unknown = native): T {
   try {
     return call();
@@ -369,7 +380,7 @@ export function native<T>(call: () => T, below: (...given: never[]) => unknown =
   }
 }
 
-/** What an attempt resolves with, or `null` if it fails with this kind of error. */
+/** Resolves with the result of an attempt, or with `null` if the attempt fails with this kind of error. */
 export async function nullIf<T>(kind: typeof LockTimeoutError | typeof NotHeldError, attempt: Promise<T>): Promise<T | null> {
   try {
     return await attempt;

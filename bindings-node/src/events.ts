@@ -1,4 +1,4 @@
-/** What a client tells of. */
+/** The events of a client: changes of its connection state, and lost leases. */
 
 import { EventEmitter } from 'node:events';
 
@@ -14,16 +14,17 @@ import { outsideScopes } from './scope';
 import { throwUncaught } from './timers';
 import type { ClientState } from './types';
 
-/** What `client.on('state', …)` calls. */
+/** A listener for `client.on('state', …)`. */
 export type StateListener = (state: ClientState) => void;
 
-/** What `client.on('lost', …)` calls. */
+/** A listener for `client.on('lost', …)`. */
 export type LostListener = (lease: Lease) => void;
 
 type Listener = (...event: never[]) => void;
 type AnyListener = (...event: unknown[]) => void;
 
-// The others are Node's own: `events.once()` and `events.on()` listen to `error`, which is never emitted here.
+// `error`, `newListener` and `removeListener` are Node's own: `events.once()` and `events.on()` add an `error`
+// listener.
 const EVENTS = ['state', 'lost', 'error', 'newListener', 'removeListener'];
 
 type How = 'on' | 'addListener' | 'prependListener';
@@ -34,17 +35,17 @@ let trackBriefly: (events: ClientEvents, make: (brief: Brief) => Lease) => Lease
 let follow: (events: ClientEvents, states: () => NativeStates) => void;
 
 /**
- * A client as an `EventEmitter`, with the events `state` and `lost`. There is no `error` event.
+ * A client as an `EventEmitter` with the events `state` and `lost`. There is no `error` event.
  *
- * Listening keeps neither the process alive (`client.ref()` does) nor the client open. What a listener throws is
- * an uncaught exception, and the other listeners are still called.
+ * Listeners keep neither the process alive (use `client.ref()`) nor the client open. An exception from a listener
+ * becomes an uncaught exception, and the other listeners are still called.
  */
 export abstract class ClientEvents extends EventEmitter {
-  /** Whether the native half reports changes of the state to it. */
+  /** Whether the native addon reports state changes to this client. */
   #followsState = false;
   readonly #leases = new Leased();
 
-  /** The changes of the state from now on. */
+  /** Starts a stream of state changes. */
   #states: (() => NativeStates) | undefined;
 
   static {
@@ -73,15 +74,17 @@ export abstract class ClientEvents extends EventEmitter {
   }
 
   /**
-   * Calls `listener` on every event of this name.
+   * Calls `listener` on every event with this name.
    *
-   * `state`: the state of the connection changed, to the one that is passed; the last one is `closed`. To learn of the
-   * loss of a lock, use `lost`.
+   * `state`: the connection state changed. The listener receives the new state; the last one is `closed`. To learn of
+   * the loss of a lock, use `lost` instead.
    *
-   * `lost`: a lease of this client was lost, and is passed; `lossReason` says why, which may be that the client was
-   * closed. Each lease is told of once; never one that was released. See also `lease.signal`.
+   * `lost`: a lease of this client was lost. The listener receives the lease; `lossReason` gives the reason, which can
+   * be that the client was closed. Each lost lease is reported once; a released lease never is. See also
+   * `lease.signal`.
    *
-   * A listener runs in the async context of this call, but as nobody's owner: the event is the client's, not a lease's.
+   * A listener runs in the async context of this call, but outside all `using` scopes, because the event belongs to the
+   * client and not to a lease.
    *
    * @throws {@link BadArgumentError} for any other event.
    *
@@ -96,10 +99,10 @@ export abstract class ClientEvents extends EventEmitter {
   }
 
   /**
-   * Calls `listener` on the next event of this name, and never again. `events.once()` and `events.on()` of Node work as
-   * well.
+   * Calls `listener` on the next event with this name, and removes it. Node's `events.once()` and `events.on()` work
+   * too.
    *
-   * @throws {@link BadArgumentError} as `on()`.
+   * @throws {@link BadArgumentError} for any other event.
    *
    * @example
    * client.once('lost', (lease) => console.error(`${lease.path} is lost`));
@@ -132,7 +135,7 @@ export abstract class ClientEvents extends EventEmitter {
     return this;
   }
 
-  /** As Node does it, whose own wrapper would hide the listener from `off()` inside of ours. */
+  /** Replaces Node's `once`, because Node's wrapper inside ours would hide the listener from `off()`. */
   #addOnce(how: How, event: string | symbol, listener: Listener): this {
     if (!isWrapped(event, listener)) {
       const once = how === 'prependListener' ? 'prependOnceListener' : 'once';
@@ -160,7 +163,7 @@ export abstract class ClientEvents extends EventEmitter {
     }
   }
 
-  /** Static, and with a weak reference: what waits for the native half must not keep the client open. */
+  /** Static, with a weak reference, so that the pending native operation does not keep the client open. */
   static #followState(weak: WeakRef<ClientEvents>, states: NativeStates): void {
     watch(
       (bridge) => states.next(bridge),
@@ -177,7 +180,7 @@ export abstract class ClientEvents extends EventEmitter {
 }
 
 function followLoss(events: ClientEvents, lease: Lease): void {
-  // Weak, because what waits for the native half must not keep the client open. The lease keeps it.
+  // Weak, so that the pending native operation does not keep the client open. The lease refers to the client.
   const weak = new WeakRef(events);
   leaseInternals(lease).tellLoss((lost) => {
     const listening = weak.deref();
@@ -185,19 +188,21 @@ function followLoss(events: ClientEvents, lease: Lease): void {
   });
 }
 
-/** As `emit` does, but each listener is called, whatever the others throw. */
+/** Works like `emit`, but calls every listener even if another one throws. */
 function tell(events: ClientEvents, event: string, value: unknown): void {
   for (const listener of events.rawListeners(event)) call(listener.bind(events) as (value: unknown) => void, value);
 }
 
-/** Whether a listener of an event is to run in its own async context. What is no function, Node refuses. */
+/** Returns whether the listener must run in its own async context. Node rejects a listener that is not a function. */
 function isWrapped(event: string | symbol, listener: unknown): boolean {
   return (event === 'state' || event === 'lost') && typeof listener === 'function';
 }
 
-/** The function that calls a listener in its async context. It is removed by the listener, as a wrapper of `once` is. */
+/**
+ * Returns a function that calls a listener in its async context. `off(listener)` removes it, like a wrapper of `once`.
+ */
 function wrapped(listener: Listener, call: Listener): AnyListener {
-  // Outside of scopes: it is called for all leases of the client, and must keep none.
+  // Outside all scopes: the function is called for all leases of the client, and must not keep any of them.
   const bound = outsideScopes(() => outsideBlocks(() => inContext(call)));
   return Object.assign(bound as AnyListener, { listener });
 }
@@ -210,8 +215,8 @@ function checkEvent(event: string | symbol): void {
 export { follow as followStates, trackBriefly as trackBriefLease, track as trackLease };
 
 /**
- * Calls a listener. What it throws is an uncaught exception, as with any event emitter, but the other listeners come
- * first.
+ * Calls a listener. Its exception becomes an uncaught exception, as with any event emitter, but only after the other
+ * listeners have been called.
  */
 export function call<T>(listener: (event: T) => void, event: T): void {
   try {

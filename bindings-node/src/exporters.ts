@@ -1,4 +1,4 @@
-/** What `zklock/prometheus` and `zklock/opentelemetry` have in common. */
+/** The parts that `zklock/prometheus` and `zklock/opentelemetry` share. */
 
 import { Client } from './client';
 import type { HoldReport, WaitReport } from './health';
@@ -6,15 +6,18 @@ import type { Stats } from './stats';
 import type { ClientState } from './types';
 import { checkInstance, checkObject } from './validate';
 
-/** A client, or several under names of the program's choice. */
+/** One client, or several clients by names that the program chooses. */
 export type Clients = Client | Readonly<Record<string, Client>>;
 
-/** The value of a label for a lock's path. There should be few: each is a series that is kept. */
+/**
+ * Returns the label value for a lock's path. Return few different values, because every value is a separate time
+ * series.
+ */
 export type PathLabel = (path: string) => string;
 
 export const STATES: readonly ClientState[] = ['idle', 'connecting', 'connected', 'suspended', 'closed'];
 
-/** What is counted without any label but the client's. */
+/** Descriptions of the counters that have no label except the client. */
 export const COUNTS = {
   acquisitions: 'Holds that began.',
   contended: 'Those of them that had to wait for another contender.',
@@ -28,7 +31,7 @@ export const COUNTS = {
 
 export type Count = keyof typeof COUNTS;
 
-/** What the rest is. */
+/** Descriptions of the other metrics. */
 export const HELP = {
   losses: 'Holds that were lost, except by closing the client.',
   requests: 'Requests for locks.',
@@ -41,7 +44,7 @@ export const HELP = {
   oldestHold: 'How long the oldest of the holds has lasted; 0 without any.',
 } as const;
 
-/** The clients by name; one alone has an empty one. */
+/** Returns the clients with their names. A single client has an empty name. */
 export function named(clients: Clients): readonly (readonly [string, Client])[] {
   if (clients instanceof Client) return [['', clients]];
   checkObject('clients', clients);
@@ -57,7 +60,7 @@ interface Counted {
   count: number;
 }
 
-/** How many of them there are, by mode and by what the path is called. `key` tells the two apart from others. */
+/** Counts the reports by mode and by the label of their path. `key` identifies each combination of mode and label. */
 export function counted(
   reports: readonly (WaitReport | HoldReport)[],
   label: (path: string) => string | undefined,
@@ -73,8 +76,8 @@ export function counted(
   return [...counts.values()];
 }
 
-/** How long the oldest has lasted, in ms; 0 without any. */
+/** Returns the age of the oldest report in ms; 0 without reports. */
 export function oldest(reports: readonly (WaitReport | HoldReport)[]): number {
-  // Not as arguments of one call: there may be more reports than a function takes.
+  // Not `Math.max(...ages)`: there may be more reports than a function accepts as arguments.
   return reports.reduce((most, { age }) => Math.max(most, age), 0);
 }

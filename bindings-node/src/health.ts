@@ -1,4 +1,4 @@
-/** How a client is, and dumps. */
+/** Health reports of clients, and dumps of the whole process. */
 
 import { constants } from 'node:os';
 
@@ -12,9 +12,9 @@ import { checkNumber, checkString } from './validate';
 
 /** An owner in this process. */
 export interface OwnerReport {
-  /** Its number, which no other owner of this process has, or had before it. */
+  /** The owner's number: unique in this process, and never reused. */
   readonly number: number;
-  /** Its name, if it has one: see {@link AcquireOptions.owner}. */
+  /** The owner's name, if it has one: see {@link AcquireOptions.owner}. */
   readonly name?: string;
 }
 
@@ -22,88 +22,89 @@ export interface OwnerReport {
 export interface WaitReport {
   /** The lock's path. */
   readonly path: string;
-  /** What it is to be held for. */
+  /** The requested mode. */
   readonly mode: LockMode;
-  /** The label of the lock or of its client, of an election the candidate's id, if there is one. */
+  /** The label of the lock or its client, or the candidate's id for an election, if there is one. */
   readonly label?: string;
-  /** The owner that asked for it: the outermost `using` scope around the acquire, or the acquire itself. */
+  /** The owner of the attempt: the outermost `using` scope around the acquire, or the acquire itself. */
   readonly owner: OwnerReport;
   /** How long the caller has waited, in ms. */
   readonly age: number;
-  /** The full path of its node; absent as long as it has none, as without a connection. */
+  /** Full path of the attempt's node; absent while it has no node, for example without a connection. */
   readonly node?: string;
   /**
-   * Whether it waits in its client's line for a lock with `cohort`: without a node, so that other clients do not see it.
-   * One node of the client stands in the queue for the whole line; `position` and `behind` are those of that node.
+   * Whether the attempt waits inside its client for a lock with `cohort`. Such an attempt has no node, so other clients
+   * do not see it. One node of the client represents all these attempts; `position` and `behind` describe that node.
    */
   readonly inCohort: boolean;
-  /** How many stand before it in the queue, as far as is known; absent as long as it has no node. */
+  /** Known number of contenders ahead in the queue; absent while the attempt has no node. */
   readonly position?: number;
   /**
-   * The full path of the node that it waits for: the nearest before it that it cannot hold together with. Absent if none
-   * is known; and for a permit, which waits for any of those that hold one.
+   * Full path of the node that the attempt waits for: the nearest node ahead of it that excludes it. Absent if no such
+   * node is known, and for a semaphore, where an attempt waits for any holder of a permit.
    */
   readonly behind?: string;
 }
 
-/** A hold. */
+/** A hold: a lock that one owner has now. */
 export interface HoldReport {
   /** The lock's path. */
   readonly path: string;
-  /** What it is held for. */
+  /** The mode in which the lock is held. */
   readonly mode: LockMode;
-  /** The label of the lock or of its client, of an election the candidate's id, if there is one. */
+  /** The label of the lock or its client, or the candidate's id for an election, if there is one. */
   readonly label?: string;
-  /** The owner that asked for it: the outermost `using` scope around the acquire, or the acquire itself. */
+  /** The owner of the hold: the outermost `using` scope around the acquire, or the acquire itself. */
   readonly owner: OwnerReport;
-  /** How long it has lasted, in ms. */
+  /** Duration of the hold so far, in ms. */
   readonly age: number;
-  /** The full path of its node. */
+  /** Full path of the hold's node. */
   readonly node: string;
-  /** Its fencing token. */
+  /** The fencing token of the hold. */
   readonly fencingToken: bigint;
-  /** Its leases that have not been released: one for each acquire by its owner. */
+  /** Number of leases that have not been released: one for each acquire by the owner. */
   readonly levels: number;
   /**
-   * Whether something keeps one of them until it is released or lost, though the program may have dropped it: an
-   * election, or that its `signal` was read.
+   * Whether one of the leases is kept until it is released or lost, even if the program drops it. An election keeps its
+   * lease, and so does reading `signal`.
    */
   readonly pinned: boolean;
-  /** The state of its leases. */
+  /** The state of the leases. */
   readonly state: LeaseState;
-  /** For how many ms no one else can get the lock, unless it is broken. */
+  /** How long no other client can get the lock, in ms, unless it is broken. */
   readonly remaining: number;
 }
 
-/** How a client is at one moment, with what in it waits and holds. In JSON, bigints are strings. */
+/** The condition of a client at one moment, with its waiting attempts and its holds. In JSON, bigints are strings. */
 export interface Health {
-  /** Whether the client is connected to the ensemble. */
+  /** The state of the connection to the ensemble. */
   readonly state: ClientState;
-  /** The last ZooKeeper session, 0 if there has been none. */
+  /** The id of the last ZooKeeper session; 0 if there has been none. */
   readonly sessionId: bigint;
-  /** The server of the current connection, as `hosts` names it, with its port; absent without a connection. */
+  /** The server of the current connection, as named in `hosts`, with its port; absent without a connection. */
   readonly server?: string;
-  /** The session time-out that the server granted, in ms; before that the one that the client asks for. */
+  /** The session timeout in ms: the granted value, or the requested value before the first session. */
   readonly sessionTimeout: number;
   /**
-   * How many ms ago the last proof of the session was sent: a write that the server acknowledged. Absent without a
-   * session, and before its first proof. A client that holds nothing and waits for nothing proves nothing, and this grows.
+   * Time in ms since the client sent the last write that the server acknowledged. Such a write proves that the session
+   * is alive. Absent without a session, and before its first proof. The value grows while the client holds nothing and
+   * waits for nothing, because such a client sends no proofs.
    */
   readonly lastProof?: number;
-  /** What is left of the session's term, in ms: its leases are lost after that. 0 if it does not run. */
+  /** Rest of the session's term, in ms: then the leases are lost. 0 if no term is running. */
   readonly remaining: number;
   /**
-   * Whether the library's thread let go of its queues within a tenth of a second. If not, the machine is badly
-   * overloaded, or there is a bug; `waits` and `holds` are empty then.
+   * Whether the library's thread released its queues within 100 ms. If not, the machine is badly overloaded or there is
+   * a bug, and `waits` and `holds` are empty.
    */
   readonly responsive: boolean;
-  /** The attempts that wait for a lock, by path. */
+  /** The attempts that wait for a lock, ordered by path. */
   readonly waits: readonly WaitReport[];
-  /** The holds, by path. */
+  /** The holds, ordered by path. */
   readonly holds: readonly HoldReport[];
 }
 
-/** Reports with numbers that `JSON.stringify` accepts, as strings where a double cannot hold them. */
+/** Returns the report in a form that `JSON.stringify` accepts: numbers that a double cannot hold become strings. */
 export function healthOf(native: NativeHealth): Health {
   const health = native as Health;
   health.holds.forEach(withJson);
@@ -111,8 +112,8 @@ export function healthOf(native: NativeHealth): Health {
 }
 
 /**
- * All waits and holds of this process, client by client, as text for people: for a program that hangs. The text may
- * change; programs read {@link Client.health}. Sends nothing, and waits for no server.
+ * Returns all waits and holds of this process as text for people, grouped by client. Use it to inspect a hanging
+ * program. The format may change; programs should read {@link Client.health}. Sends nothing, and waits for no server.
  *
  * @example
  * console.log(dump());
@@ -122,12 +123,12 @@ export function dump(): string {
 }
 
 /**
- * Has a signal write what {@link dump} returns, as `--report-on-signal` writes Node's own report. A thread of its own
- * writes, so it works while JavaScript is blocked. A handler for the signal that is there already runs as well; a
- * listener that is added to `process` for it later replaces this.
+ * Makes a signal write the text of {@link dump}, as `--report-on-signal` writes Node's own report. A separate thread
+ * writes it, so this works even while JavaScript is blocked. An existing handler for the signal also runs. A listener
+ * that is added to `process` for the signal later replaces this handler.
  *
- * @param signal such as `SIGUSR2`; `SIGUSR1` also starts Node's debugger.
- * @param file the number of an open file descriptor; by default 2, standard error. It may be closed afterwards.
+ * @param signal for example `SIGUSR2`. `SIGUSR1` also starts Node's debugger.
+ * @param file number of an open file descriptor. Default: 2, standard error. The program may close it afterwards.
  * @throws {BadArgumentError} for a signal or a file that cannot be used.
  *
  * @example

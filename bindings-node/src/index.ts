@@ -3,15 +3,15 @@
 /**
  * Distributed locks on Apache ZooKeeper: fair, reentrant, fenced, wire-compatible with Apache Curator.
  *
- * All times are in milliseconds. In the examples, `client` is a connected {@link Client}, `mutex` a free {@link Mutex}
- * of it at `/locks/report`, and `lease` a {@link Lease} of another mutex.
+ * All times are in milliseconds. In the examples, `client` is a connected {@link Client}, `mutex` is a free {@link
+ * Mutex} of this client at `/locks/report`, and `lease` is a {@link Lease} of another mutex.
  *
  * @module zklock
  */
 
-// First: it explains a native half that is missing, on which all the others would fail.
+// Must be first: all other modules fail without the native addon, and this import explains a missing addon.
 import './addon';
-// What clients do with locks.
+// Provides `client.request()` and `client.query()`.
 import './web-locks';
 
 export { Client, type CloseOptions, type NodeData } from './client';

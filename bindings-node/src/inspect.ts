@@ -1,21 +1,21 @@
-/** What `console.log` and `JSON.stringify` show of an object whose state is in the native half. */
+/** Defines the output of `console.log` and `JSON.stringify` for objects whose state is in the native addon. */
 
 import { inspect, type InspectOptions } from 'node:util';
 
 import { shown } from '../addon';
 
-/** By name; text is escaped when it is shown, a bigint is a string in JSON. */
+/** The properties to show, by name. Text is escaped when shown; a bigint becomes a string in JSON. */
 export type Facts = Readonly<Record<string, unknown>>;
 
 type Inspect = (value: unknown, options: InspectOptions) => string;
 
-/** Has JSON of a plain object have strings for its bigints. Returns the object. */
+/** Makes the JSON of a plain object contain strings instead of bigints. Returns the object. */
 export function withJson<T extends object>(object: T): T {
   const value = () => mapped(object as Facts, asJson);
   return Object.defineProperty(object, 'toJSON', { value, writable: true, configurable: true });
 }
 
-/** What JSON has for a value: a bigint, which `JSON.stringify` refuses, is a string. */
+/** Returns the JSON form of a value: a bigint becomes a string, because `JSON.stringify` rejects bigints. */
 export function asJson(value: unknown): unknown {
   return typeof value === 'bigint' ? value.toString() : value;
 }
@@ -29,8 +29,8 @@ function mapped(facts: Facts, to: (value: unknown) => unknown): Facts {
 }
 
 /**
- * Has the objects of a class shown as `Name { fact: … }`, and as these facts in JSON. Under a literal name, because
- * bundlers rename classes.
+ * Makes `console.log` show the objects of a class as `Name { fact: … }`, and JSON contain the same facts. The name is a
+ * literal because bundlers rename classes.
  */
 export function showAs<T extends object>(prototype: T, name: string, factsOf: (object: T) => Facts): void {
   const show = function (this: T, depth: number, options: InspectOptions, into: Inspect): string {

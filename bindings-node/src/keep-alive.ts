@@ -1,17 +1,17 @@
-/** What keeps the process alive. */
+/** Keeps the process alive while operations are pending. */
 
 import { clearInterval, setInterval } from './timers';
 
-// The longest time that Node's timers accept. A timer, because it is the one handle that needs no file descriptor.
+// The longest delay that Node's timers accept. A timer is the only handle that needs no file descriptor.
 const LONGEST = 2 ** 31 - 1;
 
-/** Is notified of everything that begins and ends. */
+/** Receives a call when an operation begins and when it ends. */
 export interface Pending {
   begin(): void;
   end(): void;
 }
 
-/** Tells all of them: the process is kept alive as long as one of them wants that. */
+/** Forwards to several receivers, so that the process stays alive while at least one of them requires it. */
 export function together(all: Iterable<Pending>): Pending {
   return {
     begin() {
@@ -24,28 +24,28 @@ export function together(all: Iterable<Pending>): Pending {
 }
 
 /**
- * Keeps the event loop running while something is pending.
+ * Keeps the event loop running while at least one operation is pending.
  *
- * The native half never does that: its only handle in the event loop is weak.
+ * The native addon cannot do this, because its only handle in the event loop is weak.
  */
 export class KeepAlive implements Pending {
   #pending = 0;
   #always: boolean | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Something began. */
+  /** Records that an operation began. */
   begin(): void {
     this.#pending += 1;
     this.#update();
   }
 
-  /** Something ended. */
+  /** Records that an operation ended. */
   end(): void {
     this.#pending -= 1;
     this.#update();
   }
 
-  /** Whether to keep the process alive, whatever is pending; `undefined`: while something is pending. */
+  /** Overrides the counter: whether to keep the process alive. With `undefined`, pending operations decide. */
   set always(always: boolean | undefined) {
     this.#always = always;
     this.#update();

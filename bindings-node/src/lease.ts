@@ -19,12 +19,13 @@ import {
 } from './validate';
 
 /**
- * Whether a lease still proves anything. A `suspended` lease is still held, but the server cannot be reached: the lease
- * becomes `held` again if the server answers in time, and otherwise `lost`, for good.
+ * The state of a lease. `held`: the lease is valid. `suspended`: the lease is still valid, but the server cannot be
+ * reached. A suspended lease becomes `held` again if the server replies in time, and `lost` otherwise. `lost` and
+ * `released` are final.
  */
 export type LeaseState = 'held' | 'suspended' | 'lost' | 'released';
 
-/** A lease as JSON. Numbers that a double cannot hold are decimal strings. */
+/** A lease as JSON. Numbers that do not fit into a double are decimal strings. */
 export interface LeaseJson {
   path: string;
   node: string;
@@ -33,60 +34,60 @@ export interface LeaseJson {
   state: LeaseState;
 }
 
-/** How to release. */
+/** Options of {@link Lease.release}. */
 export interface ReleaseOptions {
   /** Whether to wait for the server's acknowledgement. Default: true. */
   wait?: boolean | undefined;
   /**
-   * For how many ms to wait at most. It never waits longer than `remaining` was when it was called. Default: no other
-   * limit.
+   * How long to wait at most, in ms. The wait never exceeds the value of `remaining` at the time of the call. Default:
+   * no other limit.
    */
   timeout?: number | undefined;
-  /** Ends the wait when it aborts. The release goes on, and its promise resolves. */
+  /** Ends the wait when it aborts. The release continues, and its promise resolves. */
   signal?: AbortSignal | undefined;
 }
 
-/** Who is told of one hold, if somebody traces its client. */
+/** Receives the events of one hold, if its client is traced. */
 export interface TracedHold {
-  /** Runs the body of its scope. */
+  /** Runs the body of the hold's scope. */
   run<T>(body: () => T): T;
-  /** The body failed. Counts only until it is over. */
+  /** Records that the body failed. Ignored once the hold has ended. */
   failed(error: unknown): void;
-  /** It is over: released, or lost for a reason. Only the first call counts. */
+  /** Records that the hold ended: released, or lost for a reason. Only the first call counts. */
   ended(lossReason: LossReason | undefined): void;
 }
 
-/** What the other classes need from a lease. */
+/** The parts of a lease that the other modules use. */
 export interface LeaseInternals {
   readonly native: NativeLease;
-  /** Whose it is; the lease keeps it. */
+  /** The client of the lease, which the lease keeps referenced. */
   readonly client: object;
-  /** Calls `then` with the lease if it is lost before it is released. Only the first call counts. */
+  /** Calls `then` with the lease if it is lost before it is released. Only the first call has an effect. */
   readonly tellLoss: (then: (lease: Lease) => void) => void;
-  /** The same; each call counts. */
+  /** Like `tellLoss`, but every call adds a callback. */
   readonly onLoss: (then: (lease: Lease) => void) => void;
-  /** Has it told of the release. */
+  /** Sets the keeper that is notified of the release. */
   readonly keepWith: (keeper: Keeper) => void;
 }
 
-/** What keeps a lease until it ends. */
+/** Keeps a lease referenced until the lease ends. */
 export interface Keeper {
-  /** It is released. */
+  /** Called when the lease is released. */
   over(lease: Lease): void;
 }
 
-/** Who remembers a lease from the moment on in which it is entered again. */
+/** Tracks the lease of a re-entered scope from its beginning. */
 export interface Brief {
   begins(lease: Lease): void;
-  /** It is released. */
+  /** Called when the lease is released. */
   over(lease: Lease): void;
-  /** Its body goes on. From here on it may be collected. */
+  /** Called when the body is asynchronous. From now on the lease may be garbage collected. */
   lasts(lease: Lease): void;
 }
 
-/** A lease without a native object of its own, until somebody asks it for something. */
+/** A re-entered lease, whose native object is created only when it is needed. */
 interface Again {
-  /** Where it is, and by which number. */
+  /** The outer lease whose native object stores this lease, under the number `id`. */
   readonly outer: NativeLease;
   readonly id: number;
   readonly brief: Brief;
@@ -108,13 +109,16 @@ let end: (lease: Lease) => void;
 let traceOf: (lease: Lease) => TracedHold | undefined;
 let trace: (lease: Lease, hold: TracedHold) => void;
 
-// The native half releases a lease that is collected without a release, and warns; what watches it has to go as well.
+// The native addon releases a lease that is garbage collected, and warns. The pending watches must end as well.
 const collected = new FinalizationRegistry(giveUp);
 
-/** Those whose signal was read, until they end: what shows a loss would not show that the collector ended the lease. */
+/**
+ * Leases whose `signal` was read, until they end. Otherwise the garbage collector could release such a lease, and its
+ * `signal` would never abort.
+ */
 const pinned = new Set<Lease>();
 
-/** Calls `then` with a lease that may be collected, and thereby released, while it is watched. */
+/** Returns a function that calls `then` with the lease, unless the lease was garbage collected and thereby released. */
 function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => unknown): () => void {
   return () => {
     const lease = weak.deref();
@@ -125,9 +129,9 @@ function callWeakly(weak: WeakRef<Lease>, then: (lease: Lease) => unknown): () =
 /**
  * Proof of holding a lock, and the handle that releases it.
  *
- * Every successful acquire returns a lease of its own. The leases of one owner on one path share node, token and state,
- * and the last one to be released frees the lock. Keep it until you release it: one that is garbage collected is
- * released, whenever the engine does that, with a warning in the log. Reading `signal` pins it.
+ * Every successful acquire returns a new lease. The leases of one owner on one path share their node, token and state.
+ * The lock is freed when the last of them is released. Keep a reference until you release the lease: a lease that is
+ * garbage collected is released at an unpredictable time, with a warning in the log. Reading `signal` pins the lease.
  *
  * @example
  * const lease = await mutex.acquire();
@@ -141,12 +145,15 @@ export class Lease {
   #tellsLoss = false;
   #released = false;
   #signal: AbortSignal | undefined;
-  /** Who is told of its end, if anybody is. */
+  /** Receives the end of the hold, if the client is traced. */
   #traced: TracedHold | undefined;
   #keeper: Keeper | undefined;
-  /** The operations that wait for its loss or its revocation. */
+  /** Ids of the operations that wait for the loss or the revocation of this lease. */
   readonly #watches: number[] = [];
-  /** The listeners of a revocation. Kept here, as their async context may refer to the lease, and must not pin it. */
+  /**
+   * Revocation listeners. Stored here because their async context may refer to the lease: a reference from outside
+   * would pin the lease.
+   */
   readonly #listeners = new Map<symbol, (lease: Lease) => unknown>();
 
   static {
@@ -172,11 +179,11 @@ export class Lease {
     keep = (lease) => lease.#keep();
     end = (lease) => lease.#end();
     begin = (lease) => {
-      // An owner that holds one of the others could not acquire it again.
+      // Only these modes are reentrant. An owner that holds another mode cannot acquire the lock again.
       if (['mutex', 'read', 'write'].includes(lease.mode)) enterBlock(lease, lease.#client);
     };
     const { [Symbol.asyncDispose]: dispose } = this.prototype;
-    // `await using` reads it where its block begins.
+    // `await using` reads this property at the beginning of its block.
     const get = function (this: object): () => Promise<void> {
       if (#client in this) begin(this);
       return dispose;
@@ -201,11 +208,14 @@ export class Lease {
   #make(): NativeLease {
     const again = this.#again;
     if (again === undefined) throw new TypeError('acquire a lock to get a lease');
-    // Once it is released its number may be that of another one.
+    // After a release, another lease may use this number.
     return this.#released ? again.outer.remains() : again.outer.inner(again.id);
   }
 
-  /** The body of its scope goes on: when that is given up, the lease is to be collected, and thereby released. */
+  /**
+   * The body of the scope continues asynchronously. If the program abandons the body, the lease must be garbage
+   * collected, and thereby released.
+   */
   #keep(): void {
     if (this.#again === undefined) return;
     this.#made ??= this.#make();
@@ -217,72 +227,72 @@ export class Lease {
     return this.#native.path;
   }
 
-  /** The full path of the lock's node, below the client's chroot. */
+  /** Full path of the lock's node, below the client's chroot. */
   get node(): string {
     return this.#native.node;
   }
 
-  /** What the lock is held for. */
+  /** The mode in which the lock is held. */
   get mode(): LockMode {
     return this.#native.mode as LockMode;
   }
 
   /**
-   * The fencing token. It grows from holder to holder over the life of the ensemble: pass it to the resource that the
-   * lock protects, which should refuse smaller ones.
+   * The fencing token. It increases from holder to holder, throughout the life of the ensemble. Pass it to the resource
+   * that the lock protects, and let the resource refuse smaller tokens.
    */
   get fencingToken(): bigint {
     return this.#native.fencingToken;
   }
 
   /**
-   * How many holds there were on this lease's node before its own. Holds that follow each other on one node, because of the
-   * options `cohort` and `linger`, have the same fencing token. The pair of token and hand-offs grows from holder to
-   * holder. 0 without these options.
+   * Number of earlier holds on this lease's node. With the options `cohort` and `linger`, consecutive holds on one node
+   * have the same fencing token. The pair of token and handoffs increases from holder to holder. 0 without these
+   * options.
    */
   get handoffs(): number {
     return this.#native.handoffs;
   }
 
-  /** The ZooKeeper session that owns the node. */
+  /** The id of the ZooKeeper session that owns the node. */
   get sessionId(): bigint {
     return this.#native.sessionId;
   }
 
   /**
-   * The session time-out that the server granted, in ms: for so long it may not hear from the client before it frees
-   * the lock.
+   * The session timeout that the server granted, in ms. The server frees the lock if it receives nothing from the
+   * client for this long.
    */
   get sessionTimeout(): number {
     return this.#native.sessionTimeout;
   }
 
-  /** Whether the lease still proves anything. Sends nothing. */
+  /** The state of the lease. Reading it sends nothing. */
   get state(): LeaseState {
     return this.#native.state as LeaseState;
   }
 
   /**
-   * For how many ms no one else can get the lock, unless it is broken; 0 once the lease is lost or released. This time
-   * ends half the session time-out after the last write that the server acknowledged, and grows while the server
-   * answers. Sends nothing.
+   * Time in ms during which no other client can get the lock, unless it is broken; 0 once the lease is lost or
+   * released. This time ends half a session timeout after the last write that the server acknowledged, and is extended
+   * while the server replies. Sends nothing.
    */
   get remaining(): number {
     return this.#native.remaining;
   }
 
   /**
-   * Why the lease is lost, if it is: `term ended`, `session expired`, `node deleted`, `held too long` (after `maxHold`)
-   * or `client closed`. Sends nothing.
+   * The reason for the loss, if the lease is lost: `term ended`, `session expired`, `node deleted`, `held too long`
+   * (after `maxHold`) or `client closed`. Sends nothing.
    */
   get lossReason(): LossReason | undefined {
     return (this.#native.lossReason ?? undefined) as LossReason | undefined;
   }
 
   /**
-   * Calls `listener` with the lease, once, when somebody asks the holder to give up the lock, with `client.revoke()` or
-   * Curator's `Revoker`; an earlier request counts too. The lease stays held: the holder decides whether to release it.
-   * Keeps neither the process alive nor the lease held. The listener runs in the async context of this call.
+   * Calls `listener` once with the lease when the holder is asked to give up the lock, through `client.revoke()` or
+   * Curator's `Revoker`. An earlier request also counts. The lease stays held: the holder decides whether to release
+   * it. The listener keeps neither the process alive nor the lease held, and runs in the async context of this call.
    *
    * @returns a function that removes the listener.
    *
@@ -298,7 +308,10 @@ export class Lease {
     return Lease.#forgetLater(new WeakRef(this), key, id);
   }
 
-  /** Static, as are the next ones: closures share what they capture, and these must not refer to the lease. */
+  /**
+   * Static, like the next two functions: closures share the variables that they capture, and these must not refer to
+   * the lease.
+   */
   static #listenerOf(key: symbol): (lease: Lease) => void {
     return (lease) => void lease.#listeners.get(key)?.(lease);
   }
@@ -312,10 +325,10 @@ export class Lease {
   }
 
   /**
-   * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Pass it to whatever has
-   * to stop then. Reading it pins the lease: it is held until it is released or lost, whether or not anything refers to
-   * it, and `client.health()` lists it as pinned. It does not keep the process alive. It aborts in the async context in
-   * which it was first read.
+   * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Pass it to operations
+   * that must stop in this case. Reading it pins the lease: the lease is held until it is released or lost, even if
+   * nothing refers to it, and `client.health()` lists it as pinned. It does not keep the process alive. It aborts in
+   * the async context in which it was first read.
    */
   get signal(): AbortSignal {
     this.#signal ??= this.#startWatching();
@@ -335,7 +348,7 @@ export class Lease {
     return controller.signal;
   }
 
-  /** The listener of a loss. */
+  /** Returns the listener for a loss, which aborts the controller. */
   static #abortOf(controller: AbortController): (lease: Lease) => void {
     return (lease) => {
       pinned.delete(lease);
@@ -361,7 +374,7 @@ export class Lease {
     this.#released = true;
     this.#again?.brief.over(this);
     this.#keeper?.over(this);
-    // Most leases are never watched. Those that are pinned are.
+    // Most leases are never watched. Every pinned lease is.
     if (this.#watches.length === 0) return;
     pinned.delete(this);
     collected.unregister(this);
@@ -379,7 +392,7 @@ export class Lease {
   }
 
   /**
-   * Returns while the lock is held. Sends nothing.
+   * Returns normally while the lock is held. Sends nothing.
    *
    * @throws {@link LockLostError} once the lease is lost.
    * @throws {@link NotHeldError} after a release.
@@ -399,15 +412,16 @@ export class Lease {
   }
 
   /**
-   * Releases this lease; the last one that its owner releases frees the lock. The request is on its way when this
-   * returns. The promise resolves when the server has acknowledged it, but no later than after the time that
-   * `remaining` said when it was called: at most half the session time-out. The release goes on in the background then.
+   * Releases this lease. The lock is freed when its owner has released all its leases. The request is already on its
+   * way when this method returns. The promise resolves when the server has acknowledged the release. It resolves at the
+   * latest after the time of `remaining` at the call, which is at most half the session timeout; the release then
+   * continues in the background.
    *
-   * Never fails because of the network. Releasing a lost lease is no error: there is nothing to undo. If somebody had
-   * deleted the lock's node or ended the session, `state` is `lost` afterwards.
+   * Network problems never make a release fail. Releasing a lost lease is no error, because there is nothing to undo.
+   * If the lock's node had been deleted or the session had ended, `state` is `lost` afterwards.
    *
-   * @throws {@link NotHeldError} the second time.
-   * @throws {@link BadArgumentError} for a time-out below zero or NaN, or together with `wait: false`.
+   * @throws {@link NotHeldError} if the lease has already been released.
+   * @throws {@link BadArgumentError} if the timeout is negative or NaN, or is combined with `wait: false`.
    *
    * @example
    * await lease.release({ timeout: 500, signal: AbortSignal.timeout(1000) });
@@ -416,7 +430,7 @@ export class Lease {
   async release(options?: ReleaseOptions): Promise<void> {
     if (options !== undefined) checkOptions<ReleaseOptions>(options, releaseChecks);
     const { wait = true, timeout, signal } = options ?? {};
-    // It is released whether or not somebody still wants to wait for it.
+    // The lease is released even if the caller no longer waits for the acknowledgement.
     const waits = wait && signal?.aborted !== true;
     const start = (bridge: Bridge): number | null => {
       const id = this.#native.release(bridge, waits, waits === wait ? timeout : undefined);
@@ -432,7 +446,10 @@ export class Lease {
     }
   }
 
-  /** Releases a lease that is held, at the end of its scope: `null` if it is not. Zero: that was all. Else what waits. */
+  /**
+   * Releases the lease at the end of its scope. Returns `null` if it was not held, 0 if the release is complete, and
+   * otherwise the id of the operation that waits for the release.
+   */
   #leave(): number | null {
     const again = this.#made === undefined ? this.#again : undefined;
     const id = withBridge((bridge) => again?.outer.leaveInner(bridge, again.id) ?? this.#native.leave(bridge));
@@ -441,7 +458,7 @@ export class Lease {
   }
 
   /**
-   * Begins a transaction, which is carried out only if the lock is held at that moment. Sends nothing.
+   * Begins a transaction, which is applied only if the lock is held at that moment. Sends nothing.
    *
    * @example
    * await lease.transaction().create('/state', 'running').commit();
@@ -451,7 +468,7 @@ export class Lease {
   }
 
   /**
-   * Releases at the end of an `await using` block. Does nothing if the lease has already been released.
+   * Releases the lease at the end of an `await using` block. Does nothing if it has already been released.
    *
    * @example
    * await using lease = await mutex.acquire();
@@ -462,7 +479,7 @@ export class Lease {
   }
 
   /**
-   * For `JSON.stringify`, which refuses a bigint.
+   * Returns the JSON form of the lease, because `JSON.stringify` rejects bigints.
    *
    * @example
    * const { fencingToken } = JSON.parse(JSON.stringify(lease));

@@ -1,12 +1,15 @@
-/** Leases that are known, and not kept. */
+/** Tracks open leases without keeping them referenced. */
 
 import { type Brief, isOpenLease, type Lease } from './lease';
 
-/** Leases that whoever has this does not keep. */
+/** A collection of leases that the program may drop: it refers to them weakly. */
 export class Leased implements Brief {
   #all: WeakRef<Lease>[] = [];
   #pruneAt = 64;
-  /** Those of bodies that run, or are about to: a reference that is strong costs less, and nothing lasts. */
+  /**
+   * Leases of bodies that are running or about to run. Strong references, because they cost less than weak ones and
+   * these are brief.
+   */
   readonly #brief = new Set<Lease>();
 
   begins(lease: Lease): void {
@@ -23,7 +26,7 @@ export class Leased implements Brief {
   }
 
   add(lease: Lease): void {
-    // Ended ones are removed when there are twice as many, so that this costs nothing on average.
+    // Ended leases are removed when the list has doubled, so that the amortized cost is constant.
     if (this.#all.length >= this.#pruneAt) {
       this.#all = this.#all.filter((weak) => {
         const known = weak.deref();

@@ -7,10 +7,11 @@ let create: (leases: readonly Lease[]) => Leases;
 const LeaseArray = Array as unknown as new (...leases: Lease[]) => readonly Lease[];
 
 /**
- * The leases of several locks or permits that were acquired together, in the order in which they were acquired: an
- * array that does not change, with the methods that a single lease has.
+ * The leases of several locks or permits that were acquired together, in the order of acquisition. An immutable array
+ * with the methods of a single lease.
  *
- * Each of them can be released on its own. Like a single lease, those that are garbage collected are released.
+ * Each lease can also be released on its own. Like a single lease, these leases are released when they are garbage
+ * collected.
  *
  * @example
  * const leases = await new Semaphore(client, '/locks/upstream', 5).acquireMany(3);
@@ -19,7 +20,7 @@ const LeaseArray = Array as unknown as new (...leases: Lease[]) => readonly Leas
 export class Leases extends LeaseArray {
   #signal: AbortSignal | undefined;
 
-  /** `map()`, `filter()` and so on return plain arrays. */
+  /** Makes `map()`, `filter()` and similar methods return plain arrays. */
   static get [Symbol.species](): ArrayConstructor {
     return Array;
   }
@@ -27,7 +28,7 @@ export class Leases extends LeaseArray {
   static {
     create = (leases) => new Leases(leases, ours);
     const { [Symbol.asyncDispose]: dispose } = this.prototype;
-    // `await using` reads it where its block begins.
+    // `await using` reads this property at the beginning of its block.
     const get = function (this: object): () => Promise<void> {
       if (#signal in this) this.forEach(beginLeaseBlock);
       return dispose;
@@ -41,17 +42,17 @@ export class Leases extends LeaseArray {
     Object.freeze(this);
   }
 
-  /** Aborts when the first of them is lost, with that `LockLostError` as its reason. See `Lease.signal`. */
+  /** Aborts when the first of the leases is lost, with its `LockLostError` as the reason. See `Lease.signal`. */
   get signal(): AbortSignal {
     this.#signal ??= AbortSignal.any(this.map((lease) => lease.signal));
     return this.#signal;
   }
 
   /**
-   * Returns while all of them are held. Sends nothing.
+   * Returns normally while all leases are held. Sends nothing.
    *
-   * @throws {@link LockLostError} once one is lost.
-   * @throws {@link NotHeldError} once one has been released.
+   * @throws {@link LockLostError} if a lease is lost.
+   * @throws {@link NotHeldError} if a lease has been released.
    *
    * @example
    * const leases = await new MultiLock([mutex]).acquire();
@@ -62,11 +63,11 @@ export class Leases extends LeaseArray {
   }
 
   /**
-   * Releases those that have not been released yet, the last one first. The requests are on their way when this
-   * returns; the promise resolves when the servers have acknowledged them, but no later than after the longest
-   * `remaining` among them. See `Lease.release()`.
+   * Releases the leases that have not been released yet, in reverse order. The requests are already on their way when
+   * this method returns. The promise resolves when the servers have acknowledged them, and at the latest after the
+   * longest `remaining` of the leases. See `Lease.release()`.
    *
-   * @throws {@link NotHeldError} if all of them had already been released.
+   * @throws {@link NotHeldError} if all leases had already been released.
    *
    * @example
    * const leases = await new MultiLock([mutex]).acquire();
@@ -79,7 +80,7 @@ export class Leases extends LeaseArray {
   }
 
   /**
-   * Releases what is left at the end of an `await using` block.
+   * Releases the remaining leases at the end of an `await using` block.
    *
    * @example
    * await using leases = await new MultiLock([mutex]).acquire();

@@ -13,63 +13,66 @@ import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
 import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './validate';
 
-/** How a semaphore behaves; locks of other kinds have more options. */
+/** Options of a semaphore. Other kinds of locks have more options. */
 export interface SemaphoreOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
   label?: string | undefined;
   /**
-   * For how long the lock may be held, in ms from the grant on, however often its owner acquires it again. Then the lease
-   * is lost, for the reason `held too long`, and the next contender gets the lock. Without it a program that hangs keeps
-   * its locks for ever, for the heartbeat goes on. Stop on this loss as on any other: nothing else ends what the program
-   * does under the lock. For a semaphore it is the limit of each permit. Default: no limit.
+   * How long the lock may be held, in ms from the grant, including re-entries by its owner. Then the lease is lost with
+   * the reason `held too long`, and the next contender gets the lock. Without a limit, a hanging program keeps its
+   * locks forever, because its heartbeat continues. Handle this loss like any other: the library cannot stop the work
+   * that the program does under the lock. For a semaphore, the limit applies to each permit. Default: no limit.
    */
   maxHold?: number | undefined;
   /**
-   * How long before the end of its term the lease is reported lost, in ms: its body can stop before the next contender
-   * gets the lock, because the node is kept until the lease is released or that term ends. At most a sixth of the session
-   * time-out that the server granted. A lock that is broken, or held for longer than `maxHold`, has no grace. Default:
-   * none.
+   * How long before the end of its term the lease is reported as lost, in ms. The body can then stop before the next
+   * contender gets the lock, because the node is kept until the lease is released or the term ends. At most a sixth of
+   * the session timeout that the server granted. There is no grace if the lock is broken or held longer than `maxHold`.
+   * Default: none.
    */
   grace?: number | undefined;
   /**
-   * How many contenders may wait for the lock at most when this one joins them. An acquire that would have to wait behind
-   * this many is refused at once, with {@link LockTimeoutError} for the reason `full`: for a service that answers 503
-   * rather than queue. With 0 it never waits behind anybody. Holders are no waiters, and one that acquires the lock again
-   * is never refused; for a read/write lock the waiters of both halves count, and for a semaphore all that take turns. An
-   * acquire reads the queue first, which costs a round trip more; those that arrive at the same moment read the same
-   * queue, so the limit holds but for those. It is a limit of this lock object. A try does not wait in any case. Default:
-   * no limit.
+   * Maximum number of contenders that may already wait when this one joins. An acquire that would have to wait behind
+   * this many is refused immediately, with {@link LockTimeoutError} and the reason `full`. Useful for a service that
+   * answers 503 instead of queueing. With 0, an acquire never waits behind another waiter.
+   *
+   * Holders are not waiters, and a re-entry is never refused. For a read/write lock, the waiters of both halves count;
+   * for a semaphore, all contenders that take turns count. An acquire reads the queue first, which takes one more round
+   * trip. Acquires that arrive at the same moment read the same queue, so together they can exceed the limit. The limit
+   * applies to this lock object. A try never waits in any case. Default: no limit.
    */
   maxWaiters?: number | undefined;
 }
 
-/** How a lock behaves. */
+/** Options of a lock. */
 export interface LockOptions extends SemaphoreOptions {
   /**
-   * How nodes are named, which decides who else understands them: `curator`, the default, for services that use Apache
-   * Curator; `kazoo` for those that use kazoo and cannot set `extra_lock_patterns`.
+   * The naming scheme of the nodes. It decides which other programs understand them: `curator`, the default, for
+   * services that use Apache Curator; `kazoo` for services that use kazoo and cannot set `extra_lock_patterns`.
    */
   naming?: 'curator' | 'kazoo' | undefined;
   /**
-   * How many holds may follow each other on one node within this client, before the queue of all clients gets its turn:
-   * for a mutex or a write lock that many scopes of one process contend for. The release hands the lock to the client's next
-   * waiter without a request. Waiters that will be served so create no nodes, so other clients do not see them, and a
-   * contender of another client waits for up to this many holds for each node before its own. Holds on one node share
-   * their fencing token: compare the pair of {@link Lease.fencingToken} and {@link Lease.handoffs}. Not together with
-   * `maxWaiters`, which counts nodes. Default: 0, which keeps the strict order of the queue.
+   * Maximum number of consecutive holds on one node within this client, before the next node in the queue is granted.
+   * For a mutex or a write lock that many scopes of one process contend for. A release hands the lock to the client's
+   * next waiter without a request. Such waiters create no nodes, so other clients do not see them.
+   *
+   * The price is fairness: a contender of another client waits for up to this many holds for each node ahead of its
+   * own. Holds on one node share a fencing token, so compare the pair of {@link Lease.fencingToken} and {@link
+   * Lease.handoffs}. Cannot be combined with `maxWaiters`, which counts nodes. Default: 0, which keeps the strict order
+   * of the queue.
    */
   cohort?: number | undefined;
   /**
-   * For how long the lock's node is kept after a release, in ms, while nobody else waits for it: for a lock that
-   * one client takes again and again, such as the read lock of a configuration. Taking it again sends no request. The
-   * client gives the node up as soon as a contender joins that has to wait for it; until then a try of another client
-   * finds the lock taken. The time counts from the first release after a grant. As with `cohort`, holds on one node share
-   * their fencing token. Default: 0, which deletes the node when the lock is released.
+   * How long the lock's node is kept after a release, in ms, while no other contender waits for it. For a lock that one
+   * client acquires repeatedly, such as the read lock of a configuration: acquiring it again sends no request. The
+   * client gives the node up as soon as a contender that conflicts with it joins; until then, a try of another client
+   * finds the lock taken. The time counts from the first release after a grant. As with `cohort`, holds on one node
+   * share a fencing token. Default: 0, which deletes the node when the lock is released.
    */
   linger?: number | undefined;
 }
 
-/** How a mutex behaves. */
+/** Options of a mutex. */
 export interface MutexOptions extends LockOptions {
   /**
    * Whether an owner that holds the lock may acquire it again, instead of waiting like any other owner. Default: true.
@@ -77,51 +80,54 @@ export interface MutexOptions extends LockOptions {
   reentrant?: boolean | undefined;
 }
 
-/** How long to wait. */
+/** Options of an attempt to acquire. */
 export interface WaitOptions {
   /**
-   * How long the whole attempt may take, in ms: connecting, queueing and waiting. With 0 it takes the lock only if it
-   * is free, without queueing. Default: no limit.
+   * How long the whole attempt may take, in ms, including connecting, queueing and waiting. With 0, the attempt takes
+   * the lock only if it is free, without queueing. Default: no limit.
    */
   timeout?: number | undefined;
   /**
-   * For an attempt that does not wait: how long a server may take to answer, in ms, before it rejects with
-   * {@link ConnectionFailedError}. Default: the client's own.
+   * For an attempt that does not wait: how long a server may take to reply, in ms, before the attempt rejects with
+   * {@link ConnectionFailedError}. Default: the client's connect timeout.
    */
   connectTimeout?: number | undefined;
   /** Gives up the attempt when it aborts. Has no effect once the lock is acquired. */
   signal?: AbortSignal | undefined;
 }
 
-/** How long to wait, and as which owner. */
+/** Options of an acquire: how long to wait, and as which owner. */
 export interface AcquireOptions extends WaitOptions {
-  /** Acquires as the owner of this lease, who already holds the lock; for a read/write lock, either half of it. */
+  /**
+   * Acquires as the owner of this lease, which already holds the lock. For a read/write lock, the lease may be of
+   * either half.
+   */
   within?: Lease | undefined;
   /**
-   * A name for people: other contenders, error messages and {@link Client.health} show it with the owner's number. At least
-   * one byte of UTF-8 and at most 1024, of which others are shown the first 64. Inside a `using` scope, and with `within`,
-   * the owner has its name already, and this has no effect.
+   * The owner's name, for people: contender lists, error messages and {@link Client.health} show it with the owner's
+   * number. At least one byte of UTF-8 and at most 1024; other programs see the first 64 bytes. Has no effect inside a
+   * `using` scope or with `within`, because that owner already has its name.
    */
   owner?: string | undefined;
 }
 
-/** As which owner to try, and until when: a try may still wait for a server. */
+/** Options of a try: the owner, and how long to wait for a server. A try does not wait for the lock. */
 export type TryOptions = Omit<AcquireOptions, 'timeout'>;
 
-/** How the options of locks of all kinds are checked. */
+/** Checks for the options of all kinds of locks. */
 export const optionChecks = { label: checkString, maxHold: checkNumber, grace: checkNumber, maxWaiters: checkNumber };
 
-/** How the options of mutexes and read/write locks are checked. */
+/** Checks for the options of mutexes and read/write locks. */
 export const lockChecks = { ...optionChecks, naming: checkString, cohort: checkNumber, linger: checkNumber };
 
-/** How the options of every wait are checked. */
+/** Checks for the options of every attempt. */
 export const waitChecks = { timeout: checkNumber, connectTimeout: checkNumber, signal: checkSignal };
 
 const tryChecks = { connectTimeout: checkNumber, signal: checkSignal, within: checkLease, owner: checkString };
 
 const acquireChecks = { ...waitChecks, within: checkLease, owner: checkString };
 
-/** What the other classes need from a lock. */
+/** The parts of a lock that the other modules use. */
 export interface LockInternals {
   readonly native: NativeLock;
   readonly client: Client;
@@ -129,21 +135,21 @@ export interface LockInternals {
   readonly reentrant: boolean;
 }
 
-/** Checks what every lock is created on; returns the native client. */
+/** Checks the client and the path of a new lock, and returns the native client. */
 export function clientFor(client: Client, path: string): NativeClient {
   checkInstance('client', client, Client, 'Client');
   checkString('path', path);
   return clientInternals(client).native;
 }
 
-/** The lease of what was acquired on a client, which tells of its loss. */
+/** Creates the lease of a grant, and reports its loss to the client's `lost` listeners. */
 export function leaseOf(native: NativeLease, client: Client): Lease {
   const lease = createLease(native, client);
   trackLease(client, lease);
   return lease;
 }
 
-/** The lease of the outermost scope of a client, whose owner others are told of. */
+/** Returns the lease of the client's outermost scope. Other programs see its owner. */
 export function outermostAnchor(client: object): NativeLease | undefined {
   const outermost = outermostLease(client);
   return outermost && anchorOfLease(outermost);
@@ -152,7 +158,7 @@ export function outermostAnchor(client: object): NativeLease | undefined {
 let internals: (lock: Lock) => LockInternals;
 
 /**
- * What can be acquired: a mutex, a half of a read/write lock, or a semaphore.
+ * A lock that can be acquired: a mutex, one half of a read/write lock, or a semaphore.
  *
  * @example
  * const { readLock } = new ReadWriteLock(client, '/locks/catalogue');
@@ -176,7 +182,7 @@ export class Lock {
     return this.#internals.path;
   }
 
-  /** The client on which the lock is. */
+  /** The client of the lock. */
   get client(): Client {
     return this.#internals.client;
   }
@@ -184,14 +190,14 @@ export class Lock {
   /**
    * Acquires the lock. An attempt that times out or is aborted leaves the queue.
    *
-   * @throws {@link LockTimeoutError} if it is not acquired in time. Its `reason` says whether it was taken.
+   * @throws {@link LockTimeoutError} if the lock is not acquired in time. Its `reason` says whether the lock was taken.
    * @throws the signal's reason if the signal aborts.
    * @throws {@link ClientClosedError}, {@link ConnectionFailedError}, {@link AuthFailedError},
    *   {@link SequenceExhaustedError}.
-   * @throws {@link UpgradeRefusedError} at once, if the owner holds the read lock and asks for the write lock.
+   * @throws {@link UpgradeRefusedError} immediately, if the owner holds the read lock and requests the write lock.
    * @throws {@link LockLostError} or {@link NotHeldError} if `within` is not held.
-   * @throws {@link BadArgumentError} if the time-out is negative, if `owner` is empty or too long, if `within` is a lease of
-   *   another lock, or if this lock is not reentrant. Nothing is sent.
+   * @throws {@link BadArgumentError} if the timeout is negative, if `owner` is empty or too long, if `within` is a
+   *   lease of another lock, or if this lock is not reentrant. Nothing is sent.
    *
    * @example
    * const lease = await mutex.acquire({ timeout: 5000, signal: AbortSignal.timeout(2000) });
@@ -218,18 +224,21 @@ export class Lock {
     return leaseOf(await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt)), client);
   }
 
-  /** Whether the caller holds the lock: then this begins no hold. */
+  /** Returns whether the caller already holds the lock, so that the acquire begins no new hold. */
   #isInner(options?: AcquireOptions): boolean {
     return this.#internals.reentrant && (options?.within ?? innermostLease(this.#internals)) !== undefined;
   }
 
-  /** The lease that this would be acquired in: that of the innermost scope of this lock. */
+  /** Returns the lease of the innermost scope of this lock, inside which an acquire re-enters. */
   #around(): NativeLease | undefined {
     const around = innermostLease(this.#internals);
     return around && anchorOfLease(around);
   }
 
-  /** Another lease of the innermost scope's owner, without the promises of `acquire()`; none outside of scopes. */
+  /**
+   * Returns another lease for the owner of the innermost scope, without the promises of `acquire()`; `undefined`
+   * outside scopes.
+   */
   #again(): Lease | undefined {
     const { native, client } = this.#internals;
     const around = this.#around();
@@ -239,9 +248,9 @@ export class Lock {
   }
 
   /**
-   * Acquires the lock if it is free, without queueing; resolves with `null` if it is taken.
+   * Acquires the lock if it is free, without queueing. Resolves with `null` if the lock is taken.
    *
-   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
+   * @throws {@link ConnectionFailedError} if no server replies within the connect timeout; otherwise as `acquire()`.
    *
    * @example
    * await mutex.acquire();
@@ -257,8 +266,9 @@ export class Lock {
    * Resolves or rejects as the body does. If the lock is lost, `lease.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {@link LockLostError} when the body has ended, if the lock was lost meanwhile. An error of the body's own goes on,
-   *   with the loss at the end of its chain of causes, unless it is an `AbortError` that the loss caused.
+   * @throws {@link LockLostError} after the body has ended, if the lock was lost meanwhile. If the body fails, its own
+   *   error is thrown instead, with the loss at the end of its chain of causes. The exception is an `AbortError` that
+   *   the loss caused.
    *
    * @example
    * const node = await mutex.using({ timeout: 5000 }, (lease) => lease.node);
@@ -276,8 +286,8 @@ export class Lock {
   }
 
   /**
-   * As `using()`, if the lock is free; otherwise does not run `body`, and resolves with `null`. A body that may itself
-   * return `null` has to say otherwise whether it ran.
+   * Runs `body` like `using()` if the lock is free. Otherwise does not run `body`, and resolves with `null`. If the
+   * body itself can return `null`, it must report in another way that it ran.
    *
    * @throws as `tryAcquire()`, before the body runs.
    * @throws {@link LockLostError} as `using()`.
@@ -297,10 +307,10 @@ export class Lock {
   }
 
   /**
-   * The contenders for the lock, in the order of the queue: first those that hold it. The first hundred thousand are
-   * listed. Takes three round trips for up to a thousand, and two for each further thousand.
+   * Lists the contenders for the lock in queue order, beginning with the holders. The list ends after 100,000
+   * contenders. Takes three round trips for up to 1,000 contenders, and two more for each further 1,000.
    *
-   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out.
+   * @throws {@link ConnectionFailedError} if no server replies within the connect timeout.
    * @throws {@link ClientClosedError} once the client is closed.
    *
    * @example
@@ -314,8 +324,8 @@ export class Lock {
   }
 
   /**
-   * Whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free. This may have
-   * changed by the time the promise resolves. Takes one round trip.
+   * Returns whether any contender holds the lock or waits for it; for a semaphore, whether no permit is free. The
+   * answer may be out of date when the promise resolves. Takes one round trip.
    *
    * @throws as `contenders()`.
    *

@@ -1,4 +1,4 @@
-/** The library's events, for a program's log. */
+/** Delivers the library's log events to the program's listeners. */
 
 import { NativeListener } from '../addon';
 
@@ -7,40 +7,40 @@ import { BadArgumentError } from './errors';
 import { call } from './events';
 import { checkFunction, checkOptions, checkString } from './validate';
 
-// Node's own, whatever a test puts in its place later.
+// Node's own `Date`, even if a test replaces the global later.
 const { Date } = globalThis;
 
 const LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
 
-/** How severe an event is, most severe first. */
+/** Severity of a log event, most severe first. */
 export type LogLevel = (typeof LEVELS)[number];
 
-/** An event. */
+/** A log event. */
 export interface LogRecord {
   readonly level: LogLevel;
-  /** Where it comes from: `zklock::…`, or `zookeeper_client::…` for warnings from the underlying client. */
+  /** The source of the event: `zklock::…`, or `zookeeper_client::…` for warnings from the underlying client. */
   readonly target: string;
-  /** When it happened, which may be some time before the listener is called. */
+  /** When the event happened, which may be some time before the listener is called. */
   readonly time: Date;
-  /** What happened. */
+  /** The log message. */
   readonly message: string;
-  /** Details: `path`, `node`, `session`, `reason` and so on. Times (`waited`, `lasted`) are numbers, in ms. */
+  /** Details such as `path`, `node`, `session` and `reason`. Times (`waited`, `lasted`) are numbers in ms. */
   readonly fields: Readonly<Record<string, string | number | boolean>>;
 }
 
-/** What {@link on} calls. */
+/** A listener for {@link on}. */
 export type LogListener = (record: LogRecord) => void;
 
-/** What to listen to. */
+/** Options of {@link on}. */
 export interface LogOptions {
   /** The least severe level to listen to. Default: `info`. */
   level?: LogLevel | undefined;
 }
 
-// With the index of their levels, in the order in which they were added.
+// The index of each listener's level, in the order in which the listeners were added.
 const listeners = new Map<LogListener, number>();
 
-// Created for the first listener.
+// Created when the first listener is added.
 let source: NativeListener | undefined;
 
 function update(): void {
@@ -70,11 +70,11 @@ function tell(record: LogRecord): void {
 }
 
 /**
- * Calls `listener` with the events of all clients of the process, on this thread. Does not keep the process alive. A
- * worker thread has listeners of its own, which are also called with the events of the whole process.
+ * Calls `listener` with the log events of all clients of the process, on this thread. Does not keep the process alive.
+ * A worker thread has its own listeners, which also receive the events of the whole process.
  *
- * What a listener throws is an uncaught exception. While the thread is blocked, at most 1 000 events are kept; further
- * ones are only counted. Adding a listener again changes its level.
+ * An exception from a listener becomes an uncaught exception. While the thread is blocked, at most 1 000 events are
+ * kept, and further events are only counted. Adding a listener again changes its level.
  *
  * @throws {@link BadArgumentError} for any other event, or a level that does not exist.
  *

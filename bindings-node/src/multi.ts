@@ -14,21 +14,23 @@ import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
 import { checkInstance, checkIterable, checkNumber, checkOptions, type Checks, checkSignal, checkString } from './validate';
 
-/** How long to wait, and as which owners. */
+/** Options of {@link MultiLock.acquire}: how long to wait, and as which owners. */
 export interface AcquireAllOptions extends WaitOptions {
-  /** Acquires the locks of these leases as their owners, who already hold them. */
+  /** Acquires the locks of these leases as the leases' owners, which already hold them. */
   within?: Iterable<Lease> | undefined;
-  /** A name for people; see {@link AcquireOptions.owner}. */
+  /** The owner's name, for people; see {@link AcquireOptions.owner}. */
   owner?: string | undefined;
 }
 
-/** As which owners to try, and until when: a try may still wait for a server. */
+/** Options of {@link MultiLock.tryAcquire}: the owners, and how long to wait for a server. */
 export type TryAllOptions = Omit<AcquireAllOptions, 'timeout'>;
 
 const tryChecks: Checks<TryAllOptions> = { connectTimeout: checkNumber, signal: checkSignal, within: checkIterable, owner: checkString };
 const acquireChecks: Checks<AcquireAllOptions> = { ...waitChecks, within: checkIterable, owner: checkString };
 
-/** Whether a lock is acquired by a new owner: the caller is in none of its scopes, and names no lease of it. */
+/**
+ * Returns whether a lock is acquired by a new owner: the caller is in no scope of the lock, and passes no lease of it.
+ */
 function isNew(lock: LockInternals, named: readonly Lease[]): boolean {
   return innermostLease(lock) === undefined && !named.some(({ path }) => path === lock.path);
 }
@@ -36,16 +38,17 @@ function isNew(lock: LockInternals, named: readonly Lease[]): boolean {
 /**
  * Several locks as one: all are acquired, or none, within one deadline.
  *
- * Whatever order they are given in, they are acquired in an order that all zklock programs share: by path from the
- * ensemble's root, byte by byte, and on one path by the names of the servers. So two programs cannot wait for each
- * other, unless both take one path on two ensembles that they call by different names. Curator's `InterProcessMultiLock`
- * keeps its caller's order: such peers must sort by path. A lock that is given twice is acquired once; the write half of
- * a read/write lock is acquired before its read half. If one is lost while another is waited for, the others are
- * released and all are acquired again.
+ * The order of the arguments does not matter. All zklock programs acquire locks in the same order: by path from the
+ * ensemble's root, byte by byte, and on one path by the names of the servers. Two programs therefore cannot wait for
+ * each other, unless both take one path on two ensembles that they call by different names. Curator's
+ * `InterProcessMultiLock` keeps its caller's order, so such peers must sort by path.
  *
- * **Who may re-enter** is decided for each lock as in its own `acquire()`; inside {@link MultiLock.using}, each of the
- * locks may be entered again. An owner that holds one of them but not one that comes before it is refused with
- * {@link BadArgumentError}: acquiring that one now would break the order.
+ * A lock that is given twice is acquired once. The write half of a read/write lock is acquired before its read half. If
+ * one lock is lost while another is awaited, the others are released and all are acquired again.
+ *
+ * **Who may re-enter** is decided for each lock as in its own `acquire()`. Inside {@link MultiLock.using}, each of the
+ * locks may be entered again. If an owner holds one of the locks but not an earlier one, the acquire is refused with
+ * {@link BadArgumentError}, because acquiring the earlier lock now would break the order.
  *
  * @example
  * const ledger = new ReadWriteLock(client, '/locks/ledger').writeLock;
@@ -57,10 +60,10 @@ export class MultiLock {
   readonly #pending: Pending;
 
   /**
-   * @param locks mutexes, halves of read/write locks and semaphores, of any clients. One permit of a semaphore is
-   *   taken.
-   * @throws {@link BadArgumentError} if there are no locks; if two of them have the same path but different clients of one
-   *   ensemble, or different kinds; or if a lock that is not reentrant is given twice.
+   * @param locks mutexes, halves of read/write locks and semaphores, of any clients. A semaphore contributes one
+   *   permit.
+   * @throws {@link BadArgumentError} if there are no locks; if two of them have the same path but different kinds, or
+   *   different clients of one ensemble; or if a lock that is not reentrant is given twice.
    */
   constructor(locks: Iterable<Lock>) {
     checkIterable('locks', locks);
@@ -79,15 +82,17 @@ export class MultiLock {
   }
 
   /**
-   * Acquires all of them. An attempt that times out or is aborted leaves the queues and releases what it has acquired.
+   * Acquires all locks. An attempt that times out or is aborted leaves the queues and releases the locks it has
+   * acquired.
    *
-   * @throws {@link LockTimeoutError} if not all were acquired in time. The message names the lock that it waited for.
+   * @throws {@link LockTimeoutError} if not all locks were acquired in time. The message names the lock that was
+   *   awaited.
    * @throws the signal's reason if the signal aborts.
    * @throws {@link LockLostError} or {@link NotHeldError} if a lease in `within` is not held.
-   * @throws {@link BadArgumentError} if one of the locks is held but not one before it, if the time-out is negative, or if a
-   *   lease in `within` is of none of the locks: nothing is sent. Also if two of the locks turn out to be one, because
-   *   the hosts of their clients are different names of one ensemble.
-   * @throws as `acquire()` of each of the locks.
+   * @throws {@link BadArgumentError} if one of the locks is held but not an earlier one, if the timeout is negative, or
+   *   if a lease in `within` belongs to none of the locks. Nothing is sent. Also if two of the locks turn out to be the
+   *   same lock, because the hosts of their clients are different names of one ensemble.
+   * @throws the errors of each lock's `acquire()`.
    *
    * @example
    * const both = new MultiLock([mutex, new Mutex(client, '/locks/import')]);
@@ -117,7 +122,7 @@ export class MultiLock {
     );
   }
 
-  /** The lease of the outermost scope of the first of its clients that has one. */
+  /** Returns the lease of the outermost scope of the first client that has one. */
   #outermost(): NativeLease | undefined {
     for (const { client } of this.#locks) {
       const outermost = outermostAnchor(client);
@@ -126,7 +131,7 @@ export class MultiLock {
     return undefined;
   }
 
-  /** The first of its clients that is traced: its tracer is told of the others' locks, too. */
+  /** Returns the first client that is traced. Its tracer also receives the locks of the other clients. */
   #traced(): ClientInternals | undefined {
     for (const { client } of this.#locks) {
       const internals = clientInternals(client);
@@ -136,10 +141,10 @@ export class MultiLock {
   }
 
   /**
-   * Acquires all of them if all are free, without queueing; resolves with `null` if one is taken. Some may be held for
-   * a moment before one turns out to be taken.
+   * Acquires all locks if all are free, without queueing. Resolves with `null` if one is taken. Some of the locks may
+   * be held for a moment before another one turns out to be taken.
    *
-   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out; otherwise as `acquire()`.
+   * @throws {@link ConnectionFailedError} if no server replies within the connect timeout; otherwise as `acquire()`.
    *
    * @example
    * await mutex.acquire();
@@ -151,11 +156,11 @@ export class MultiLock {
   }
 
   /**
-   * Runs `body` while holding all of them, and releases them when the body, or the promise that it returns, has ended.
-   * Resolves or rejects as the body does. If one is lost, `leases.signal` aborts, so that the body can stop.
+   * Runs `body` while holding all locks, and releases them when the body, or the promise that it returns, has ended.
+   * Resolves or rejects as the body does. If a lock is lost, `leases.signal` aborts, so that the body can stop.
    *
    * @throws as `acquire()`, before the body runs.
-   * @throws {@link LockLostError} when the body has ended, if a lock was lost meanwhile; see `Lock.using()`.
+   * @throws {@link LockLostError} after the body has ended, if a lock was lost meanwhile; see `Lock.using()`.
    *
    * @example
    * const all = new MultiLock([mutex, new Mutex(client, '/locks/import')]);
@@ -172,7 +177,8 @@ export class MultiLock {
   }
 
   /**
-   * As `using()`, if all are free; otherwise does not run `body`, and resolves with `null`. See `Lock.tryUsing()`.
+   * Runs `body` like `using()` if all locks are free. Otherwise does not run `body`, and resolves with `null`. See
+   * `Lock.tryUsing()`.
    *
    * @throws as `tryAcquire()`, before the body runs.
    * @throws {@link LockLostError} as `using()`.

@@ -12,7 +12,7 @@ import { traceHookOf } from './trace-hook';
 import { type Body, usingTurn } from './using';
 import { checkBoolean, checkFunction, checkNumber, checkOptions, checkSignal, checkString, ours } from './validate';
 
-/** How to run a body once per slot. */
+/** Options of {@link Mutex.once} and {@link Mutex.oncePer}. */
 export interface OnceOptions {
   /** How long to wait for the lock, in ms. With 0 the body runs only if the lock is free. Default: no limit. */
   timeout?: number | undefined;
@@ -23,7 +23,7 @@ export interface OnceOptions {
    * Default: `body`.
    */
   record?: 'body' | 'start' | undefined;
-  /** A name for people; see {@link AcquireOptions.owner}. */
+  /** The owner's name, for people; see {@link AcquireOptions.owner}. */
   owner?: string | undefined;
 }
 
@@ -31,12 +31,13 @@ export interface OnceOptions {
  * A fair, reentrant, exclusive lock in the node layout of Curator's `InterProcessMutex`.
  *
  * Waiters are served in the order in which the server queued them. Two lock objects with the same client and path are
- * one lock. Creating one sends nothing.
+ * one lock. Creating a lock object sends nothing.
  *
- * **Who may re-enter.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters, and so
- * do all branches of a `Promise.all` there: they share the lock. A callback that outlives the scope is a new owner.
- * Outside scopes every `acquire()` is a new owner, which waits for the others; `within` re-enters explicitly. With
- * `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's own scope waits until that scope ends.
+ * **Who may re-enter.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters. All
+ * branches of a `Promise.all` inside the scope re-enter too, and share the lock. A callback that outlives the scope is
+ * a new owner. Outside scopes, every `acquire()` is a new owner, which waits for the other owners; `within` re-enters
+ * explicitly. With `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's own scope waits until
+ * that scope ends.
  *
  * @example
  * const mutex = new Mutex(client, '/locks/report', { label: 'nightly' });
@@ -44,7 +45,7 @@ export interface OnceOptions {
  */
 export class Mutex extends Lock {
   /**
-   * @param client the client on which it is; one that is not connected yet connects at the first acquire.
+   * @param client the client of the lock. If it is not connected yet, it connects at the first acquire.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
    * @throws {@link BadArgumentError} if the path is malformed.
    */
@@ -56,21 +57,22 @@ export class Mutex extends Lock {
   }
 
   /**
-   * Runs `body` with the lease, unless this slot is recorded; then records the slot, and releases the lock. Resolves with
-   * what the body returns, and with `null` if the slot was recorded already.
+   * Runs `body` with the lease unless this slot is already recorded, then records the slot and releases the lock.
+   * Resolves with the result of the body, or with `null` if the slot was already recorded.
    *
-   * The lock has one record, of its last slot, which all processes share: a node beside the lock directory, with `.once`
-   * appended to its path. Keys are slots, not idempotency keys (A, B, A runs A twice). A body that fails records nothing,
-   * nor does one whose process crashes or whose lock is lost: the slot runs again. If the lock is lost, `lease.signal`
-   * aborts, so that the body can stop. The body must not release the lease. Inside a {@link Mutex.using} scope it enters the
-   * lock again.
+   * The lock has one record, which all processes share: its last slot. The record is a node next to the lock directory,
+   * with `.once` appended to the directory's path. Keys are slots, not idempotency keys: the sequence A, B, A runs A
+   * twice. If the body fails, the process crashes or the lock is lost, nothing is recorded, and the slot runs again. If
+   * the lock is lost, `lease.signal` aborts, so that the body can stop. The body must not release the lease. Inside a
+   * {@link Mutex.using} scope, `once()` re-enters the lock.
    *
-   * @param key names the slot: 1 to 256 bytes of UTF-8 without control characters.
+   * @param key the name of the slot: 1 to 256 bytes of UTF-8 without control characters.
    * @throws {@link LockTimeoutError} if the lock is not acquired in time.
    * @throws {@link LockLostError} if the lock was lost before the slot was recorded.
-   * @throws {@link AuthFailedError} if the record may not be read, before the body; or if it may not be written, after it.
-   * @throws {@link BadArgumentError} for a malformed argument, or for a record that this library has not written.
-   * @throws the body's error; the signal's reason if the signal aborts before the body; otherwise as `acquire()`.
+   * @throws {@link AuthFailedError} before the body if the record may not be read, and after the body if it may not be
+   *   written.
+   * @throws {@link BadArgumentError} if an argument is malformed, or if the record was not written by this library.
+   * @throws the body's error; the signal's reason if it aborts before the body runs; other errors as `acquire()`.
    *
    * @example
    * console.log(await mutex.once('2026-11-26', () => 'a report')); // a report
@@ -82,14 +84,14 @@ export class Mutex extends Lock {
   }
 
   /**
-   * As `once()`, where the slot is the current period: runs `body` at most once in each period of this length.
+   * Runs `body` at most once in each period of this length: `once()` with the current period as the slot.
    *
-   * Periods are counted from the beginning of 1970 by the local clock, so one of a day begins at midnight UTC; the period
-   * that counts is the one in which the lock is acquired. Where a clock is behind, it refuses to go back: the body runs only
-   * in a later period than the recorded one.
+   * Periods are counted from the beginning of 1970 by the local clock, so a period of one day begins at midnight UTC.
+   * The period is the one in which the lock is acquired. A clock that is behind cannot run an earlier period: the body
+   * runs only in a later period than the recorded one.
    *
-   * @param period in ms, at least 1000.
-   * @throws as `once()`.
+   * @param period length of a period in ms, at least 1000.
+   * @throws the same errors as `once()`.
    *
    * @example
    * console.log(await mutex.oncePer(3_600_000, () => 'cleaned up')); // cleaned up

@@ -1,13 +1,16 @@
-/** Names in the log an acquire that waits for the `await using` block that it is in. */
+/** Logs a warning when an acquire waits for the `await using` block that contains it. */
 
 import { type Block, innermostBlock, isOpenBlock } from './blocks';
 import { type Lease, nativeLease } from './lease';
 import { clearTimeout, setTimeout } from './timers';
 
-/** How long such a wait lasts before it is named, in ms. What the block started, and does not wait for, may wait rightly. */
+/**
+ * Delay in ms before such a wait is logged. A shorter wait can be legitimate: the block may have started the acquire
+ * without awaiting it.
+ */
 const AFTER = 1000;
 
-/** A lock that its owner may acquire again. */
+/** A lock that an acquire requests. */
 interface Wanted {
   readonly client: object;
   readonly path: string;
@@ -21,7 +24,7 @@ function name(block: Block): void {
   nativeLease(lease).warnOfWaitInBlock();
 }
 
-/** The blocks around the caller that hold what it is about to acquire as a new owner. */
+/** Returns the blocks around the caller that hold a lock that the caller is about to acquire as a new owner. */
 export function blocksAround(wanted: Iterable<Wanted>): Block[] {
   const found: Block[] = [];
   for (const lock of wanted) {
@@ -31,10 +34,10 @@ export function blocksAround(wanted: Iterable<Wanted>): Block[] {
   return found;
 }
 
-/** Awaits an attempt; once a block, names it if the attempt waits for long. */
+/** Awaits an attempt. Logs a warning, once for each block, if the attempt takes long. */
 export async function namingOwnWait<T>(blocks: readonly Block[], attempt: Promise<T>): Promise<T> {
   const timer = setTimeout(() => blocks.forEach(name), AFTER);
-  // Whether the attempt keeps the process alive is its client's to say.
+  // The client decides whether the attempt keeps the process alive.
   timer.unref();
   try {
     return await attempt;

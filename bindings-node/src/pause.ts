@@ -1,4 +1,4 @@
-/** Waits between two attempts. */
+/** Pauses between two attempts. */
 
 import type { NativeStates } from '../addon';
 
@@ -8,8 +8,8 @@ import type { Pending } from './keep-alive';
 import { clearTimeout, setTimeout } from './timers';
 
 /**
- * Waits for so long, in ms, or until the client whose states these are is closed. Rejects with the signal's reason if the
- * signal aborts.
+ * Waits for `time` ms, or until the client of `states` is closed. Rejects with the signal's reason if the signal
+ * aborts.
  */
 export async function pause(states: NativeStates, time: number, pending: Pending, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
@@ -18,7 +18,7 @@ export async function pause(states: NativeStates, time: number, pending: Pending
     over.abort();
   };
   const timer = setTimeout(end, time);
-  // Whether the pause keeps the process alive is up to `pending`.
+  // `pending` decides whether the pause keeps the process alive.
   timer.unref();
   const stopWaiting = signal && onAbort(signal, end);
   try {

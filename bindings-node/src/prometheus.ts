@@ -1,8 +1,9 @@
 /**
- * Metrics of clients for Prometheus, in a registry of the package `prom-client`, which the program installs.
+ * Exports metrics of clients to Prometheus, through a registry of the package `prom-client`, which the program
+ * installs.
  *
- * Everything is read when Prometheus scrapes, and costs nothing before that. In the examples, `client` is a connected
- * client, and `register` is that of `prom-client`.
+ * All values are read when Prometheus scrapes; there is no cost between scrapes. In the examples, `client` is a
+ * connected client, and `register` is the registry of `prom-client`.
  *
  * @module zklock/prometheus
  */
@@ -32,11 +33,11 @@ export type { Clients, PathLabel } from './exporters';
 /** Registries of `prom-client`, in either of their formats. */
 export type Registries = (Registry | Registry<OpenMetricsContentType>)[];
 
-/** What to tell, and whom. */
+/** Options of a {@link Collector}. */
 export interface CollectorOptions {
   /**
-   * What to call a lock's path in the label `path` of `zklock_waiters` and `zklock_holders`: few values, for each is a
-   * series that Prometheus keeps. Default: the label is empty.
+   * Returns the value of the label `path` for a lock's path, for `zklock_waiters` and `zklock_holders`. Return few
+   * different values, because Prometheus keeps a separate series for each. Default: the label is empty.
    */
   path?: PathLabel | undefined;
   /** Where to register the metrics. Default: the registry that `prom-client` calls `register`. */
@@ -45,7 +46,7 @@ export interface CollectorOptions {
 
 const checks = { path: checkFunction, registers: checkIterable };
 
-/** A client at one moment. */
+/** The data of one client at one moment. */
 interface Seen {
   readonly client: string;
   readonly stats: Stats;
@@ -55,10 +56,10 @@ interface Seen {
 type Add = (labels: Record<string, string>, value: number) => void;
 type Tell = (seen: Seen, add: Add) => void;
 
-/** A metric by its name. */
+/** A metric with its name. */
 type Named = readonly [name: string, metric: Metric];
 
-/** How the values of several processes become one, for `prom-client`'s cluster mode. */
+/** Configuration of a gauge. `aggregator` combines the values of several processes in `prom-client`'s cluster mode. */
 interface GaugeKind {
   help: string;
   labelNames: string[];
@@ -66,10 +67,10 @@ interface GaugeKind {
 }
 
 /**
- * The statistics and the health of a client, or of several under names of your choice, as metrics of `prom-client`.
+ * Exports the statistics and the health of one or more named clients as metrics of `prom-client`.
  *
- * The label `client` tells several clients apart; with one alone it is empty. Each process can have one collector in a
- * registry, as the names of the metrics are always the same.
+ * The label `client` distinguishes several clients; a single client has an empty label. A registry can have one
+ * collector for each process, because the metric names are fixed.
  *
  * @example
  * new Collector(client);
@@ -83,9 +84,9 @@ export class Collector {
   #seen: readonly Seen[] | undefined;
 
   /**
-   * @param clients a client, or several by their names.
-   * @throws {Error} of `prom-client` if a registry already has a collector, or another metric of one of the names. Then
-   *   none of the registries has changed.
+   * @param clients a client, or several clients by name.
+   * @throws {Error} of `prom-client` if a registry already has a collector or another metric with one of the names. In
+   *   this case, no registry is changed.
    */
   constructor(clients: Clients, options: CollectorOptions = {}) {
     this.#clients = named(clients);
@@ -93,7 +94,7 @@ export class Collector {
     this.#path = options.path ?? (() => '');
     const registries = [...(options.registers ?? [register])];
     try {
-      // Each format has metrics of its own: a registry of OpenMetrics renames the counters that it writes.
+      // Each format needs its own metrics, because an OpenMetrics registry renames the counters that it writes.
       for (const format of new Set(registries.map(({ contentType }) => contentType))) {
         const metrics = [...this.#counts(), ...this.#measures()];
         for (const registry of registries.filter(({ contentType }) => contentType === format)) {
@@ -110,7 +111,7 @@ export class Collector {
   }
 
   /**
-   * Takes the metrics out of their registries, such as before another collector takes their place.
+   * Removes the metrics from their registries, for example before another collector replaces this one.
    *
    * @example
    * const collector = new Collector(client);
@@ -123,7 +124,10 @@ export class Collector {
     }
   }
 
-  /** All metrics of a scrape are of one moment: a registry asks each of them before anything else runs. */
+  /**
+   * Returns one snapshot for all metrics of a scrape. A registry collects all metrics before any other code runs, so
+   * the snapshot is dropped in the next microtask.
+   */
   #see(): readonly Seen[] {
     if (this.#seen === undefined) {
       this.#seen = this.#clients.map(([name, client]) => ({ client: name, stats: client.stats(), health: client.health() }));
@@ -137,7 +141,7 @@ export class Collector {
   }
 
   #configuration<T extends string>(name: string, help: string, labelNames: T[]): MetricConfiguration<T> {
-    // Registered once all are made.
+    // Registered later, once all metrics are created.
     return { name, help, labelNames, registers: [] };
   }
 
@@ -205,7 +209,7 @@ export class Collector {
   #now(name: string, help: string, of: (health: Health) => readonly (WaitReport | HoldReport)[]): Named {
     return this.#gauge(name, { help, labelNames: ['mode', 'path'], aggregator: 'sum' }, ({ health }, add) => {
       const counts = counted(of(health), this.#path);
-      // Without any there is a zero: no series at all would mean that nobody was asked.
+      // Report a zero if there are no attempts or holds: a missing series would mean that the client was not scraped.
       if (counts.length === 0) add({ mode: 'mutex', path: '' }, 0);
       for (const { mode, path = '', count } of counts) add({ mode, path }, count);
     });
@@ -220,7 +224,7 @@ interface HistogramValue {
   value: number;
 }
 
-/** As Prometheus wants it: each bound, the whole, and the sum, all in seconds. */
+/** Converts a histogram to Prometheus values in seconds: one for each bound, the total count and the sum. */
 function valuesOf(name: string, client: string, { buckets, count, sum }: Histogram): HistogramValue[] {
   const bucket = (le: number | string, value: number): HistogramValue => ({ metricName: `${name}_bucket`, labels: { client, le }, value });
   return [
@@ -231,7 +235,7 @@ function valuesOf(name: string, client: string, { buckets, count, sum }: Histogr
   ];
 }
 
-/** A histogram that somebody else has counted: `prom-client` has only such as it fills itself. */
+/** A histogram with values that were counted elsewhere. `prom-client` only has histograms that it fills itself. */
 class Counted extends PrometheusHistogram<'client'> {
   readonly #about: MetricConfiguration<'client'>;
   readonly #values: () => HistogramValue[];
@@ -245,12 +249,14 @@ class Counted extends PrometheusHistogram<'client'> {
   // eslint-disable-next-line @typescript-eslint/require-await -- as inherited
   override async get(): ReturnType<PrometheusHistogram<'client'>['get']> {
     const { name, help } = this.#about;
-    // `prom-client` declares an enumeration here, and has text.
+    // `prom-client` declares an enumeration for `type` and `aggregator`, but uses strings.
     const told: unknown = { name, help, type: 'histogram', aggregator: 'sum', values: this.#values() };
     return told as Awaited<ReturnType<PrometheusHistogram<'client'>['get']>>;
   }
 
-  /** What a registry asks for when it writes text; the inherited one would tell of buckets that nobody fills. */
+  /**
+   * Called by a registry when it writes text. The inherited method would report the empty buckets of the base class.
+   */
   getForPromString(): ReturnType<PrometheusHistogram<'client'>['get']> {
     return this.get();
   }

@@ -9,14 +9,14 @@ import { checkOptions, ours } from './validate';
 /**
  * A fair read/write lock in the node layout of Curator's `InterProcessReadWriteLock`.
  *
- * The readers at the head of the queue hold the lock together; a writer holds it alone; a reader that arrives after a
- * waiting writer waits behind it. Both halves are reentrant. Their owners are those of a `Mutex`, and a scope of either
- * half counts for both.
+ * The readers at the head of the queue hold the lock together, and a writer holds it alone. A reader that arrives after
+ * a waiting writer waits behind it. Both halves are reentrant, with the same rules for owners as a `Mutex`. A scope of
+ * either half counts for both halves.
  *
- * - **Downgrade.** The owner of the write lock may also take the read lock, and keeps it when it releases the write
- *   lock. No other contender gets in between, and the lease keeps the writer's fencing token.
- * - **No upgrade.** An owner that holds only the read lock and asks for the write lock would wait for itself: it is
- *   refused at once, with `UpgradeRefusedError`.
+ * - **Downgrade.** The owner of the write lock may also take the read lock, and keeps the read lock when it releases
+ *   the write lock. No other contender gets the lock in between, and the lease keeps the writer's fencing token.
+ * - **No upgrade.** An owner that holds only the read lock and requests the write lock would wait for itself. The
+ *   request is refused immediately, with `UpgradeRefusedError`.
  *
  * Fencing tokens of readers that hold the lock together are not comparable.
  *
@@ -26,13 +26,13 @@ import { checkOptions, ours } from './validate';
  * console.log(reading.state); // held
  */
 export class ReadWriteLock {
-  /** Held by any number of readers at the same time. */
+  /** The read lock, which any number of readers can hold at the same time. */
   readonly readLock: Lock;
-  /** Held by one writer alone. */
+  /** The write lock, which one writer holds alone. */
   readonly writeLock: Lock;
 
   /**
-   * @param client the client on which it is; one that is not connected yet connects at the first acquire.
+   * @param client the client of the lock. If it is not connected yet, it connects at the first acquire.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
    * @throws {@link BadArgumentError} if the path is malformed.
    */

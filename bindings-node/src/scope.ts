@@ -1,6 +1,6 @@
 /**
- * Who may re-enter: what runs inside a live `using` scope of the same client and path. And of which owner others are told:
- * that of the outermost live scope.
+ * Tracks live `using` scopes. Code inside a live scope of the same client and path may re-enter its lock. Other
+ * programs see the owner of the outermost live scope.
  */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -9,9 +9,9 @@ import { clientOfLease, type Lease } from './lease';
 
 export interface Scope {
   readonly lease: Lease;
-  /** The lease's, once somebody wanted to know it. */
+  /** The path of the lease, read on first use. */
   path: string | undefined;
-  /** Whether its lock may be entered again. */
+  /** Whether the scope's lock may be re-entered. */
   readonly enters: boolean;
   live: boolean;
   outer: Scope | undefined;
@@ -20,16 +20,16 @@ export interface Scope {
 const current = new AsyncLocalStorage<Scope | undefined>();
 
 /**
- * The innermost live one of a scope and those around it. Those that have ended, because a callback may outlive its scope,
- * are unlinked by whoever goes from scope to scope, or a timer that takes a lock and sets the next timer would grow a
- * chain for ever.
+ * Returns the innermost live scope: the given one, or one of the scopes around it. Callers unlink the ended scopes that
+ * they pass, because a callback can outlive its scope. Without this, a timer that takes a lock and sets the next timer
+ * would grow an endless chain.
  */
 function live(scope: Scope | undefined): Scope | undefined {
   while (scope?.live === false) scope = scope.outer;
   return scope;
 }
 
-/** The lease of the innermost live scope of a client and path, if its lock may be entered again. */
+/** Returns the lease of the innermost live scope of a client and path, if its lock may be re-entered. */
 export function innermostLease({ client, path }: { client: object; path: string }): Lease | undefined {
   for (let scope = live(current.getStore()); scope !== undefined; scope = scope.outer = live(scope.outer)) {
     if (scope.enters && clientOfLease(scope.lease) === client && (scope.path ??= scope.lease.path) === path) return scope.lease;
@@ -37,7 +37,7 @@ export function innermostLease({ client, path }: { client: object; path: string 
   return undefined;
 }
 
-/** The lease of the outermost live scope of a client. */
+/** Returns the lease of the outermost live scope of a client. */
 export function outermostLease(client: object): Lease | undefined {
   let outermost: Lease | undefined;
   for (let scope = live(current.getStore()); scope !== undefined; scope = scope.outer = live(scope.outer)) {
@@ -46,7 +46,7 @@ export function outermostLease(client: object): Lease | undefined {
   return outermost;
 }
 
-/** Scopes of these leases, the first one innermost. They begin now, and end with `endScopes`. */
+/** Begins a scope for each of these leases, with the first lease innermost. `endScopes` ends them. */
 export function beginScopes(leases: readonly Lease[], enters: (lease: Lease, index: number) => boolean): Scope[] {
   const scopes: Scope[] = [];
   let outer = live(current.getStore());
@@ -57,13 +57,13 @@ export function beginScopes(leases: readonly Lease[], enters: (lease: Lease, ind
   return scopes;
 }
 
-/** Calls `body` within scopes; without any there is nothing that it would need to know. */
+/** Calls `body` inside scopes. Without scopes, calls it directly. */
 export function callWithin<Given, T>(scopes: readonly Scope[], body: (given: Given) => T, given: Given): T {
   const innermost = scopes.at(-1);
   return innermost === undefined ? body(given) : current.run(innermost, () => body(given));
 }
 
-/** Calls a function as nobody's owner. */
+/** Calls a function outside all scopes. */
 export function outsideScopes<T>(call: () => T): T {
   return current.run(undefined, call);
 }

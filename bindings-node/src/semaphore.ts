@@ -9,34 +9,34 @@ import { clientFor, leaseOf, Lock, lockInternals, optionChecks, outermostAnchor,
 import { traceHookOf, untraced } from './trace-hook';
 import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './validate';
 
-/** Where to read the number of permits, if it is not fixed. */
+/** The source of the number of permits, if the number is not fixed. */
 export interface SharedCount {
   /**
-   * The path of a node of Curator's `SharedCount`, below the client's chroot: four bytes, the most significant first.
-   * Every acquire reads it, and waiters are notified of a change.
+   * Path of a node in the format of Curator's `SharedCount`, below the client's chroot: four bytes, most significant
+   * first. Every acquire reads it, and waiters are notified of changes.
    */
   sharedCount: string;
 }
 
 /**
- * A fair semaphore, of which a number of permits can be held at the same time, in the node layout of Curator's
- * `InterProcessSemaphoreV2`.
+ * A fair semaphore with a limited number of permits, in the node layout of Curator's `InterProcessSemaphoreV2`.
  *
- * Contenders take turns, and the one whose turn it is waits for its permits. So smaller requests cannot overtake a
- * larger one, and no two contenders can each keep a part of what both need.
+ * Contenders take turns: the contender at the head of the queue waits for its permits, and all others wait behind it.
+ * Smaller requests therefore cannot overtake a larger one, and two contenders cannot each keep a part of the permits
+ * that both need.
  *
- * **Permits have no owner.** Every `acquire()` takes another permit, even inside a `using` scope, and returns a lease
- * of its own. Fencing tokens of permits that are held at the same time are not comparable.
+ * **Permits have no owner.** Every `acquire()` takes another permit, even inside a `using` scope, and returns a new
+ * lease. Fencing tokens of permits that are held at the same time are not comparable.
  *
- * All contenders on a path must agree on the number of permits. A contender that finds a different number there, when
- * it first uses the path or when it has to wait, is refused with {@link PermitsMismatchError}.
+ * All contenders on a path must agree on the number of permits. A contender checks the number when it first uses the
+ * path and when it has to wait. If it finds a different number, it is refused with {@link PermitsMismatchError}.
  *
- * `tryAcquire()`, and a time-out of 0, do not wait for a permit, but up to two seconds for another contender that is in
- * the middle of taking some.
+ * `tryAcquire()` and a timeout of 0 do not wait for a permit. They wait up to two seconds for another contender that is
+ * taking permits at that moment.
  *
- * `contenders()` lists a node for each permit that is held or that the contender whose turn it is waits for
- * (`leases/…`), then those that take turns (`locks/…`); the first of these is the one whose turn it is. `locked()`
- * tells whether no permit is free.
+ * `contenders()` first lists one node (`leases/…`) for each permit that is held or that the contender at the head waits
+ * for. Then it lists the contenders that take turns (`locks/…`), beginning with the head. `locked()` returns whether no
+ * permit is free.
  *
  * @example
  * const slots = new Semaphore(client, '/locks/upstream', 5);
@@ -47,9 +47,9 @@ export class Semaphore extends Lock {
   readonly #permits: number | SharedCount;
 
   /**
-   * @param client the client on which it is; one that is not connected yet connects at the first acquire.
+   * @param client the client of the semaphore. If it is not connected yet, it connects at the first acquire.
    * @param path an absolute path below the client's chroot. Missing parents are created when needed.
-   * @param permits how many permits there are, or where to read their number.
+   * @param permits the number of permits, or the node that contains it.
    * @throws {@link BadArgumentError} if the path is malformed or the number is below 1.
    */
   constructor(client: Client, path: string, permits: number | SharedCount, options: SemaphoreOptions = {}) {
@@ -64,16 +64,16 @@ export class Semaphore extends Lock {
     this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
   }
 
-  /** How many permits there are, or where to read their number, as given. */
+  /** The number of permits, or the node that contains it, as given. */
   get permits(): number | Readonly<SharedCount> {
     return this.#permits;
   }
 
   /**
-   * Acquires several permits, all or none; smaller requests cannot overtake. A request for more permits than a shared
-   * count states waits, because the count may grow.
+   * Acquires several permits, all or none. Smaller requests cannot overtake. A request for more permits than the
+   * current shared count waits, because the count may grow.
    *
-   * @throws as `acquire()`; with a time-out of 0, {@link LockTimeoutError} if too few permits are free.
+   * @throws as `acquire()`; with a timeout of 0, {@link LockTimeoutError} if too few permits are free.
    * @throws {@link BadArgumentError} if the count is below 1 or above a fixed number of permits.
    *
    * @example

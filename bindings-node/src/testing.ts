@@ -1,16 +1,16 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 /**
- * A ZooKeeper server in memory, to test code that takes locks: **for tests and development only**. Production is Apache
- * ZooKeeper.
+ * An in-memory ZooKeeper server for testing code that takes locks: **for tests and development only**. In production,
+ * use Apache ZooKeeper.
  *
- * All times are in milliseconds. In the examples, `server` is a running {@link Server}, `client` a client that is
- * connected to it, `mutex` a free mutex of that client at `/locks/report`, and `lease` a lease of another mutex.
+ * All times are in milliseconds. In the examples, `server` is a running {@link Server}, `client` is a client connected
+ * to it, `mutex` is a free mutex of this client at `/locks/report`, and `lease` is a lease of another mutex.
  *
  * @module zklock/testing
  */
 
-// First: it explains a native half that is missing, on which all the others would fail.
+// Must be first: all other modules fail without the native addon, and this import explains a missing addon.
 import './addon';
 
 import { getSystemErrorName } from 'node:util';
@@ -22,13 +22,13 @@ import { showAs } from './inspect';
 import { KeepAlive } from './keep-alive';
 import { type Checks, checkNumber, checkOptions, checkOurs, checkSession, ours } from './validate';
 
-/** How to start a server. */
+/** Options of {@link Server.start}. */
 export interface ServerOptions {
-  /** The port on which it listens, at 127.0.0.1. Default: 0, any free one. */
+  /** The port to listen on, at 127.0.0.1. Default: 0, which selects any free port. */
   port?: number | undefined;
 }
 
-/** Whose session: a client's, that of a lease or a contender, or the session with this id. */
+/** Identifies a session: a client, a lease or a contender of the session, or the session's id. */
 type Session = bigint | { readonly sessionId: bigint };
 
 const checks: Checks<ServerOptions> = { port: checkNumber };
@@ -36,24 +36,24 @@ const checks: Checks<ServerOptions> = { port: checkNumber };
 const LARGEST_PORT = 0xffff;
 
 /**
- * Those that run: one that nobody refers to any more still serves clients, which have only its address. The garbage
- * collector would end it under them.
+ * The running servers. Without this reference, the garbage collector would end a server that the program no longer
+ * refers to, although clients, which only have its address, still use it.
  */
 const running = new Set<Server>();
 
 /**
- * A ZooKeeper server of one node in this process, in memory, on a thread of its own: **for tests and development only**.
+ * A single-node, in-memory ZooKeeper server in this process, on its own thread: **for tests and development only**.
  *
- * It speaks ZooKeeper's client protocol, with clients of any language and process on this machine, and does on command
- * what real servers do at the worst moment. Every method resolves when what it does is done; calls that are not awaited
- * take effect in their order.
+ * The server speaks ZooKeeper's client protocol, with clients in any language and any process on this machine. On
+ * command, it simulates the failures of real servers. Every method resolves when its effect is complete. Calls that are
+ * not awaited take effect in order.
  *
- * Like a server of `node:net`, it keeps the process alive until it is stopped, so that a test can wait for what the server
- * does to its client: stop it at the end of the test, or {@link Server.unref} it. A process that exits ends its servers,
- * and so does a worker thread with those that it started.
+ * Like a server of `node:net`, it keeps the process alive until it is stopped, so that a test can wait for the server's
+ * effect on a client. Stop it at the end of the test, or call {@link Server.unref}. When a process or a worker thread
+ * exits, its servers end.
  *
- * Close its clients before you stop it: a client takes leave of its server, and waits for up to two seconds for one that
- * does not answer.
+ * Close the clients before you stop the server: a closing client says goodbye to its server, and waits up to two
+ * seconds for a server that does not reply.
  *
  * @example
  * const server = await Server.start();
@@ -70,7 +70,7 @@ const running = new Set<Server>();
 export class Server {
   readonly #native: NativeServer;
   readonly #keepAlive: KeepAlive;
-  /** The newest call, and so all of them. */
+  /** The newest call. It completes last, because calls run in order. */
   #last: Promise<unknown> = Promise.resolve();
   #stopping: Promise<void> | undefined;
 
@@ -82,9 +82,9 @@ export class Server {
   }
 
   /**
-   * Starts a server. When it resolves, clients can connect.
+   * Starts a server. Clients can connect when the promise resolves.
    *
-   * @throws `Error` if it cannot listen; its `code` is the system's, such as `EADDRINUSE` for a port that is taken.
+   * @throws `Error` if the server cannot listen. Its `code` is the system's, such as `EADDRINUSE` for a port in use.
    * @throws `BadArgumentError` if the port is not a whole number from 0 to 65,535.
    *
    * @example
@@ -99,7 +99,7 @@ export class Server {
       throw new BadArgumentError(`port: must be a whole number from 0 to ${LARGEST_PORT}, but is ${port}`);
     }
     const keepAlive = new KeepAlive();
-    // Here, where the caller is on the stack: jest names the line that opened what was left open.
+    // Set here, while the caller is on the stack: jest reports the line that opened a handle which was left open.
     keepAlive.always = true;
     const { server, problem, errno } = await startServer(port);
     if (server !== undefined) return new Server(server, keepAlive, ours);
@@ -107,17 +107,18 @@ export class Server {
     throw cannotListen(port, problem ?? '', errno);
   }
 
-  /** Where it listens, as a client takes it: `127.0.0.1:40000`. */
+  /** The server's address in the form that clients take: `127.0.0.1:40000`. */
   get hosts(): string {
     return this.#native.hosts;
   }
 
   /**
-   * Ends a session, as if its client had been silent for its time-out: when this resolves, its nodes are gone and its locks
-   * free. The client learns of it when it has connected again, moments later, and begins a new session.
+   * Ends a session, as if its client had been silent for the session timeout. When the promise resolves, the session's
+   * nodes are deleted and its locks are free. The client learns of the loss moments later, when it reconnects, and
+   * begins a new session.
    *
-   * @param session a client, or what has its session's id: a lease, a contender; or the id.
-   * @returns whether there was such a session on this server.
+   * @param session a client, a lease, a contender, or a session id.
+   * @returns whether this server had such a session.
    * @throws `BadArgumentError` for a client that has not connected yet.
    * @throws `Error` if the server was stopped.
    *
@@ -132,11 +133,11 @@ export class Server {
   }
 
   /**
-   * Closes a client's connection. Its session lives on, and the client may connect again at once and keep its locks.
+   * Closes a client's connection. The session continues: the client can reconnect immediately and keep its locks.
    *
-   * @param session as in `expire()`.
-   * @returns whether there was such a connection.
-   * @throws as `expire()`.
+   * @param session the session, as in `expire()`.
+   * @returns whether this server had such a connection.
+   * @throws the same errors as `expire()`.
    *
    * @example
    * await server.disconnect(client);
@@ -148,8 +149,9 @@ export class Server {
   }
 
   /**
-   * Falls silent, as a server that hangs or is out of reach: connections stay open, but nothing is read, answered or sent,
-   * and who connects hears nothing. Meanwhile no session expires. The controls still work.
+   * Stops replying, like a server that hangs or is unreachable. Connections stay open, but the server reads, answers
+   * and sends nothing, and new connections receive no reply. Meanwhile no session expires. The methods of this class
+   * still work.
    *
    * @throws `Error` if the server was stopped.
    *
@@ -164,8 +166,8 @@ export class Server {
   }
 
   /**
-   * Ends what `pause()` began: what arrived meanwhile is answered, and the time of the sessions goes on where it stood. Does
-   * nothing without a pause.
+   * Ends a pause. The server replies to the requests that arrived meanwhile, and the timeouts of the sessions continue
+   * where they stopped. Does nothing without a pause.
    *
    * @throws `Error` if the server was stopped.
    *
@@ -178,9 +180,9 @@ export class Server {
   }
 
   /**
-   * From now on sends each reply and each event this much later, in their order: a round trip takes at least that long.
+   * Delays every further reply and event by this time, in order. A round trip then takes at least this long.
    *
-   * @param delay in ms. 0 ends it; what is on its way keeps its delay.
+   * @param delay in ms. 0 ends the delay for further replies; replies that are already delayed keep their delay.
    * @throws `BadArgumentError` if the delay is negative or NaN.
    * @throws `Error` if the server was stopped.
    *
@@ -196,7 +198,7 @@ export class Server {
   }
 
   /**
-   * All nodes but those of `/zookeeper`, in the order of their paths, with their data.
+   * Returns all nodes except those of `/zookeeper`, ordered by path, with their data.
    *
    * @throws `Error` if the server was stopped.
    *
@@ -206,13 +208,13 @@ export class Server {
    * console.log(`${tree['/report']}`, lease.node in tree); // draft true
    */
   async tree(): Promise<Record<string, Buffer>> {
-    // Copied: in a realm of its own, as test runners give to modules, the native half's `Object` is another one.
+    // Copied: in a separate realm, as test runners use for modules, the addon's `Object` is another class.
     return { ...(await this.#call(() => this.#native.tree())) };
   }
 
   /**
-   * Ends the server: its port and all connections are closed, its nodes are gone. Does nothing on a server that was
-   * stopped. A new one can listen on the same port.
+   * Stops the server. Closes its port and all connections, and discards its nodes. Does nothing on a stopped server.
+   * Another server can then listen on the same port.
    *
    * @example
    * await client.close();
@@ -225,7 +227,7 @@ export class Server {
   }
 
   /**
-   * Keeps the process alive until the server is stopped, as it does unless `unref()` was called.
+   * Keeps the process alive until the server is stopped. This is the default; it undoes `unref()`.
    *
    * @example
    * server.unref().ref();
@@ -236,7 +238,7 @@ export class Server {
   }
 
   /**
-   * Lets the process exit while the server runs.
+   * Lets the process exit while the server is running.
    *
    * @example
    * const shared = (await Server.start()).unref(); // for all tests of the file
@@ -268,7 +270,10 @@ export class Server {
     }
   }
 
-  /** Calls the native half when it is done with the call before: each runs on a thread of libuv's, in no order. */
+  /**
+   * Calls the native addon after the previous call has completed, because libuv's threads run calls in no particular
+   * order.
+   */
   async #call<T>(call: () => Promise<T>): Promise<T> {
     if (this.#stopping !== undefined) throw new Error('the server was stopped');
     const done = this.#last.then(() => native(call));
@@ -276,7 +281,7 @@ export class Server {
     try {
       return await done;
     } catch (error) {
-      // The native half's error belongs to another realm, perhaps, and shows nothing of the caller.
+      // The addon's error may belong to another realm, and its stack does not show the caller.
       throw raisedBelow(error instanceof BadArgumentError ? error : new Error((error as Error).message), this.#call);
     }
   }
@@ -291,7 +296,7 @@ function idOf(session: Session): bigint {
   return id;
 }
 
-/** As the errors of `node:net` are. */
+/** Creates an error in the form of `node:net` errors. */
 function cannotListen(port: number, problem: string, errno: number | undefined): Error {
   const error = new Error(`cannot listen on 127.0.0.1:${port}: ${problem}`);
   const code = errno === undefined ? undefined : getSystemErrorName(-errno);

@@ -1,22 +1,23 @@
 /**
- * Timers and microtasks of Node's own. Fake timers, which tests put in their place, run out only when a test says so: an
- * interval that they cannot clear would keep the process alive for ever, and a loss would never be told.
+ * Node's own timers and microtasks. Tests can replace the global ones with fake timers, which run only when the test
+ * says so. With fake timers, an interval that cannot be cleared would keep the process alive forever, and losses would
+ * not be reported.
  */
 
 import * as timers from 'node:timers';
 
-// Looked up once, because fake timers replace the functions of this module too. Not those of `globalThis`: a test runner
-// may have replaced those before it loads this package.
+// Looked up once, because fake timers replace the functions of this module too. Does not use `globalThis`, because a
+// test runner may have replaced its functions before it loads this package.
 export const { setInterval, clearInterval, setTimeout, clearTimeout, setImmediate } = timers;
 
-/** Has an error be an uncaught exception. */
+/** Raises an error as an uncaught exception. */
 export function throwUncaught(error: unknown): void {
   setImmediate(() => {
     throw error;
   });
 }
 
-/** Calls `then` in a microtask, as `queueMicrotask` does: that one can be replaced by fake timers, a promise cannot. */
+/** Calls `then` in a microtask. Uses a promise because fake timers can replace `queueMicrotask`, but not promises. */
 export function later(then: () => void): void {
   Promise.resolve().then(then).catch(throwUncaught);
 }

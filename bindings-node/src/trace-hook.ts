@@ -1,25 +1,28 @@
 /**
- * The hook that reports attempts and holds to a tracer, `tracing/opentelemetry.ts`, if the program asked for one. Without
- * a tracer an acquire costs one look at a field of its client more.
+ * The hook that reports attempts and holds to a tracer (`tracing/opentelemetry.ts`). Without a tracer, the hook costs
+ * an acquire one read of a field of its client.
  */
 
 import type { Lease } from './lease';
 import type { Leases } from './leases';
 
-/** The hook of a client. */
+/** The trace hook of a client. */
 export interface TraceHook {
   /**
-   * Tells of an attempt to acquire what is at these paths, and of the holds that it leads to: their leases are in the
-   * order of the paths, or all of the only one; `null` stands for a slot that is recorded already. `tries`: without a
-   * wait.
+   * Reports an attempt to acquire the locks at these paths, and the resulting holds. The leases are in the order of the
+   * paths; with a single path, all leases belong to it. `null` means that the slot is already recorded. `tries` is true
+   * if the attempt does not wait.
    */
   wait<Held extends Lease | Leases | null>(paths: readonly string[], tries: boolean, acquire: () => Promise<Held>): Promise<Held>;
 }
 
-/** Who is told of what is called now; `null` for nobody. */
+/** The hook that receives the current call; `null` if the call is not reported. */
 let called: TraceHook | null | undefined;
 
-/** Calls a method of a lock. The attempt that it begins, before it returns, is told to `tracing` and nobody else. */
+/**
+ * Calls a method of a lock, and reports the attempt that it begins only to `tracing`. The attempt must begin before the
+ * method returns.
+ */
 export function callTraced<T>(tracing: TraceHook | null, call: () => T): T {
   const outer = called;
   called = tracing;
@@ -30,12 +33,18 @@ export function callTraced<T>(tracing: TraceHook | null, call: () => T): T {
   }
 }
 
-/** Calls a method again, for an attempt that has been told. So what it throws has it at the head of its stack. */
+/**
+ * Calls a method again for an attempt that is already reported. The repeated call keeps the method at the top of error
+ * stacks.
+ */
 export function untraced<T>(call: () => T): T {
   return callTraced(null, call);
 }
 
-/** Who is told of the attempt that begins now. `inner`: whether it would be one of an owner that holds the lock. */
+/**
+ * Returns the hook for the attempt that begins now. `inner` returns whether the attempt re-enters a lock that its owner
+ * holds.
+ */
 export function traceHookOf(client: { readonly tracing: TraceHook | undefined } | undefined, inner: () => boolean): TraceHook | undefined {
   if (called !== undefined) return called ?? undefined;
   // A re-entry begins no hold.

@@ -7,11 +7,11 @@ import { bytesOf, checkNumber, checkString } from './validate';
 let create: (transaction: NativeTransaction) => Transaction;
 
 /**
- * Writes to ZooKeeper that are carried out together, and only if the lock's node exists at that moment. So they need no
- * fencing token: a holder that was paused, and whose lock went to another contender, changes nothing.
+ * ZooKeeper writes that are applied together, and only if the lock's node exists at that moment. They need no fencing
+ * token: if a holder was paused and its lock went to another contender, its transaction changes nothing.
  *
- * Begun by `lease.transaction()`. Paths are absolute, below the client's chroot; text is written as UTF-8. Created
- * nodes are persistent and have the client's access control list. Every method except `commit()` returns the
+ * Create a transaction with `lease.transaction()`. Paths are absolute, below the client's chroot. Text is written as
+ * UTF-8. New nodes are persistent and have the client's access control list. Every method except `commit()` returns the
  * transaction.
  *
  * @example
@@ -42,7 +42,7 @@ export class Transaction {
   }
 
   /**
-   * Sets the data of a node, if its version matches; without a version, any matches.
+   * Sets the data of a node if its version matches. Without a version, sets it in any case.
    *
    * @example
    * await lease.transaction().create('/report').setData('/report', new Uint8Array([1, 2])).commit();
@@ -55,7 +55,7 @@ export class Transaction {
   }
 
   /**
-   * Deletes a node, if its version matches; without a version, any matches.
+   * Deletes a node if its version matches. Without a version, deletes it in any case.
    *
    * @example
    * await lease.transaction().create('/draft').delete('/draft', 0).commit();
@@ -67,7 +67,7 @@ export class Transaction {
   }
 
   /**
-   * Has the whole transaction fail unless the version of a node matches.
+   * Makes the whole transaction fail unless the version of a node matches.
    *
    * @example
    * await lease.transaction().create('/report').check('/report', 0).commit();
@@ -84,14 +84,14 @@ export class Transaction {
   }
 
   /**
-   * Carries out all operations, or none. Waits for the answer for up to the client's connect time-out.
+   * Applies all operations, or none. Waits for the reply for up to the client's connect timeout.
    *
    * @throws {@link LockLostError} if the lock is no longer held. Nothing was written.
-   * @throws {@link TransactionFailedError} if one of the operations cannot be carried out: the one at its `index`. Nothing
-   *   was written.
-   * @throws {@link ConnectionFailedError} if no answer came: the operations may or may not have been applied.
+   * @throws {@link TransactionFailedError} if one of the operations cannot be applied. Its `index` is the operation's.
+   *   Nothing was written.
+   * @throws {@link ConnectionFailedError} if no reply arrived: the operations may or may not have been applied.
    * @throws {@link NotHeldError} after a release.
-   * @throws {@link BadArgumentError} if a path is malformed, or the second time.
+   * @throws {@link BadArgumentError} if a path is malformed, or if `commit()` was called before.
    *
    * @example
    * await lease.transaction().create('/report', 'done').commit();

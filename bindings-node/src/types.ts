@@ -1,23 +1,28 @@
-/** Types of values that several files name. */
+/** Types that several modules share. */
 
-/** What a lock is held for, or is to be: `permit` of a semaphore, `leadership` of an election. */
+/** The mode in which a lock is held or requested: `permit` for a semaphore, `leadership` for an election. */
 export type LockMode = 'mutex' | 'read' | 'write' | 'permit' | 'leadership';
 
-/** Why a lease is lost. */
+/** The reason for the loss of a lease. */
 export type LossReason = 'term ended' | 'session expired' | 'node deleted' | 'held too long' | 'client closed';
 
-/** Whether a client is connected to the ensemble. `suspended`: disconnected, but its session may still be alive. */
+/**
+ * The connection state of a client. `suspended` means that the client is disconnected, but its session may still be
+ * alive.
+ */
 export type ClientState = 'idle' | 'connecting' | 'connected' | 'suspended' | 'closed';
 
-/** How to request a lock, as the options of `navigator.locks.request()`. */
+/** Options of a request, like those of `navigator.locks.request()`. */
 export interface RequestOptions {
-  /** Whether other `shared` requests may hold the lock at the same time. Default: `exclusive`. */
+  /** `shared` lets other `shared` requests hold the lock at the same time. Default: `exclusive`. */
   mode?: 'exclusive' | 'shared' | undefined;
-  /** Whether to call the callback with `null` at once if the lock is taken. Default: false. */
+  /** Whether to call the callback with `null` immediately if the lock is taken. Default: false. */
   ifAvailable?: boolean | undefined;
   /** Gives up the wait when it aborts. Has no effect once the lock is held. */
   signal?: AbortSignal | undefined;
-  /** Not supported: a holder cannot be stopped. For operators, {@link Client.breakLock} takes a lock away. */
+  /**
+   * Not supported, because a holder cannot be stopped. Operators can take a lock away with {@link Client.breakLock}.
+   */
   steal?: false | undefined;
 }
 
@@ -26,11 +31,11 @@ export interface LockInfo {
   /** The lock path. */
   readonly name: string;
   readonly mode: 'exclusive' | 'shared';
-  /** The ZooKeeper session of its client, as a decimal string: `String(client.sessionId)`. */
+  /** The id of the client's ZooKeeper session as a decimal string: `String(client.sessionId)`. */
   readonly clientId: string;
 }
 
-/** Who holds a lock, and who waits for it, in the order of the queue. */
+/** The holders and the waiters of a lock, in queue order. */
 export interface LockSnapshot {
   readonly held: LockInfo[];
   readonly pending: LockInfo[];

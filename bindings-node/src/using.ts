@@ -1,4 +1,4 @@
-/** Runs a function while locks are held, and releases them when it ends. */
+/** Runs a function while locks are held, and releases the locks when the function ends. */
 
 import { lossToTell, type NativeLoss } from '../addon';
 
@@ -15,7 +15,7 @@ export type Body<Held, T> = (held: Held) => T | PromiseLike<T>;
 /** The arguments of every `using()`. */
 export type UsingArguments<Options, Held, T> = [body: Body<Held, T>] | [options: Options, body: Body<Held, T>];
 
-/** Whether a lock may be entered again inside the body, by its lease. */
+/** Returns whether the lock of a lease may be re-entered inside the body. */
 type Enters = (lease: Lease, index: number) => boolean;
 
 function partsOf<Options, Held, T>(args: UsingArguments<Options, Held, T>): [Options | undefined, Body<Held, T>] {
@@ -25,8 +25,8 @@ function partsOf<Options, Held, T>(args: UsingArguments<Options, Held, T>): [Opt
 }
 
 /**
- * Acquires, runs the body, and releases. `again`: what is acquired at once, by an owner that holds it, unless something
- * was asked for in options.
+ * Acquires, runs the body, and releases. `again` re-enters immediately if the owner already holds the lock; it is used
+ * only if the caller passed no options.
  */
 export async function using<Options, Held extends Lease | Leases, T>(
   args: UsingArguments<Options, Held, T>,
@@ -36,11 +36,11 @@ export async function using<Options, Held extends Lease | Leases, T>(
 ): Promise<T> {
   const [options, body] = partsOf(args);
   const held = options === undefined ? again?.() : undefined;
-  // The body never runs before this has returned.
+  // The body never runs before this function has returned.
   return runHeld(await (held ?? acquire(options)), body, enters);
 }
 
-/** Tries to acquire; if that succeeds, runs the body, and releases. Otherwise resolves with `null`. */
+/** Tries to acquire. If that succeeds, runs the body and releases; otherwise resolves with `null`. */
 export async function tryUsing<Options, Held extends Lease | Leases, T>(
   args: UsingArguments<Options, Held, T>,
   tryAcquire: (options?: Options) => Promise<Held | null>,
@@ -51,7 +51,10 @@ export async function tryUsing<Options, Held extends Lease | Leases, T>(
   return held === null ? null : runHeld(held, body, enters);
 }
 
-/** How the body ends that runs in scopes of these leases. Waits for it only if there is something to wait for. */
+/**
+ * Runs the body inside scopes of these leases and returns its outcome. Returns a promise only if the body returned an
+ * object or a function, which may be a promise.
+ */
 function ended<Held, T>(
   held: Held,
   body: Body<Held, T>,
@@ -83,7 +86,7 @@ async function settled<T>(promise: T | PromiseLike<T>, scopes: readonly Scope[])
   }
 }
 
-/** Releases at the end of a scope; the loss that was known before, or that only the release found out. */
+/** Releases at the end of a scope. Returns the loss that was already known, or that only the release discovered. */
 function release(
   held: Lease | Leases,
   leases: readonly Lease[],
@@ -109,16 +112,16 @@ async function released(
   return noticed ?? findLoss();
 }
 
-/** Who is told of the body: it runs under the hold that began last. */
+/** Returns the trace of the hold that began last. The body is reported to it. */
 function scopeTrace(leases: readonly Lease[]): TracedHold | undefined {
   const last = leases[leases.length - 1];
   return last && traceOfLease(last);
 }
 
 /**
- * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be entered again.
- * Fails with a loss that happened meanwhile if the body did not fail by itself. Promises nothing, and so takes no turn of
- * the event loop, if there is nothing to wait for.
+ * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be re-entered. Fails
+ * with a loss that happened meanwhile, unless the body failed by itself. Returns a plain value instead of a promise if
+ * there is nothing to wait for, which saves a turn of the event loop.
  */
 function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): T | Promise<T> {
   const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
@@ -129,8 +132,8 @@ function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>
 }
 
 /**
- * Runs the body of a turn. If it succeeds, `record` records the slot and releases the lease; otherwise the lease is released
- * as at the end of every scope. `enters`: whether the lock may be entered again inside the body.
+ * Runs the body of a turn. If it succeeds, `record` records the slot and releases the lease; otherwise the lease is
+ * released as at the end of every scope. `enters`: whether the lock may be re-entered inside the body.
  */
 export async function usingTurn<T>(lease: Lease, body: Body<Lease, T>, enters: boolean, record: () => Promise<void>): Promise<T> {
   const traced = traceOfLease(lease);
@@ -155,29 +158,35 @@ function* causesOf(error: unknown): Generator<{ name?: unknown; cause?: unknown 
   }
 }
 
-/** The error of a body: a loss; an abort that a loss caused, as functions do that take `lease.signal`; or anything else. */
+/**
+ * Classifies the error of a body: a loss, an abort that a loss caused (thrown by functions that take `lease.signal`),
+ * or any other error.
+ */
 function kindOf(error: unknown): 'loss' | 'cancelled' | 'error' {
   if (error instanceof LockLostError) return 'loss';
   const [first, ...causes] = causesOf(error);
   return first?.name === 'AbortError' && causes.some((cause) => cause instanceof LockLostError) ? 'cancelled' : 'error';
 }
 
-/** Has an error end its chain of causes with the loss, unless that is there already, or the last one cannot be changed. */
+/**
+ * Appends the loss to an error's chain of causes. Does nothing if the chain already contains a loss, or if its last
+ * error cannot be changed.
+ */
 function attach(loss: LockLostError, error: unknown): void {
   const causes = [...causesOf(error)];
   const last = causes.at(-1);
   if (last === undefined || causes.some((cause) => cause instanceof LockLostError) || (last.cause ?? undefined) !== undefined) return;
-  // As the constructor of `Error` does it.
+  // Non-enumerable, as the `Error` constructor defines it.
   Reflect.defineProperty(last, 'cause', { value: loss, writable: true, configurable: true });
 }
 
-/** Ends as the body did, or with a loss that the body does not tell of. */
+/** Releases, and returns or throws the outcome of the body, or throws a loss that the body did not report. */
 function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSettledResult<T>): T | Promise<T> {
   const failed = end.status === 'rejected';
-  // The release ends what is told of the holds.
+  // The release ends the hold for the tracer, so the failure must be reported first.
   if (failed) scopeTrace(leases)?.failed(end.reason);
-  // A term that ends while the release waits is no loss; that somebody had deleted the node is one, and only the release
-  // finds out.
+  // A term that ends while the release waits is not a loss. A node that was deleted by another client is one, and only
+  // the release discovers it.
   const findLoss = (): NativeLoss | null =>
     lossToTell(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
   const loss = release(held, leases, findLoss);

@@ -1,4 +1,6 @@
-/** Checks of argument types and of the names of options, for callers without TypeScript. Core checks the ranges. */
+/**
+ * Checks argument types and option names, for callers without TypeScript. The Rust core checks the ranges of values.
+ */
 
 import { types } from 'node:util';
 
@@ -7,8 +9,8 @@ import { shown } from '../addon';
 import { BadArgumentError, raisedBelow } from './errors';
 
 /**
- * What constructors that are not for callers expect. The class of the native half would not do: it is another one after
- * the addon was loaded again, as happens in test runners that discard the modules they loaded.
+ * Key that internal constructors require. Checking for a class of the native addon would not work: it changes when the
+ * addon is loaded again, as in test runners that discard loaded modules.
  */
 export const ours = Symbol('zklock');
 
@@ -31,8 +33,8 @@ export function checkType(type: string, wanted: string): Check {
 }
 
 /**
- * Of text: half of a surrogate pair is no character, and would become another one on its way to the native half. The
- * message does not show the text, which may be a password.
+ * Checks that the value is well-formed text. Half of a surrogate pair is not a character, and would be replaced on its
+ * way to the native addon. The message does not show the text, which may be a password.
  */
 export function checkString(name: string, value: unknown): void {
   if (typeof value !== 'string') fail(name, 'a string', value, checkString);
@@ -50,9 +52,9 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** What takes part in a transaction or in a handshake: text stands for its UTF-8. */
+/** Returns bytes for a transaction or a handshake. Text is encoded as UTF-8. */
 export function bytesOf(name: string, value: string | Uint8Array): Uint8Array {
-  // Of any realm: test runners and frames have a class of their own.
+  // Accepts arrays of any realm: test runners and frames have their own `Uint8Array` class.
   if (types.isUint8Array(value)) return value;
   checkString(name, value);
   return new TextEncoder().encode(value);
@@ -67,20 +69,20 @@ interface Class {
   [Symbol.hasInstance](value: unknown): boolean;
 }
 
-/** `className` as users know it: bundlers rename classes. */
+/** `className` is the public name of the class, because bundlers rename classes. */
 export function checkInstance(name: string, value: unknown, of: Class, className: string): void {
   if (value instanceof of) return;
   const copy = isObject(value) && 'constructor' in value && value.constructor.name === of.name;
   fail(name, copy ? `a ${className} of this copy of zklock` : `a ${className}`, value, checkInstance);
 }
 
-/** What has a session: by its shape, as a test may have loaded the package more than once. */
+/** Checks for a session by shape, not by class, because a test may have loaded the package more than once. */
 export function checkSession(name: string, value: unknown): void {
   const id = isObject(value) && 'sessionId' in value ? value.sessionId : value;
   if (typeof id !== 'bigint') fail(name, 'a client, a lease or the id of a session, a bigint', value, checkSession);
 }
 
-/** Checks the shape, as Node does: the signal may come from another realm, or from a library. */
+/** Checks the shape, as Node does: the signal may come from another realm or from a library. */
 export function checkSignal(name: string, value: unknown): void {
   if (!isObject(value) || !('aborted' in value && 'addEventListener' in value)) {
     fail(name, 'an AbortSignal', value, checkSignal);
@@ -91,13 +93,13 @@ export function checkObject(name: string, value: unknown): void {
   if (!isObject(value)) fail(name, 'an object', value, checkObject);
 }
 
-/** A check for each option: the type forgets none, and what is not here is refused. */
+/** One check for each option. The type requires all of them, and an option without a check is refused. */
 export type Checks<Options> = Readonly<Record<keyof Required<Options>, Check>>;
 
-/** Every name of a record. */
+/** A value for every property name of a record. */
 export type Names<Record> = Readonly<{ [Name in keyof Required<Record>]: unknown }>;
 
-/** Refuses names that are not known: a misspelt time-out would wait for ever. */
+/** Refuses unknown names: with a misspelled timeout, for example, an acquire would wait forever. */
 export function checkNames<Given extends object>(where: string, given: Given, known: Names<Given>): void {
   checkObject(where, given);
   const unknown = Object.keys(given).find((name) => !Object.hasOwn(known, name));
@@ -108,7 +110,7 @@ export function checkNames<Given extends object>(where: string, given: Given, kn
   throw raisedBelow(new BadArgumentError(`${where}: there is no '${shown(unknown)}'${hint}`), checkNames);
 }
 
-/** Checks the options that are given. Takes a check for each, so that none is forgotten. */
+/** Checks the given options. Requires a check for every option, so that none is forgotten. */
 export function checkOptions<Options extends object>(options: Options, checks: Checks<Options>): void {
   try {
     checkNames('options', options, checks as Names<Options>);
@@ -120,12 +122,12 @@ export function checkOptions<Options extends object>(options: Options, checks: C
   }
 }
 
-/** The same for `sessionTimeout`, `session_timeout` and `SessionTimeout`. */
+/** Returns the same text for `sessionTimeout`, `session_timeout` and `SessionTimeout`. */
 function plain(name: string): string {
   return name.replace(/[_-]/g, '').toLowerCase();
 }
 
-/** How many letters have to be added, removed or changed to make one word of the other. */
+/** Returns the edit distance: the number of letters to add, remove or change to turn one word into the other. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (const [done, letter] of a.split('').entries()) {
@@ -139,9 +141,11 @@ function distance(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
-/** The known name that is most like this one; none if it is like none: more than a third of its letters differ. */
+/**
+ * Returns the known name that is most similar to this one, or `undefined` if more than a third of the letters differ.
+ */
 function nearest(name: string, known: readonly string[]): string | undefined {
-  // A long name is a mistake of another kind, and would take long.
+  // A very long name is not a typing error, and the comparison would take long.
   if (name.length > 50) return undefined;
   const [best] = known
     .map((candidate) => ({ candidate, far: distance(plain(name), plain(candidate)) }))

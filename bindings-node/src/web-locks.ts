@@ -1,4 +1,4 @@
-/** Locks in the manner of the Web Locks API. */
+/** Implements `client.request()` and `client.query()`, in the style of the Web Locks API. */
 
 import { type Client, provideRequests } from './client';
 import type { Contender } from './contender';
@@ -22,7 +22,7 @@ function lockFor(client: Client, path: string, mode: string): Lock {
 }
 
 async function request<T>(client: Client, path: string, ...args: Arguments<T>): Promise<T> {
-  // The callback is last in any case, and takes a lease.
+  // The callback is the last argument in both forms. It accepts a lease.
   const [options, callback] = args.length === 1 ? [{}, args[0] as Body<Lease | null, T>] : args;
   checkFunction('callback', callback);
   checkOptions<RequestOptions>(options, checks);
@@ -44,11 +44,11 @@ async function request<T>(client: Client, path: string, ...args: Arguments<T>): 
   }
 }
 
-/** Those that hold: the first, and if it is a reader, the readers up to the next writer. */
+/** Returns the number of holders: the first contender, and if it is a reader, all readers up to the next writer. */
 function countHolders(queue: readonly Contender[]): number {
   const [first] = queue;
   if (first === undefined) return 0;
-  // A writer that downgrades has for a moment both nodes, with the same number.
+  // During a downgrade, a writer has two nodes for a moment. They have the same sequence number.
   const number = first.node.slice(-10);
   const end = queue.findIndex(({ node, reader }, index) => index > 0 && !(reader && (first.reader || node.endsWith(number))));
   return end < 0 ? queue.length : end;

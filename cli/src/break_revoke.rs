@@ -1,4 +1,4 @@
-//! `zklock break` and `zklock revoke`: what operators do about a contender.
+//! `zklock break` and `zklock revoke`: commands with which operators act on a contender.
 
 use std::io::{IsTerminal, stdin};
 
@@ -14,8 +14,9 @@ use crate::terminal_output::{ask, print};
 
 /// Take a contender's lock, or its place in the queue, away
 ///
-/// The next in line is granted the lock at once, and the holder learns of its loss at the same time at best. So end the
-/// holder first, if it can be reached. `zklock ls PATH` shows the nodes. Asks before it does anything.
+/// The next waiter is granted the lock immediately. The holder learns of its loss at that moment at
+/// the earliest, so end the holder first if you can reach it. `zklock ls PATH` shows the nodes.
+/// Asks for confirmation first.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock break /locks/nightly _c_2f7c…-lock-0000000007\n  zklock break /locks/nightly --holder backup"
@@ -23,7 +24,7 @@ use crate::terminal_output::{ask, print};
 pub(crate) struct Break {
     #[command(flatten)]
     which: Which,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -32,7 +33,7 @@ pub(crate) struct Break {
 
 /// Ask a contender to give up its lock, as Curator's `Revoker` does
 ///
-/// It may ignore that. Programs that listen decide themselves what they do.
+/// The holder may ignore the request. Each program that listens for requests decides what to do
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock revoke /locks/nightly _c_2f7c…-lock-0000000007\n  zklock revoke /locks/nightly --holder backup"
@@ -51,13 +52,13 @@ struct Which {
     /// The contender's node, as `zklock ls` shows it: its name, or its full path
     #[arg(required_unless_present = "holder", conflicts_with = "holder")]
     node: Option<String>,
-    /// The holder with this label, instead of a node: it must be the only one
+    /// The holder with this label, instead of a node; only one holder may have it
     #[arg(long, value_name = "LABEL")]
     holder: Option<String>,
 }
 
 impl Which {
-    /// The contender, if it is in the queue of this lock.
+    /// Returns the selected contender, if it is in the queue of this lock.
     async fn find(&self, client: &Client) -> Result<Place, Failure> {
         let (mut places, shown) = (queue::read(client, &self.path).await?, Escaped(&self.path));
         if let Some(label) = &self.holder {

@@ -1,5 +1,5 @@
-//! `zklock completions` and `zklock man`: what shells and readers of manuals need, made from the command line's own
-//! description.
+//! `zklock completions` and `zklock man`: generate shell completions and manual pages from the
+//! definition of the command line.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -13,7 +13,7 @@ use crate::terminal_output::print;
     after_help = "Example:\n  zklock completions bash > ~/.local/share/bash-completion/completions/zklock"
 )]
 pub(crate) struct Completions {
-    /// Which shell
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Completions {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  zklock man run > /usr/local/share/man/man1/zklock-run.1")]
 pub(crate) struct Man {
-    /// Of this command; of zklock itself if none is named
+    /// The command to describe; zklock itself if none is named
     command: Option<String>,
 }
 

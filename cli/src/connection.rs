@@ -1,5 +1,5 @@
-//! How to reach the ensemble: options that every command has. No secret is one of them, for everyone on the machine can
-//! read a command line.
+//! Connection options that every command has. No option contains a secret, because everyone on the
+//! machine can read a command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,17 +17,20 @@ pub(crate) struct Connection {
     /// Servers, as HOST[:PORT],…[/CHROOT] [env: `ZKLOCK_HOSTS`] [default: 127.0.0.1:2181]
     #[arg(short = 'z', long, value_name = "HOSTS")]
     hosts: Option<String>,
-    /// File with credentials, one a line: digest:USER:PASSWORD or sasl:USER:PASSWORD [env: `ZKLOCK_AUTH_FILE`]
+    /// File with credentials, one per line: digest:USER:PASSWORD or sasl:USER:PASSWORD [env:
+    /// `ZKLOCK_AUTH_FILE`]
     #[arg(long, value_name = "FILE")]
     auth_file: Option<PathBuf>,
-    /// Who may use the nodes that are created: open, creator, or SCHEME:ID:PERMISSIONS,… [env: `ZKLOCK_ACL`]
+    /// Access rights of the nodes that are created: open, creator, or SCHEME:ID:PERMISSIONS,… [env:
+    /// `ZKLOCK_ACL`]
     #[arg(long, value_name = "ACL")]
     acl: Option<String>,
-    /// The same for the parents of lock directories [env: `ZKLOCK_PARENT_ACL`] [default: those of --acl, and everyone may
-    /// read them and create nodes there]
+    /// Access rights of the parents of lock directories [env: `ZKLOCK_PARENT_ACL`] [default: those
+    /// of --acl, and everyone may read them and create nodes there]
     #[arg(long, value_name = "ACL")]
     parent_acl: Option<String>,
-    /// Encrypt; trust the authorities whose certificates are in this file [env: `ZKLOCK_TLS_CA`]
+    /// Encrypt the connection; trust the authorities whose certificates are in this file [env:
+    /// `ZKLOCK_TLS_CA`]
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
     /// The certificate to present to the servers [env: `ZKLOCK_TLS_CERT`]
@@ -36,16 +39,16 @@ pub(crate) struct Connection {
     /// The private key of that certificate [env: `ZKLOCK_TLS_KEY`]
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// How long to wait for a first answer from any server
+    /// How long to wait for the first reply from any server
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     connect_timeout: Duration,
 }
 
 impl Connection {
-    /// Options of a client, which gives up connecting after `timeout` at the latest.
+    /// Returns the options of a client, which gives up connecting after `timeout` at the latest.
     pub(crate) fn options(&self, timeout: Option<Duration>) -> Result<ClientOptions, Failure> {
         let time = timeout.map_or(self.connect_timeout, |timeout| timeout.min(self.connect_timeout));
-        // An attempt without patience still needs an answer.
+        // An attempt that does not wait for the lock still needs time for a reply.
         let time = if time.is_zero() { self.connect_timeout } else { time };
         let options = ClientOptions::new(self.hosts.as_deref())?.connect_timeout(time)?;
         self.secured()?.apply(options).map_err(|error| self.names_options(error))
@@ -57,7 +60,7 @@ impl Connection {
         Ok(given.or_environment(SetByProgram::default())?)
     }
 
-    /// The failure for an error of the library, which knows no options.
+    /// Converts an error of the library, which does not know the command's options, to a failure.
     fn names_options(&self, error: zklock::Error) -> Failure {
         let given = [&self.tls_ca, &self.tls_cert, &self.tls_key].into_iter().any(Option::is_some);
         let of_tls = given && error.argument() == Some("tls");
@@ -68,18 +71,18 @@ impl Connection {
         failure
     }
 
-    /// Whether an access control list is given.
+    /// Returns whether an access control list is given.
     pub(crate) fn restricts_access(&self) -> bool {
         self.secured().is_ok_and(|secured| secured.restricts_access())
     }
 
-    /// Whether connections are encrypted.
+    /// Returns whether connections are encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.secured().is_ok_and(|secured| secured.is_encrypted())
     }
 }
 
-/// The options with the session time-out of the command line, if it has one.
+/// Returns the options with the session timeout of the command line, if it is given.
 pub(crate) fn with_session_timeout(
     options: ClientOptions,
     given: Option<Duration>,

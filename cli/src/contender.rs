@@ -1,17 +1,18 @@
-//! Tells which children of a directory contend for its lock. Contenders are ephemeral, and their names end in ten digits; so
-//! may the name of a lock's own directory, such as `/locks/orders/10000000042`. Pure.
+//! Distinguishes the contenders among the children of a lock's directory. Contenders are ephemeral,
+//! and their names end in ten digits. The name of another lock's directory can end in ten digits
+//! too, such as `/locks/orders/10000000042`. Pure.
 
 use zklock::internal::Listing;
 use zklock::queue::NodeName;
 
-/// The meaning of a child's name.
+/// The classification of a child's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Child {
-    /// It is named as zklock, Curator or kazoo name contenders.
+    /// The name has the form that zklock, Curator or kazoo give to contenders.
     Contender(NodeName),
-    /// Only the node itself can tell.
+    /// The name is ambiguous: only reading the node can tell.
     Ambiguous(NodeName),
-    /// It contends for nothing; there may be locks below it.
+    /// The child is not a contender. There may be locks below it.
     Directory,
 }
 
@@ -21,7 +22,8 @@ impl Child {
         if has_uuid(name) {
             return Self::Contender(node);
         }
-        // The server numbers children in the order of their creation. The count is no use once it has overflowed.
+        // The server numbers children in order of creation. Its counter is of no use once it has
+        // overflowed.
         let counted = usize::try_from(listing.created).is_ok_and(|created| created >= listing.names.len());
         if counted && node.sequence() >= u64::from(listing.created) {
             return Self::Directory;
@@ -30,7 +32,8 @@ impl Child {
     }
 }
 
-/// Whether a name begins as those of contenders do: `_c_` and a uuid, or a uuid without dashes and two underscores.
+/// Returns whether a name begins like a contender's: `_c_` and a uuid, or a uuid without dashes and
+/// two underscores.
 fn has_uuid(name: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some(rest) = name.strip_prefix("_c_") {
@@ -46,7 +49,7 @@ fn has_uuid(name: &str) -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    /// A contender's name: `what` is `lock-`, `lease-`, `__READ__` and the like.
+    /// Returns a contender's name: `what` is `lock-`, `lease-`, `__READ__` and so on.
     pub(crate) fn named(what: &str, number: u32) -> String {
         format!("_c_2f7c9a04-1f0e-4d0b-9f43-{number:012}-{what}{number:010}")
     }
@@ -72,7 +75,7 @@ pub(crate) mod tests {
         for name in ["10000000042", "x-lock-0000000042", "_c_1-lock-0000000042", "é0000000042"] {
             assert!(matches!(child(name, 43), Child::Ambiguous(_)), "{name}");
             assert_eq!(child(name, 42), Child::Directory, "{name}");
-            // The count has overflowed.
+            // The counter has overflowed.
             assert!(matches!(child(name, 0), Child::Ambiguous(_)), "{name}");
         }
         for name in ["orders", "2024-01-01", ""] {

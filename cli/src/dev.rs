@@ -11,11 +11,12 @@ use crate::terminal_output::print;
 
 /// Start a ZooKeeper server in memory, for development and tests only
 ///
-/// One node that forgets everything when it ends, on Ctrl-C or SIGTERM. Production is Apache ZooKeeper.
+/// A single node, whose data is lost when it ends on Ctrl-C or SIGTERM. In production, use Apache
+/// ZooKeeper.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  zklock dev &\n  zklock run /locks/try -- echo it works")]
 pub(crate) struct Options {
-    /// Where to listen on 127.0.0.1; 0 is any free port. Clients look at 2181 by default
+    /// The port to listen on at 127.0.0.1; 0 selects any free port. Clients use 2181 by default
     #[arg(short, long, default_value_t = 2181)]
     port: u16,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Options {
 pub(crate) fn dev(options: &Options) -> Result<u8, Failure> {
     let runtime = runtime()?;
     runtime.block_on(async {
-        // Before anybody can be told that it runs.
+        // Before the message that the server is running.
         let mut ends = Signals::listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let port = options.port;
         let server = TestServer::start_on(("127.0.0.1", port), Settings::random()).map_err(|error| {

@@ -1,4 +1,4 @@
-//! How a command fails: its exit status, and what it says.
+//! The failure of a command: its exit status and its message.
 
 use zklock::{Error, ErrorKind, TimeoutReason};
 
@@ -6,24 +6,25 @@ use zklock::{Error, ErrorKind, TimeoutReason};
 pub(crate) const USAGE: u8 = 64;
 /// No server can be reached (`EX_UNAVAILABLE`).
 pub(crate) const UNREACHABLE: u8 = 69;
-/// What should not happen: the system refuses something, or an answer makes no sense (`EX_SOFTWARE`).
+/// An unexpected problem: the system refuses something, or a reply makes no sense (`EX_SOFTWARE`).
 pub(crate) const INTERNAL: u8 = 70;
 /// The lock is taken (`EX_TEMPFAIL`: try again).
 pub(crate) const CONFLICT: u8 = 75;
-/// The credentials are refused, or do not suffice (`EX_NOPERM`).
+/// The credentials are refused or insufficient (`EX_NOPERM`).
 pub(crate) const DENIED: u8 = 77;
-/// The lock was lost while the command ran. Beyond the range of `sysexits.h`, so it stands for nothing else.
+/// The lock was lost while the command ran. Outside the range of `sysexits.h`, so it has no other
+/// meaning.
 pub(crate) const LOST: u8 = 79;
-/// There is such a command, but it cannot be run, as in a shell.
+/// The command exists but cannot be run, as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// There is no such command, as in a shell.
+/// The command does not exist, as in a shell.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// The end of a command that failed.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
-    /// What to say on the standard error; nothing where the user knows.
+    /// The message for standard error; `None` if the user already knows the problem.
     pub(crate) message: Option<String>,
 }
 
@@ -36,18 +37,18 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
-    /// The system refused something.
+    /// Returns the failure for an error of the operating system.
     pub(crate) fn system(doing: &str, error: &impl std::fmt::Display) -> Self {
         Self::new(INTERNAL, format!("{doing}: {error}"))
     }
 
-    /// The end by a signal, with the status that a shell gives to it.
+    /// Returns the end by a signal, with the exit status that a shell gives to it.
     pub(crate) fn signal(signal: i32) -> Self {
         Self { code: after_signal(signal), message: None }
     }
 }
 
-/// The exit status for an end by a signal.
+/// Returns the exit status for an end by a signal.
 pub(crate) fn after_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
@@ -55,7 +56,7 @@ pub(crate) fn after_signal(signal: i32) -> u8 {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match error.kind() {
-            // A wait that ended without a connection, or without an answer, says nothing about the lock.
+            // A wait that ended without a connection or a reply says nothing about the lock.
             ErrorKind::LockTimeout
                 if error.servers().is_empty()
                     && matches!(error.timeout_reason(), Some(TimeoutReason::Taken | TimeoutReason::Full)) =>

@@ -1,7 +1,7 @@
 //! The `zklock` command: runs programs under distributed locks on Apache ZooKeeper, and looks after such locks.
 //!
-//! This crate is the whole command; `main.rs` only calls [`main`]. It is not a library to build upon: for that there is
-//! the crate `zklock`.
+//! This crate is the whole command; `main.rs` only calls [`main`]. It is not a library: programs
+//! use the crate `zklock`.
 
 mod break_revoke;
 mod completions;
@@ -33,7 +33,8 @@ use clap::{CommandFactory, Parser};
 use crate::failure::{Failure, USAGE};
 use crate::options::{Cli, Command};
 
-/// Runs the command with these arguments, the first of which is its own name; returns its exit status.
+/// Runs the command with these arguments and returns its exit status. The first argument is the
+/// command's own name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let program = arguments.first().map(PathBuf::from).unwrap_or_default();
@@ -42,9 +43,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(told) => {
             let text = told.render().to_string();
             match text.strip_prefix("error: ") {
-                // With the prefix of all other problems.
+                // Print the error with the same prefix as all other problems.
                 Some(problem) => terminal_output::complain(problem.trim_end()),
-                // Help; nobody may be left to read it.
+                // Help. The reader may have closed the output.
                 None => told.print().unwrap_or_default(),
             }
             ExitCode::from(if told.use_stderr() { USAGE } else { 0 })

@@ -1,4 +1,5 @@
-//! `zklock ls`: who holds a lock, who waits for it, since when, from where.
+//! `zklock ls`: lists the holders and the waiters of a lock, with their hosts and their times in
+//! the queue.
 
 use std::collections::BTreeMap;
 
@@ -30,13 +31,13 @@ Examples:
 pub(crate) struct Options {
     /// The lock's path
     path: String,
-    /// Show all locks below PATH too
+    /// Also show all locks below PATH
     #[arg(short, long)]
     recursive: bool,
-    /// Name the owner inside each process too: a thread, a task, a scope
+    /// Also name the owner inside each process: a thread, a task, a scope
     #[arg(short, long)]
     verbose: bool,
-    /// One JSON array of all contenders: times in milliseconds since 1970, tokens as text
+    /// Print one JSON array of all contenders: times in milliseconds since 1970, tokens as text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -62,7 +63,7 @@ pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
     if options.json {
         let all = locks.iter().flat_map(|(path, places)| places.iter().map(|place| place.to_json(path)));
         print(format_args!("{:#}\n", Value::Array(all.collect())))?;
-        // Programs read the standard output.
+        // Programs read standard output.
         if let Some(missing) = missing {
             complain(format_args!("{}: {missing}", Escaped(&options.path)));
         }
@@ -99,7 +100,7 @@ async fn records(client: &Client, path: &str, others: Vec<String>) -> Vec<(Strin
         match read(client, &path).await {
             Ok(Some(record)) => all.push((path, line(&record))),
             Ok(None) => {}
-            // Of the root, which is no lock.
+            // Path of the root, which is not a lock.
             Err(error) if error.argument() == Some("path") && path == "/" => {}
             Err(error) => all.push((path, format!("recorded  {error}"))),
         }
@@ -107,18 +108,18 @@ async fn records(client: &Client, path: &str, others: Vec<String>) -> Vec<(Strin
     all
 }
 
-/// The locks at and below a path that somebody holds or waits for, by their paths; and the paths of the locks below that
+/// Returns the contended locks at and below a path, by path, and the paths of locks below it that
 /// have a record of slots.
 async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Failure> {
     let (mut found, mut recorded) = (Locks::new(), Vec::new());
     let mut pending = vec![path.to_owned()];
     while let Some(path) = pending.pop() {
         let listing = match list(client, &path).await {
-            // What may not be read is no reason to show nothing.
+            // Skip directories without read permission, and show the rest.
             Err(error) if error.code() == "AUTH_FAILED" && !found.is_empty() => continue,
             listing => listing?.unwrap_or_default(),
         };
-        // `locks` alone is what people call the directory of all their locks.
+        // `locks` is a common name for the directory of all locks.
         let semaphore = listing.names.iter().any(|name| name == "leases");
         let parent = if path == "/" { "" } else { &path };
         let mut inner: Vec<_> = listing
@@ -129,7 +130,7 @@ async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Fail
             .filter(|name| path != "/" || *name != "zookeeper")
             .map(|name| format!("{parent}/{name}"))
             .collect();
-        // A record beside a lock's directory is no directory of a lock.
+        // A record next to a lock's directory is not a lock directory.
         inner.retain(|path| match path.strip_suffix(&record_node("")) {
             Some(lock) if !lock.ends_with('/') => {
                 recorded.push(lock.to_owned());
@@ -137,7 +138,7 @@ async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Fail
             }
             _ => true,
         });
-        // The root is no lock: it has a child in any case, and so can be neither created nor deleted.
+        // The root is not a lock: it always has a child, and cannot be created or deleted.
         let some = listing.names.iter().any(|name| Child::of(name, &listing) != Child::Directory);
         if path != "/" && (semaphore || some) {
             let (places, directories) = queue::read_directory(client, &path).await?;

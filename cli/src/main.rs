@@ -1,4 +1,4 @@
-//! The `zklock` command. Everything is in the library, so that packages may call it in another way.
+//! The `zklock` command. All code is in the library, so that packages can call it in other ways.
 
 use std::process::ExitCode;
 

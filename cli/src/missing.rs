@@ -1,13 +1,14 @@
-//! Explains a path that is not there: a lock that nobody uses, or a mistake in typing.
+//! Explains a path that does not exist: a lock that is not in use, or a typing error.
 
 use zklock::Client;
 use zklock::internal::{Escaped, list};
 
-/// How much alike two names have to be, from 0 to 1, to suggest one for the other.
+/// Minimum similarity of two names, from 0 to 1, for a suggestion.
 const ALIKE: f64 = 0.8;
 
-/// Says that there is no such path, which of its parents is the nearest that exists, and the child that was perhaps
-/// meant. `None` if the path exists, or nobody can tell. A request for each part of the path at most.
+/// Returns a message that the path does not exist. The message names the nearest existing parent,
+/// and suggests a child with a similar name. Returns `None` if the path exists or cannot be
+/// checked. Sends at most one request for each part of the path.
 pub(crate) async fn missing(client: &Client, path: &str) -> Option<String> {
     if list(client, path).await.ok()?.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! `zklock once`: the record of the slots of a lock.
+//! `zklock once`: shows or deletes the slot record of a lock.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -22,9 +22,9 @@ Examples:
   zklock once /jobs/report
   zklock once --forget /jobs/report   # the last slot may run again";
 
-/// Show which slot of a lock was recorded last, as `zklock run --once` and `once` in programs do
+/// Show the last slot that `zklock run --once`, or `once` in a program, recorded for a lock
 ///
-/// The record is a node beside the lock's directory, with .once appended to its path.
+/// The record is a node next to the lock's directory, with .once appended to the directory's path.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Delete the record, so that its slot may run again
     #[arg(long)]
     forget: bool,
-    /// The record as JSON: the token as text
+    /// Print the record as JSON, with the token as text
     #[arg(long, conflicts_with = "forget")]
     json: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) fn once(options: &Options) -> Result<u8, Failure> {
     let (path, node) = (&options.path, record_node(&options.path));
     if options.forget {
         let (record, forgotten) = with_client(&options.connection, async |client| {
-            // A record that cannot be read can be deleted all the same.
+            // A record that cannot be parsed can still be deleted.
             let record = read(client, path).await.ok().flatten();
             Ok((record, forget(client, path).await?))
         })?;
@@ -70,7 +70,7 @@ pub(crate) fn once(options: &Options) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A record, as people read it.
+/// Formats a record for people.
 pub(crate) fn line(record: &OnceRecord) -> String {
     let by = record.by.as_ref().map_or_else(String::new, |by| {
         let label = by.label.as_ref().map_or_else(String::new, |label| format!("{label} "));
@@ -81,7 +81,7 @@ pub(crate) fn line(record: &OnceRecord) -> String {
     format!("recorded  {}{at}{by}  token {}", slot(record), record.fencing_token)
 }
 
-/// The slot of a record, in words.
+/// Returns the slot of a record in words.
 fn slot(record: &OnceRecord) -> String {
     match record.period {
         None => format!("slot {}", Escaped(&record.slot)),
@@ -92,7 +92,7 @@ fn slot(record: &OnceRecord) -> String {
     }
 }
 
-/// Since when a period runs, if the clock knows that time.
+/// Returns the start of a period, if it can be represented as a time.
 fn begin(NumberedPeriod { millis, number }: NumberedPeriod) -> String {
     // The longest time that can be written.
     let written = Duration::from_secs(253_402_300_799);

@@ -1,4 +1,4 @@
-//! The queue of one lock, as commands show it.
+//! Reads the queue of one lock for display.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use zklock::{Client, Contender, ContenderInfo, Mutex, OwnerInfo, Semaphore};
 
 use crate::failure::Failure;
 
-/// What a contender does, as far as its queue tells.
+/// The role of a contender, as far as the queue shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Holds,
@@ -30,8 +30,9 @@ pub(crate) struct Place {
     pub(crate) contender: Contender,
 }
 
-/// Everybody in the queue of a lock, in its order; empty if it is free. A semaphore has its nodes one level deeper.
-/// Persistent nodes that are named like contenders are here too: they keep everybody out.
+/// Returns all contenders of a lock in queue order; empty if it is free. The nodes of a semaphore
+/// are one level deeper. Includes persistent nodes with contender names, because they block all
+/// waiters.
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Vec<Place>, Failure> {
     Ok(find(client, path).await?.0)
 }
@@ -43,7 +44,7 @@ pub(crate) async fn read_directory(
     path: &str,
 ) -> Result<(Vec<Place>, Vec<String>), Failure> {
     let (mut places, directories) = find(client, path).await?;
-    // They keep out only those behind them.
+    // They block only the contenders behind them.
     while places.last().is_some_and(|place| !place.is_ephemeral()) {
         places.pop();
     }
@@ -57,12 +58,12 @@ async fn find(client: &Client, path: &str) -> Result<(Vec<Place>, Vec<String>), 
     if directories.len() < contenders.len() {
         return Ok((of_lock(contenders), directories));
     }
-    // It asks nothing that depends on the number.
+    // No request depends on the number.
     let places = of_semaphore(path, Semaphore::new(client, path, 1)?.contenders().await?);
     Ok((if places.is_empty() { of_lock(contenders) } else { places }, directories))
 }
 
-/// The first one holds, and so do the readers behind it that no writer separates from it.
+/// The first contender holds the lock, and so do the readers directly behind it.
 fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
     let mut readers = true;
     let place = |contender: Contender| {
@@ -73,8 +74,8 @@ fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
     contenders.into_iter().map(place).collect()
 }
 
-/// As many as there are permits hold. Where nobody says how many, a program's own setting does, and all that got so far
-/// are taken to hold.
+/// The first N contenders hold the permits. If no contender states the number of permits, a
+/// program's own setting applies, and all contenders that have a permit node are assumed to hold.
 fn of_semaphore(path: &str, contenders: Vec<Contender>) -> Vec<Place> {
     let leases = format!("{path}/leases/");
     let permits = contenders.iter().find_map(|contender| contender.about.as_ref()?.permits);
@@ -87,28 +88,28 @@ fn of_semaphore(path: &str, contenders: Vec<Contender>) -> Vec<Place> {
 }
 
 impl Place {
-    /// Whether it goes with its session, as contenders do.
+    /// Whether the node is ephemeral, as contenders are.
     pub(crate) fn is_ephemeral(&self) -> bool {
         self.contender.session_id != 0
     }
 
-    /// Since when it contends, if it says so.
+    /// Returns when the contender joined the queue, if its data says so.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         let since = Duration::from_millis(self.contender.about.as_ref()?.since);
         UNIX_EPOCH.checked_add(since)
     }
 
-    /// Its label, if it says one.
+    /// Returns the contender's label, if it has one.
     pub(crate) fn label(&self) -> Option<&String> {
         self.contender.about.as_ref()?.label.as_ref()
     }
 
-    /// Who it is: label, process and host, as far as it says.
+    /// Describes the contender: label, process and host, as far as known.
     pub(crate) fn who(&self) -> String {
         self.described(|_| String::new())
     }
 
-    /// The same, with the owner inside the process.
+    /// Describes the contender with the owner inside its process.
     pub(crate) fn who_inside(&self) -> String {
         self.described(|owner| {
             let name = owner.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
@@ -116,7 +117,8 @@ impl Place {
         })
     }
 
-    /// For how many holds its node may be there, and for how long without one, if it says so.
+    /// Describes how many consecutive holds may use the node, and how long it may be kept without
+    /// one, if stated.
     pub(crate) fn sharing(&self) -> Vec<String> {
         self.contender.about.as_ref().map(sharing).unwrap_or_default()
     }
@@ -131,7 +133,8 @@ impl Place {
         Escaped(&format!("{label} ({}, process {}{owner})", about.host, about.pid)).to_string()
     }
 
-    /// For programs. A token is text, for not all of them keep so large a number exactly.
+    /// Returns the contender as JSON. The token is text, because not every program can represent
+    /// such a large number exactly.
     pub(crate) fn to_json(&self, path: &str) -> Value {
         let Contender { position, node, reader, session_id, fencing_token, about, data, .. } =
             &self.contender;
@@ -167,17 +170,17 @@ pub(crate) fn sharing(about: &ContenderInfo) -> Vec<String> {
     cohort.into_iter().chain(linger).collect()
 }
 
-/// For how many milliseconds a node may be kept, for programs.
+/// Returns how long a node may be kept, in milliseconds, for programs.
 pub(crate) fn linger_ms(about: &ContenderInfo) -> Option<u64> {
     about.linger.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// How long ago that was, to the second.
+/// Returns the age in whole seconds.
 pub(crate) fn age(since: Option<SystemTime>) -> String {
     since.map_or_else(
         || "-".to_owned(),
         |since| {
-            // The other host's clock may be ahead of ours.
+            // The other host's clock may be ahead.
             let age = since.elapsed().unwrap_or_default();
             humantime::format_duration(Duration::from_secs(age.as_secs())).to_string()
         },

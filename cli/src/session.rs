@@ -1,4 +1,4 @@
-//! A client for one command that looks or changes, and then ends.
+//! A client for a command that reads or changes something, and then exits.
 
 use tokio::runtime::{Builder, Runtime};
 use zklock::{Client, ClientOptions};
@@ -6,7 +6,7 @@ use zklock::{Client, ClientOptions};
 use crate::connection::Connection;
 use crate::failure::Failure;
 
-/// What drives the futures of this thread.
+/// Runs the futures of this thread.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     Builder::new_current_thread()
         .enable_all()
@@ -14,12 +14,12 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::system("cannot start", &error))
 }
 
-/// The options of such a client.
+/// Returns the options of such a client.
 pub(crate) fn client_options(connection: &Connection) -> Result<ClientOptions, Failure> {
     Ok(connection.options(None)?.label(Some("zklock".to_owned()))?)
 }
 
-/// Connects, does the work, and closes the session.
+/// Connects, runs the work, and closes the session.
 pub(crate) fn with_client<T>(
     connection: &Connection,
     work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,

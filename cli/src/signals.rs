@@ -1,4 +1,4 @@
-//! Signals that zklock gets, one after the other; and how it stops itself.
+//! Receives signals one after the other, and stops the command itself.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -9,18 +9,19 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::failure::Failure;
 
-/// Signals that are listened to.
+/// A stream of signals.
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
-    /// Listens to these. One that zklock was started with ignored, as `nohup` does, stays ignored.
+    /// Listens to these signals. A signal that was ignored at the start, as under `nohup`, stays
+    /// ignored.
     pub(crate) fn listen(wanted: &[Signal]) -> Result<Self, Failure> {
         let mut signals = Self(Vec::new());
         signals.add(wanted.iter().copied().filter(|signal| !is_ignored(*signal)))?;
         Ok(signals)
     }
 
-    /// Listens to these too, even if they are ignored.
+    /// Also listens to these signals, even if they are ignored.
     pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = Signal>) -> Result<(), Failure> {
         for signal in wanted {
             let stream = unix::signal(SignalKind::from_raw(signal as i32))
@@ -30,7 +31,7 @@ impl Signals {
         Ok(())
     }
 
-    /// The next one. Cancel safe.
+    /// Waits for the next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.0 {
@@ -44,7 +45,7 @@ impl Signals {
     }
 }
 
-/// Whether a signal is ignored now.
+/// Returns whether a signal is ignored now.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     // SAFETY: plain data, for which zeros are valid.
     let mut now: nix::libc::sigaction = unsafe { std::mem::zeroed() };
@@ -53,13 +54,13 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     answer == 0 && now.sa_sigaction == nix::libc::SIG_IGN
 }
 
-/// Whether a shell could continue this process's group after it stops: one with job control, which leads the session
-/// from a group of its own.
+/// Returns whether a shell could continue this process's group after it stops: a shell with job
+/// control, which leads the session from a separate group.
 pub(crate) fn has_job_control() -> bool {
     getsid(None).is_ok_and(|leader| leader != getpgrp())
 }
 
-/// Stops this process and its group, as Ctrl-Z would have done to all of a pipeline.
+/// Stops this process and its group, as Ctrl-Z stops a whole pipeline.
 pub(crate) fn stop_ourselves() {
     kill(Pid::from_raw(0), Signal::SIGSTOP).ok();
 }

@@ -1,16 +1,16 @@
-//! What the command says.
+//! Prints the command's output and messages.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use crate::failure::Failure;
 
-/// Tells of a problem. Nobody may be left to read it.
+/// Reports a problem. The reader may have closed the output.
 pub(crate) fn complain(message: impl Display) {
     writeln!(io::stderr().lock(), "zklock: {message}").unwrap_or_default();
 }
 
-/// Writes to the standard output. A reader that has seen enough, such as `head`, is no problem.
+/// Writes to standard output. A reader that stops reading, such as `head`, is not an error.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -21,7 +21,7 @@ pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     }
 }
 
-/// Asks a question that is answered with yes or no; anything but yes is no.
+/// Asks a yes-or-no question. Any answer except yes counts as no.
 pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     let mut err = io::stderr().lock();
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! `zklock wait`: returns when nobody holds a lock or waits for it.
+//! `zklock wait`: waits until a lock has no holder and no waiter.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use crate::failure::{CONFLICT, Failure};
 use crate::queue;
 use crate::session::with_client;
 
-/// How often it looks.
+/// Interval between two checks.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Wait until nobody holds a lock or waits for it
 ///
-/// It takes no place in the queue, and looks twice a second. To do something under the lock, use `zklock run`: what was
-/// free a moment ago may be taken again.
+/// It does not join the queue, and checks twice a second. To do something under the lock, use
+/// `zklock run`: a lock that was free a moment ago may be taken again.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  zklock wait -w 10m /locks/migration && echo over")]
 pub(crate) struct Options {

@@ -1,8 +1,8 @@
 /**
  * Spans and metrics for OpenTelemetry, through the package `@opentelemetry/api`, which the program installs.
  *
- * Nothing of it runs where it is not used. In the examples, `client` is a connected client, and `mutex` a free mutex of
- * it at `/locks/report`.
+ * Programs that do not import this module have no overhead. In the examples, `client` is a connected client, and
+ * `mutex` is a free mutex of this client at `/locks/report`.
  *
  * @module zklock/opentelemetry
  */
@@ -21,41 +21,40 @@ import { NAME, Spans, VERSION } from './spans';
 
 export type { Clients, PathLabel } from '../exporters';
 
-/** What to measure, and where to. */
+/** Options of {@link observe}. */
 export interface MetricsOptions {
   /**
-   * What to call a lock's path in the attribute `path` of waiters and holders. It should have few values: each that has
-   * occurred is kept, and exported as 0 when it has become none, for as long as the client is observed. Default: there is
-   * no such attribute.
+   * Returns the value of the attribute `path` for a lock's path, for waiters and holders. Return few different values:
+   * each value that has occurred is kept while the client is observed, and is exported as 0 once its count drops to 0.
+   * Default: there is no such attribute.
    */
   path?: PathLabel | undefined;
-  /** Where the meter is from. Default: the global provider. */
+  /** The provider of the meter. Default: the global provider. */
   meterProvider?: MeterProvider | undefined;
 }
 
-/** Where spans go. */
+/** Options of {@link instrument}. */
 export interface TracingOptions {
-  /** Where the tracer is from. Default: the global provider. */
+  /** The provider of the tracer. Default: the global provider. */
   tracerProvider?: TracerProvider | undefined;
 }
 
-/** How to acquire, and where spans go. */
+/** Options of {@link traced}: how to acquire, and the provider of the tracer. */
 export type TracedOptions = AcquireOptions & TracingOptions;
 
 const observeChecks = { path: checkFunction, meterProvider: checkObject };
 const instrumentChecks = { tracerProvider: checkObject };
 
 /**
- * Has a meter read the statistics and the health of a client, or of several under names of your choice, whenever metrics
- * are exported.
+ * Makes a meter read the statistics and the health of one or more named clients whenever metrics are exported.
  *
  * Counters: `zklock.acquisitions`, `zklock.contended`, `zklock.busy`, `zklock.timeouts`, `zklock.sessions`,
  * `zklock.reconnections`, `zklock.losses` by `reason`, and `zklock.requests` by `kind`. Gauges: `zklock.waiters` and
- * `zklock.holders` by `mode`, `zklock.state` by `state` (1 for the one that the client is in), `zklock.responsive`, and
- * in seconds `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`. All have the attribute `client`.
+ * `zklock.holders` by `mode`, `zklock.state` by `state` (1 for the client's current state), `zklock.responsive`, and in
+ * seconds `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`. All have the attribute `client`.
  *
- * @param clients a client, or several by their names.
- * @returns a function that ends it.
+ * @param clients a client, or several clients by name.
+ * @returns a function that ends the observation.
  *
  * @example
  * const stop = observe({ reports: client });
@@ -90,7 +89,9 @@ export function observe(clients: Clients, options: MetricsOptions = {}): () => v
   return () => meter.removeBatchObservableCallback(read, observed);
 }
 
-/** What has been counted: a gauge keeps what it was told last, so what has become none has to be told, too. */
+/**
+ * Counts by attributes. A gauge keeps its last reported value, so a count that has dropped to 0 must be reported too.
+ */
 class Kinds {
   readonly #known = new Map<string, Attributes>();
 
@@ -123,14 +124,17 @@ function instrumentsOf(meter: Meter) {
 }
 
 /**
- * Runs `body` while holding a lock, as `lock.using()` does, with a span for the wait and one for the hold.
+ * Runs `body` while holding a lock, as `lock.using()` does, with one span for the wait and one for the hold.
  *
- * They are children of the current span, and spans of the body are children of the hold. Both have the attribute
- * `zklock.path`, and once the lock is granted `zklock.mode`, `zklock.node` and `zklock.fencing_token` (in decimal
- * digits). `zklock.outcome` of the wait is `acquired`, `timeout`, `busy` if it was not to wait, or the name of
- * an error; of the hold `released` or `lost`, then with `zklock.lost_reason`. A hold ends with the release, or at its loss.
+ * Both are children of the current span, and the body's spans are children of the hold. Both have the attribute
+ * `zklock.path`, and once the lock is granted also `zklock.mode`, `zklock.node` and `zklock.fencing_token` (in decimal
+ * digits).
  *
- * @throws as `lock.using()`.
+ * The attribute `zklock.outcome` of the wait is `acquired`, `timeout`, `busy` (for an attempt that does not wait) or
+ * the name of an error. For the hold it is `released` or `lost`; a lost hold also has `zklock.lost_reason`. The span of
+ * a hold ends with the release or with the loss.
+ *
+ * @throws the same errors as `lock.using()`.
  *
  * @example
  * const token = await traced(mutex, { timeout: 5000 }, (lease) => lease.fencingToken);
@@ -151,16 +155,16 @@ export async function traced<T>(
 }
 
 /**
- * Has every hold of a client traced, or of several, whatever acquires it: each wait and each hold is a span, as with
- * {@link traced}. A hold that runs a body, with `using()` and the like, is the parent of the body's spans; of others it is
- * not known what runs under them. Re-entry begins no hold, and has no spans. The wait
- * of `once()` for a slot that is recorded already has the outcome `recorded`. Nor has a `MultiLock` that is entered while
- * one of its locks is held, with `within` or inside a scope: not even for those of its locks that it newly acquires.
+ * Traces all holds of one or more clients, whichever method acquires them. Each wait and each hold is a span, as with
+ * {@link traced}. A hold that runs a body, through `using()` and similar methods, is the parent of the body's spans.
+ * For other holds, the tracer cannot know which code runs under them.
  *
- * What `traced()` runs is not traced twice.
+ * A re-entry begins no hold and has no spans. A `MultiLock` that is acquired while one of its locks is held, through
+ * `within` or inside a scope, has no spans either, not even for the locks that it newly acquires. If `once()` finds its
+ * slot already recorded, its wait has the outcome `recorded`. A call through `traced()` is not traced twice.
  *
- * @param clients a client, or several by their names.
- * @returns a function that ends it.
+ * @param clients a client, or several clients by name.
+ * @returns a function that ends the tracing.
  *
  * @example
  * const stop = instrument(client);

@@ -1,4 +1,4 @@
-/** Attempts and holds as spans. */
+/** Records attempts and holds as OpenTelemetry spans. */
 
 import { type Attributes, context, type Context, type Span, SpanStatusCode, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
 
@@ -10,7 +10,7 @@ import type { LossReason } from '../types';
 
 export const NAME = 'zklock';
 
-// Not an import: the file is outside of what is compiled.
+// Not an import, because the file is outside the compiled sources.
 // eslint-disable-next-line @typescript-eslint/no-require-imports
 export const { version: VERSION } = require('../../package.json') as { version: string };
 
@@ -18,12 +18,12 @@ function attributesOf({ mode, node, fencingToken }: Lease): Attributes {
   return {
     'zklock.mode': mode,
     'zklock.node': node,
-    // Numbers of OpenTelemetry are doubles here, which would not be exact.
+    // OpenTelemetry numbers are doubles in JavaScript, which cannot hold the token exactly.
     'zklock.fencing_token': String(fencingToken),
   };
 }
 
-/** As errors are called in every language. */
+/** Returns the error name that all languages share. */
 function nameOf(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
   return error instanceof ZkLockError ? error.name.replace(/Error$/, '') : error.name;
@@ -35,10 +35,10 @@ function failed(span: Span, error: unknown): void {
   span.setStatus({ code: SpanStatusCode.ERROR, message });
 }
 
-/** The holds whose leases may be collected, which releases them. */
+/** Ends the spans of holds whose leases were garbage collected, and thereby released. */
 const collected = new FinalizationRegistry<HoldSpan>((hold) => hold.ended(undefined));
 
-/** The span of a hold. Does not refer to its lease. */
+/** The span of a hold. Does not refer to the lease. */
 class HoldSpan implements TracedHold {
   readonly #span: Span;
   #over = false;
@@ -67,7 +67,7 @@ class HoldSpan implements TracedHold {
   }
 }
 
-/** Tells a tracer of attempts and of holds. */
+/** Reports attempts and holds to a tracer. */
 export class Spans implements TraceHook {
   readonly #tracer: Tracer;
 
@@ -85,14 +85,14 @@ export class Spans implements TraceHook {
       const late = error instanceof LockTimeoutError;
       for (const wait of waits) {
         wait.setAttribute('zklock.outcome', late ? (tries ? 'busy' : 'timeout') : nameOf(error));
-        // That a lock is taken is what a try asks.
+        // A taken lock is an expected result of a try, not a failure.
         if (!late || !tries) failed(wait, error);
         wait.end();
       }
       throw error;
     }
     const leases: readonly Lease[] = Array.isArray(held) ? held : held === null ? [] : [held as Lease];
-    // In the same order: one path may be there twice. Of several permits, the first stands for all.
+    // Matched by index, because a path can occur twice. For several permits, the first lease represents all.
     for (const [index, wait] of waits.entries()) {
       const lease = leases[index];
       wait.setAttributes({ ...(lease && attributesOf(lease)), 'zklock.outcome': held === null ? 'recorded' : 'acquired' }).end();
@@ -114,7 +114,10 @@ export class Spans implements TraceHook {
   }
 }
 
-/** Not with the signal, which would pin the lease. Of its own: a closure must not refer to it. */
+/**
+ * Ends the span when the lease is lost. Does not use `lease.signal`, which would pin the lease. A separate function,
+ * because a closure must not capture the lease.
+ */
 function followLoss(lease: Lease, hold: HoldSpan): void {
   leaseInternals(lease).onLoss((lost) => hold.ended(lost.lossReason));
 }

@@ -1,4 +1,5 @@
-//! `zklock demo`: processes contend for one lock, and one of them is killed while it holds it.
+//! `zklock demo`: several processes contend for one lock, and one is killed while it holds the
+//! lock.
 
 mod picture;
 
@@ -21,10 +22,11 @@ use crate::session::runtime;
 use crate::signals::Signals;
 use crate::terminal_output::print;
 
-/// Watch processes take turns at a lock, and one of them being killed while it holds it
+/// Watch processes take turns with a lock, while one of them is killed holding it
 ///
-/// Starts a server in memory, which is for development only, and four processes that contend for one lock: each is
-/// `zklock run` with a program that sleeps. Needs no ZooKeeper and no Java, and ends by itself in about ten seconds.
+/// Starts an in-memory server, for development only, and four processes that contend for one lock.
+/// Each process is `zklock run` with a program that sleeps. Needs neither ZooKeeper nor Java, and
+/// ends by itself after about ten seconds.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock demo\n  zklock demo --plain      # a line for each event, as without a terminal"

@@ -1,4 +1,4 @@
-//! What follows from what was found. Asks nobody.
+//! Derives the advice from the findings. Sends no request.
 
 use std::fmt;
 use std::time::Duration;
@@ -128,7 +128,7 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     }
 }
 
-/// Who else may go when one server goes.
+/// Servers that may fail together with one server.
 pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Finding> {
     let alone = srvr.lines().any(|line| line == "Mode: standalone");
     let next = "run three or five servers in production, and name them all in --hosts";
@@ -146,7 +146,8 @@ pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Fin
     }
 }
 
-/// A server takes so many connections from one host. Each process that uses a lock has one.
+/// A server accepts a limited number of connections from one host. Each process that uses a lock
+/// needs one.
 pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     let most: u32 =
         conf.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?.trim().parse().ok()?;

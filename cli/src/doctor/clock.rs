@@ -1,4 +1,4 @@
-//! How far this machine's clock and the servers' are apart.
+//! Measures the difference between this machine's clock and the servers' clocks.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Puts the deadlocks that were found into words. Asks nobody.
+//! Formats the deadlocks that were found. Sends no request.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,4 +1,5 @@
-//! `zklock doctor --deadlocks`: reads the queues of all locks below a path, and those on cycles a second time.
+//! `zklock doctor --deadlocks`: reads the queues of all locks below a path, and reads the queues on
+//! cycles a second time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The four-letter words: what a server says of itself to anyone, on its client port.
+//! Sends four-letter words, which make a server describe itself to anyone on its client port.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;

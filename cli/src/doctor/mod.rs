@@ -1,4 +1,4 @@
-//! `zklock doctor`: looks at an ensemble as a client sees it, and says what to change.
+//! `zklock doctor`: examines an ensemble from a client's point of view, and recommends changes.
 
 mod advice;
 mod clock;
@@ -31,25 +31,27 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Reads, for the latency.
 const READS: u32 = 5;
 
-/// Look at an ensemble as a client sees it, and say what to change
+/// Examine an ensemble from a client's point of view, and recommend changes
 ///
-/// Connects, and measures; asks each server for its version and settings. With a PATH it also takes and releases a lock
-/// there, which shows whether access control lists allow that, and whether the clocks agree. Exits with 1 if something
-/// should be changed, and with 69 or 77 if there is no session: then it says of each server why.
+/// Connects and measures, and asks each server for its version and settings. With a PATH it also
+/// takes and releases a lock there, which shows whether access control lists allow this and whether
+/// the clocks agree. Exits with 1 if something should be changed. Exits with 69 or 77 if there is
+/// no session, and reports the reason for each server.
 ///
-/// With --deadlocks it only looks for owners that wait for each other, and exits with 1 if it finds some. It reads the
-/// queues of the locks, and joins none.
+/// With --deadlocks it only searches for owners that wait for each other, and exits with 1 if it
+/// finds any. It reads the queues of the locks, and joins none.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock doctor -z zk1,zk2,zk3\n  zklock doctor --session-timeout 4s /locks/doctor\n  zklock doctor --json | jq '.[] | select(.verdict == \"change\")'\n  zklock doctor --deadlocks /locks"
 )]
 pub(crate) struct Options {
-    /// Take a lock here, and release it
+    /// Take and release a lock here
     path: Option<String>,
-    /// Look for deadlocks among the locks at and below this path, and for nothing else
+    /// Only search for deadlocks among the locks at and below this path
     #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "session_timeout"])]
     deadlocks: Option<String>,
-    /// The session time-out that your programs ask for [env: `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
+    /// The session timeout that your programs request [env: `ZKLOCK_SESSION_TIMEOUT`] [default:
+    /// 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     session_timeout: Option<Duration>,
     /// Print the findings as JSON: a list of objects with `verdict` (ok, note or change), `finding` and `next`

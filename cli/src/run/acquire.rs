@@ -1,4 +1,4 @@
-//! Takes the lock that the options ask for.
+//! Takes the lock that the options describe.
 
 use std::time::{Duration, Instant};
 

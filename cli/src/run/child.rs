@@ -1,4 +1,5 @@
-//! The program that runs under the lock: started in a process group of its own, so that signals reach all of it.
+//! Starts the program that runs under the lock, in a separate process group so that signals reach
+//! the whole group.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! When the command has to stop, go on or end, by the state of its lease. Decides only; reads no clock, sends nothing.
+//! Decides when the command must stop, continue or end, by the state of its lease. Pure: reads no
+//! clock, sends nothing.
 
 use std::time::{Duration, Instant};
 
@@ -13,25 +14,29 @@ use crate::run::options::{OnLost, OnSuspend, Options};
 pub(crate) struct Policy {
     on_suspend: OnSuspend,
     on_lost: OnLost,
-    /// With so much left of the term the command is told to end.
+    /// The command receives SIGTERM when this much of the term is left.
     kill_after: Duration,
     /// How long before the end of the term the lease is reported lost.
     grace: Duration,
-    /// With so much left it is killed: the time in which the kernel has to end it.
+    /// The command is killed when this much of the term is left, so that the kernel has time to end
+    /// it.
     margin: Duration,
-    /// With less than so much left a heartbeat is late.
+    /// A heartbeat is late when less than this much of the term is left.
     late: Duration,
-    /// The longest time without a look at the lease: its clock runs on while the machine sleeps, timers do not.
+    /// The longest time between two checks of the lease: its clock continues while the machine
+    /// sleeps, but timers do not.
     look: Duration,
 }
 
-/// So long before the end of the term a command is killed, unless the session time-out is very short.
+/// How long before the end of the term a command is killed, unless the session timeout is very
+/// short.
 const MARGIN: Duration = Duration::from_millis(200);
 
-/// The longest time without a look at the lease.
+/// The longest time between two checks of the lease.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The same while the command stands still and the next heartbeat is awaited.
+/// The longest time between two checks while the command is stopped and the next heartbeat is
+/// pending.
 const LOOK_FOR_PROOF: Duration = Duration::from_millis(20);
 
 impl Policy {

@@ -1,5 +1,5 @@
-//! Warns of two kinds of locks on one path, of which neither keeps the other out: a semaphore has its contenders one
-//! level deeper than a mutex.
+//! Warns of two kinds of locks on one path, which do not exclude each other: a semaphore has its
+//! contenders one level deeper than a mutex.
 
 use zklock::internal::{Escaped, about, list, look};
 use zklock::{Client, ErrorKind, Lease};

@@ -1,4 +1,5 @@
-//! Writes lines on a thread of its own: a thread that supervises a command must not wait for a reader.
+//! Writes lines on a separate thread, so that a thread that supervises a command does not wait for
+//! a reader.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

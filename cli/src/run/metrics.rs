@@ -1,4 +1,5 @@
-//! Writes the numbers of a run into a file, for the textfile collector of Prometheus' `node_exporter`.
+//! Writes the metrics of a run to a file, for the textfile collector of Prometheus'
+//! `node_exporter`.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;

@@ -10,14 +10,14 @@ use zklock::{AnyLock, Lease, Owner, Timeout};
 
 use crate::duration;
 
-/// Which slot a run has.
+/// Options that select the slot of a run.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Once per slot")]
 pub(crate) struct OncePerSlot {
     /// Run the command unless KEY is the last slot that was recorded; record it if the command succeeds
     #[arg(long, value_name = "KEY", group = "slot", conflicts_with_all = ["exclusive", "shared", "slots"])]
     once: Option<String>,
-    /// The same, where the slot is the current period of this length, counted from 1970: 1h, 1d
+    /// Run the command once in each period of this length, counted from 1970: 1h, 1d
     #[arg(
         long,
         value_name = "TIME",
@@ -33,9 +33,9 @@ pub(crate) struct OncePerSlot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum When {
-    /// After the command has succeeded: one that crashes or fails runs again
+    /// After the command has succeeded; a command that crashes or fails runs again
     Body,
-    /// Before the command: it runs at most once
+    /// Before the command, which then runs at most once
     Start,
 }
 

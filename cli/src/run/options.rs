@@ -39,8 +39,9 @@ Examples:
 
 /// Take a lock, run a command, and release the lock when the command has ended
 ///
-/// The command is run without a shell, and gets signals that zklock gets. While it runs, zklock proves to the servers
-/// that it is alive. If it cannot any more, the command is ended before another contender can get the lock.
+/// The command runs without a shell, and receives the signals that zklock receives. Meanwhile,
+/// zklock proves to the servers that it is alive. If it no longer can, it ends the command before
+/// another contender can get the lock.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -51,10 +52,11 @@ pub(crate) struct Options {
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 
-    /// Hold the write half of a read/write lock: alone. Without -x, -s and --slots it is a mutex, which is alone too
+    /// Hold the write half of a read/write lock, alone. Without -x, -s and --slots the lock is a
+    /// mutex, also held alone
     #[arg(short = 'x', long, group = "mode")]
     pub(crate) exclusive: bool,
-    /// Hold the read half of a read/write lock: together with other readers
+    /// Hold the read half of a read/write lock, together with other readers
     #[arg(short = 's', long, group = "mode")]
     pub(crate) shared: bool,
     /// Hold one of N permits of a semaphore; all contenders must say the same N
@@ -67,41 +69,43 @@ pub(crate) struct Options {
     /// Wait for at most this long: 30, 1.5, 500ms, 1m30s
     #[arg(short = 'w', long = "wait", value_name = "TIME", group = "timeout", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// Do not wait behind more than N others that wait already: exit with status 75 at once. 0: behind nobody
+    /// Do not wait behind more than N waiters: exit with status 75 immediately. 0: behind no waiter
     #[arg(long, value_name = "N", conflicts_with = "nonblock")]
     pub(crate) max_waiters: Option<u32>,
-    /// The exit status if the lock is taken; with 0, nothing is said of it either
+    /// The exit status if the lock is taken; 0 also suppresses the message
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT)]
     pub(crate) conflict_exit_code: u8,
 
-    /// The session time-out to ask for: so long a lock stays taken if this machine is lost [env:
+    /// The session timeout to request: how long a lock stays taken if this machine is lost [env:
     /// `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) session_timeout: Option<Duration>,
-    /// What to do with the command while no server answers but the lock is still certain
+    /// What to do with the command while no server replies but the lock is still certain
     #[arg(long, value_enum, default_value_t = OnSuspend::Continue)]
     pub(crate) on_suspend: OnSuspend,
     /// How to end the command when the lock is about to be lost
     #[arg(long, value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
-    /// What to do with the command when somebody asks for the lock, as `zklock revoke` does
+    /// What to do with the command when another program requests the lock, as `zklock revoke` does
     #[arg(long, value_enum, default_value_t = OnRevoke::Ignore)]
     pub(crate) on_revoke: OnRevoke,
-    /// How long before the lock ceases to be certain the command gets SIGTERM; SIGKILL comes 0.2 s before
-    /// [default: an eighth of the session time-out]
+    /// How long before the lock ceases to be certain the command receives SIGTERM; SIGKILL follows
+    /// 0.2 s before that moment [default: an eighth of the session timeout]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
-    /// Report the lock lost this long before it ceases to be certain, and send SIGTERM then, in place of --kill-after;
-    /// the lock stays taken until the command has ended, or the time is over. SIGKILL comes 0.2 s before it is over. At
-    /// most a sixth of the session time-out
+    /// Report the loss of the lock, and send SIGTERM, this long before the lock ceases to be
+    /// certain; replaces --kill-after. The lock stays taken until the command has ended or this
+    /// time is over. SIGKILL follows 0.2 s before this time is over. At most a sixth of the session
+    /// timeout
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "kill_after")]
     pub(crate) grace: Option<Duration>,
     #[command(flatten)]
     pub(crate) once: OncePerSlot,
     #[command(flatten)]
     pub(crate) reports: ReportOptions,
-    /// Write when the run began and ended, how long it waited and held, its exit status and the number of losses into
-    /// this file, in the format of Prometheus: for `node_exporter`'s textfile collector, a file *.prom for each job
+    /// Write metrics of the run to this file, in the format of Prometheus: its start and end, how
+    /// long it waited and held the lock, its exit status and the number of losses. For
+    /// `node_exporter`'s textfile collector, use a separate file *.prom for each job
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
     /// A name for this contender, which `zklock ls` shows [default: the command's name]

@@ -1,5 +1,6 @@
-//! Reaps orphans. As the first process of a container, or as a subreaper, `run` becomes the parent of each process whose
-//! own parent ends, and nobody else can reap them. Children that a shell leaves to it with `exec` are reaped as well.
+//! Reaps orphans. As the first process of a container or as a subreaper, `run` becomes the parent
+//! of orphaned processes, and no other process can reap them. Also reaps children that a shell
+//! leaves to it through `exec`.
 
 use std::convert::Infallible;
 

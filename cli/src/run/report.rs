@@ -1,4 +1,4 @@
-//! The reports of `run` while its command runs: on the standard error, as text or as JSON.
+//! Reports events on standard error while the command runs, as text or as JSON.
 
 use std::fmt::Display;
 use std::io;
@@ -29,10 +29,10 @@ pub(crate) enum Format {
 /// The reports that are asked for, and their form.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ReportOptions {
-    /// Report lost connections, and signals to the command for the sake of the lock, too
+    /// Also report lost connections, and signals that the command receives because of the lock
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// How to report a loss of the lock and the like on the standard error
+    /// The format of reports, such as the loss of the lock, on standard error
     #[arg(long = "log", value_enum, default_value_t = Format::Text)]
     format: Format,
 }

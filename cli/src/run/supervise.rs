@@ -1,4 +1,4 @@
-//! Watches over the command: passes signals on, and keeps it within its lease.
+//! Supervises the command: passes signals on, and ends the command before its lease can end.
 
 use std::future::pending;
 use std::pin::pin;

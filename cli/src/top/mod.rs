@@ -33,10 +33,10 @@ use crate::top::screen::Screen;
 use crate::top::survey::Survey;
 use crate::top::view::{Header, draw, page};
 
-/// How long a single survey waits for a server that has fallen silent.
+/// How long a single survey waits for a server that does not reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the terminal is kept while the session ends.
+/// How long the terminal is kept while the session is being closed.
 const CLOSING: Duration = Duration::from_millis(500);
 
 const DETAILS: &str = "\
@@ -56,31 +56,32 @@ Examples:
   zklock top --once --json /locks | jq '.locks[] | select(.waiting > 10).path'
   zklock top --json --interval 10 /locks       # an object a line, every ten seconds";
 
-/// Show all locks below a path as they change: who holds, how many wait, for how long, how fast it goes
+/// Show all locks below a path as they change: holders, waiters, ages and rates
 ///
-/// It takes no place in any queue and leaves no watches behind, but reads at a bounded rate: with very many locks, each
-/// has its turn less often. Where the output is no terminal, say --once or --json.
+/// It joins no queue and sets no watches, but reads at a bounded rate: with very many locks, each
+/// is read less often. If the output is not a terminal, use --once or --json.
 #[derive(Args, Debug)]
 #[command(after_help = DETAILS)]
 pub(crate) struct Options {
     /// Where to look for locks
     path: String,
-    /// How often to look, and to draw: 1, 0.5, 500ms, 10s
+    /// How often to read and to draw: 1, 0.5, 500ms, 10s
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Look at everything once, print a table, and end
+    /// Read everything once, print a table, and exit
     #[arg(long)]
     once: bool,
-    /// Print a JSON object a line, in place of a screen
+    /// Print one JSON object per line instead of a screen
     #[arg(long)]
     json: bool,
-    /// In what order
+    /// The order of the rows
     #[arg(long, value_enum, default_value_t = Sort::Waiting)]
     sort: Sort,
     /// Show only locks whose path, holder or session contains this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// The most requests a second to send; a listing counts as one more for every 100 names in it
+    /// The maximum number of requests per second; a listing counts as one more for every 100 names
+    /// in it
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     requests: u32,
     #[command(flatten)]
