@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tls {
     encryption: Encryption,
-    /// Whether the client presents a certificate to the servers.
+    /// True if the client presents a certificate to the servers.
     presents: bool,
     /// The files that these settings were read from, or `None` if the program passed the PEM text
     /// itself.

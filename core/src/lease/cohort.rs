@@ -62,7 +62,7 @@ pub(super) struct SharedNode {
     kept_until: Option<BootInstant>,
     /// Number of transactions that were sent and might still be applied.
     transactions: AtomicUsize,
-    /// Whether a reader's node will replace this node.
+    /// True if a reader's node will replace this node.
     downgrading: AtomicBool,
 }
 

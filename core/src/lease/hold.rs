@@ -92,7 +92,7 @@ pub(crate) struct AcquireRequest {
     pub(crate) label: Option<Arc<str>>,
     /// Time when the caller began to wait. `None` for a request that does not count as a hold.
     pub(crate) since: Option<Instant>,
-    /// Whether the request had to wait for another contender.
+    /// True if the request had to wait for another contender.
     pub(crate) contended: bool,
     /// Maximum duration of the hold, if limited.
     pub(crate) max_hold: Option<Duration>,
@@ -226,7 +226,7 @@ pub(crate) struct PermitNews {
     pub(crate) waiting: Notify,
     /// Number of permits that was last compared with other clients' number, or 0.
     pub(crate) compared: AtomicU32,
-    /// Whether a node with a number of permits was found.
+    /// True if a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,
     /// The nodes that existed when a contender of this client last began to wait for permits.
     ///
@@ -279,7 +279,7 @@ pub(crate) struct Hold {
     /// Number of these leases that the library keeps for the program. Used like
     /// [`levels`](Self::levels).
     pins: AtomicUsize,
-    /// Whether the program was warned that it forgot this hold.
+    /// True if the program was warned that it forgot this hold.
     forgotten: AtomicBool,
     /// State shared with other holds on the same node. `None` if no other hold can follow.
     pub(super) shared: Option<Box<SharedNode>>,

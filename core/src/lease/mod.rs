@@ -133,10 +133,10 @@ impl HoldTable {
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,
-    /// Whether a garbage collector can drop this lease. Such a drop while the lock is held is a
+    /// True if a garbage collector can drop this lease. Such a drop while the lock is held is a
     /// mistake of the program.
     collectable: bool,
-    /// Whether this lease counts as a pin of its hold.
+    /// True if this lease counts as a pin of its hold.
     pinned: AtomicBool,
 }
 

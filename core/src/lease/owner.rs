@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// let (lock, owner) = (Mutex::new(client, "/locks/report")?, Owner::named("nightly report"));
 /// let outer = lock.acquire_as(&owner, Timeout::Forever).await?;
-/// // Re-enters at once, without a request.
+/// // Re-enters immediately, without a request.
 /// let inner = lock.acquire_as(&owner, Timeout::Try).await?;
 /// assert_eq!(inner.fencing_token(), outer.fencing_token());
 /// # Ok(())

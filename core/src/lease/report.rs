@@ -31,7 +31,7 @@ pub struct WaitReport {
     /// The full path of the waiter's node. `None` while it has no node, for example without a
     /// connection.
     pub node: Option<String>,
-    /// Whether it waits inside its client for a lock with [`cohort`](crate::LockOptions::cohort).
+    /// True if this waiter waits inside its client for a lock with [`cohort`](crate::LockOptions::cohort).
     ///
     /// Such a waiter has no node, so other clients do not see it. One node of the client is in the
     /// queue for all of these waiters. `position` and `behind` refer to that node.
@@ -74,7 +74,7 @@ pub struct HoldReport {
     pub fencing_token: i64,
     /// Number of leases that are not released: one for each acquire by the owner.
     pub levels: usize,
-    /// Whether the library keeps a lease until it is released or lost, even if the program drops
+    /// True if the library keeps a lease until it is released or lost, even if the program drops
     /// it.
     ///
     /// In Python and Node, an election does this. In Node, a `signal` that was read does it too.

@@ -91,7 +91,7 @@ impl LeaseState {
 pub(crate) struct HoldState {
     /// The number of the state. The default 0 is `Held`.
     state: AtomicU8,
-    /// Whether another contender has requested the lock.
+    /// True if another contender has requested the lock.
     revoked: AtomicBool,
     /// Locked during a change of state, so that each change sees the result of the previous one.
     changing: Mutex<()>,

@@ -371,7 +371,7 @@ struct Observer {
     lock: Arc<Lock>,
     /// The leader that was reported last.
     leader: Option<Candidate>,
-    /// Whether anything was reported yet.
+    /// True if anything was reported yet.
     reported: bool,
     /// A watch that fires when the leader might have changed.
     changed: Option<NodeWatch>,

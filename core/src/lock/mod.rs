@@ -148,10 +148,10 @@ impl Lock {
     /// * [`ClientClosed`](ErrorKind::ClientClosed) if the client is closed.
     /// * [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the client has never reached a
     ///   server.
-    /// * [`AuthFailed`](ErrorKind::AuthFailed) if the servers reject the credentials or
-    ///   permissions.
-    /// * [`SequenceExhausted`](ErrorKind::SequenceExhausted) if the directory has no sequence
-    ///   numbers left.
+    /// * [`AuthFailed`](ErrorKind::AuthFailed) if a server rejects the credentials, or if
+    ///   they do not permit the operation.
+    /// * [`SequenceExhausted`](ErrorKind::SequenceExhausted) if the directory has almost no
+    ///   sequence numbers left.
     /// * [`Forked`](ErrorKind::Forked) in a forked child process.
     /// * [`LockTimeout`](ErrorKind::LockTimeout) if the number of waiters has reached
     ///   [`max_waiters`](crate::LockOptions::max_waiters).

@@ -37,7 +37,7 @@ pub struct Turn {
     /// Version of the record that was read, or `None` if there was no record.
     version: Option<i32>,
     by: Option<RecordedBy>,
-    /// Whether the slot was recorded before the body.
+    /// True if the slot was recorded before the body.
     recorded: bool,
 }
 
