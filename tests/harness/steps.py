@@ -29,7 +29,7 @@ def seconds(line: Line, since: int) -> float:
 
 
 def assert_within(what: Line | WorkerError, since: int, most: float, late: float = LATE) -> float:
-    """Assert that an answer came within `most` seconds of a stamp, plus `late` and the machine's own delays."""
+    """Assert that an answer came within `most` seconds, plus `late` and the machine's own delays."""
     stamp = what.t if isinstance(what, WorkerError) else int(what["t"])
     took = (stamp - since) / 1e9
     limit = most + late + METRONOME.allowance(since, stamp)

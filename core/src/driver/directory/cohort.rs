@@ -10,15 +10,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Directory;
+use super::pacing::Pacing;
 use super::waiters::Waiter;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::Timers;
 use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
 use crate::queue::{Event, JoinId, Queue, Representative};
-use crate::runtime::backoff::RestartBackoff;
 
 /// The line of waiters without nodes, as the driver sees it.
 pub(in crate::driver) struct Cohort {
@@ -26,9 +24,8 @@ pub(in crate::driver) struct Cohort {
     representative: Representative,
     /// A weak reference, because the holds must keep the client open and the line must not.
     holds: Weak<HoldTable>,
-    /// The time at which the representative's last node was due for creation.
-    created: Option<Instant>,
-    rests: RestartBackoff,
+    /// The pauses before the representative gets another node.
+    pub(super) pacing: Pacing,
 }
 
 impl Cohort {
@@ -37,8 +34,7 @@ impl Cohort {
         Self {
             representative: Representative::new(attempt.claim.kind, attempt.naming),
             holds: Arc::downgrade(&attempt.holds),
-            created: None,
-            rests: RestartBackoff::default(),
+            pacing: Pacing::default(),
         }
     }
 
@@ -84,24 +80,10 @@ impl Cohort {
         if matches!(event, Event::Join(..)) {
             // The previous representative kept its node for as long as it was needed, so this one
             // starts without a pause.
-            self.begin_anew();
+            self.pacing = Pacing::default();
         }
         queue.handle(event);
         true
-    }
-
-    /// Returns the pause before the representative gets its next node.
-    pub(super) fn rest(&mut self) -> Duration {
-        let now = Instant::now();
-        let life = self.created.map(|created| now.saturating_duration_since(created));
-        let pause = life.map_or(Duration::ZERO, |life| self.rests.after(life));
-        self.created = Some(now + pause);
-        pause
-    }
-
-    /// Resets the pauses, for a new session or a new representative.
-    pub(super) fn begin_anew(&mut self) {
-        (self.created, self.rests) = (None, RestartBackoff::default());
     }
 }
 

@@ -1,10 +1,12 @@
 //! Sends the requests that a queue asks for.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 use super::Directory;
 use crate::driver::connection::Connection;
-use crate::queue::Action;
+use crate::queue::{Action, JoinId};
 
 impl Directory {
     pub(super) fn send(&mut self, request: Action, connection: &mut Connection) {
@@ -19,7 +21,7 @@ impl Directory {
                     self.waiters.contend(join);
                 }
                 let create = directory_client.create(ticket, prefix, data);
-                let pause = self.waiters.rest(join);
+                let pause = self.pause_before_create(join);
                 if pause.is_zero() {
                     connection.ask(create);
                 } else {
@@ -39,7 +41,9 @@ impl Directory {
             Action::MakeParents(ticket) => {
                 let place = self.waiters.attempts().next().map(|attempt| &attempt.holds.place);
                 let lock = place.map_or(self.path.len(), |place| place.absolute_path().len());
-                connection.ask(directory_client.make_parents(ticket, lock));
+                let make = directory_client.make_parents(ticket, lock);
+                let pause = self.parents.pause();
+                if pause.is_zero() { connection.ask(make) } else { connection.question_later(pause, make) }
             }
             Action::List { ticket, sync } => connection.question(directory_client.list(ticket, sync)),
             Action::ListAndWatch { ticket, sync } => {
@@ -62,5 +66,14 @@ impl Directory {
             }
             other => unreachable!("{other:?} is no request"),
         }
+    }
+
+    /// Returns the pause before a contender's node is created. There is none if the lock directory
+    /// was just created, because a reaper could delete it again during each pause.
+    pub(super) fn pause_before_create(&mut self, join: JoinId) -> Duration {
+        let is_new = self.queue.has_new_directory(join);
+        self.waiters
+            .pacing(join)
+            .map_or(Duration::ZERO, |pacing| if is_new { pacing.without_pause() } else { pacing.pause() })
     }
 }

@@ -10,6 +10,7 @@ mod holders;
 pub(super) mod inspect;
 mod linger;
 mod losses;
+mod pacing;
 mod releases;
 mod report;
 pub(super) mod resync;
@@ -28,6 +29,7 @@ use tokio::time::Instant;
 use self::grace::Graces;
 use self::holders::Holders;
 use self::linger::Keeping;
+use self::pacing::Pacing;
 use self::releases::Releases;
 use self::resync::{Due, ResyncTimer};
 use self::retry::RetryBackoff;
@@ -66,6 +68,8 @@ pub(super) struct Directory {
     pauses: RetryBackoff,
     /// Creates that are delayed by a pause. The listings sent after them were not delayed.
     late: SmallSet<Ticket>,
+    /// The pauses before the directory is created again, because a reaper or another client deletes it.
+    parents: Pacing,
     resync: ResyncTimer,
     /// `true` if a listing has arrived since the last flush. Only a listing shows which nodes are
     /// before a waiter.
@@ -117,6 +121,7 @@ impl Directory {
             revoked: SmallMap::default(),
             pauses: RetryBackoff::new(Instant::now()),
             late: SmallSet::default(),
+            parents: Pacing::default(),
             resync: ResyncTimer::new(Instant::now()),
             listed: false,
             unsettled: true,

@@ -53,7 +53,7 @@ struct Granted {
     connection: Connection,
     timers: Timers,
     node: NodeName,
-    outcomes: Vec<oneshot::Receiver<Result<Lease>>>,
+    outcomes: Outcomes,
 }
 
 fn granted(joins: u64) -> Granted {
@@ -77,13 +77,18 @@ fn table() -> Arc<HoldTable> {
     Arc::new(HoldTable::new(place, ForkGuard::new(), Arc::default(), Arc::new(Nobody)))
 }
 
-/// Like `granted`, for requests that `of` derives from a plain one.
-fn granted_as(joins: u64, of: impl Fn(AcquireRequest) -> AcquireRequest) -> Granted {
-    let (mut connection, mut timers) = (connection(), Timers::default());
+type Outcomes = Vec<oneshot::Receiver<Result<Lease>>>;
+
+/// Returns a directory whose queue has just requested the node of one owner's first join.
+fn joined(
+    joins: u64,
+    connection: &Connection,
+    of: impl Fn(AcquireRequest) -> AcquireRequest,
+) -> (Directory, Arc<HoldTable>, Outcomes) {
     let holds = table();
     let path = Arc::clone(holds.place.full());
     let mut directory =
-        Directory::new((DirectoryId::default(), path), Ticket::default(), &connection, false, 1);
+        Directory::new((DirectoryId::default(), path), Ticket::default(), connection, false, 1);
     let owner = Owner::new();
     let join = |join| {
         let (reply, outcome) = oneshot::channel();
@@ -101,6 +106,13 @@ fn granted_as(joins: u64, of: impl Fn(AcquireRequest) -> AcquireRequest) -> Gran
         directory.on_event(event);
     }
     directory.queue.flush();
+    (directory, holds, outcomes)
+}
+
+/// Like `granted`, for requests that `of` derives from a plain one.
+fn granted_as(joins: u64, of: impl Fn(AcquireRequest) -> AcquireRequest) -> Granted {
+    let (mut connection, mut timers) = (connection(), Timers::default());
+    let (mut directory, holds, outcomes) = joined(joins, &connection, of);
     let Some(Action::Create(create, _, prefix)) = directory.queue.next_action() else { panic!("a create") };
     let Some(Action::List { ticket: listing, .. }) = directory.queue.next_action() else {
         panic!("a listing")
@@ -194,7 +206,7 @@ async fn an_owner_s_other_waiters_go_on_waiting_when_the_term_ends_before_they_r
 #[tokio::test(flavor = "current_thread")]
 async fn a_waiter_whose_nodes_vanish_gets_them_less_often_until_the_session_ends() {
     let Granted { mut directory, .. } = granted(2);
-    let rest = |waiters: &mut Waiters| waiters.rest(JoinId(2));
+    let rest = |waiters: &mut Waiters| waiters.pacing(JoinId(2)).map_or(Duration::ZERO, Pacing::pause);
     let first = [(); 2].map(|()| rest(&mut directory.waiters));
     assert_eq!(first, [Duration::ZERO; 2], "one node may be gone at once");
     assert!(rest(&mut directory.waiters) > Duration::ZERO, "two were");
@@ -203,6 +215,36 @@ async fn a_waiter_whose_nodes_vanish_gets_them_less_often_until_the_session_ends
     assert!(pauses.iter().all(|pause| !pause.is_zero()), "{pauses:?}");
     directory.waiters.end_session();
     assert_eq!(rest(&mut directory.waiters), Duration::ZERO, "a session's end takes all nodes");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_create_in_a_new_directory_has_no_pause_but_the_next_new_directory_has() {
+    let (mut directory, _holds, _outcomes) = joined(1, &connection(), |request| request);
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        let create = loop {
+            match directory.queue.next_action() {
+                Some(Action::Create(ticket, join, _)) => break (ticket, join),
+                Some(_) => {}
+                None => panic!("a create"),
+            }
+        };
+        assert_eq!(directory.pause_before_create(create.1), Duration::ZERO);
+        directory.on_event(Event::Created(create.0, Outcome::NoNode));
+        directory.queue.flush();
+        let make = loop {
+            match directory.queue.next_action() {
+                Some(Action::MakeParents(ticket)) => break ticket,
+                Some(_) => {}
+                None => panic!("a new directory"),
+            }
+        };
+        pauses.push(directory.parents.pause());
+        directory.on_event(Event::ParentsMade(make, Outcome::Done(())));
+        directory.queue.flush();
+    }
+    assert_eq!(pauses[..2], [Duration::ZERO; 2]);
+    assert!(pauses[2..].iter().all(|pause| !pause.is_zero()), "{pauses:?}");
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -1,25 +1,21 @@
 //! The waiters in one lock directory.
 
 use std::iter::once;
-use std::time::Duration;
-
-use tokio::time::Instant;
 
 use super::cohort::Cohort;
+use super::pacing::Pacing;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::{AlarmKey, RareAlarms};
 use crate::lease::owner::OwnerId;
 use crate::queue::{Intent, JoinId, Kind, Queue, SmallMap, SmallSet};
-use crate::runtime::backoff::RestartBackoff;
 
 /// An attempt that waits for the lock.
 pub(in crate::driver) struct Waiter {
     pub(in crate::driver) attempt: AcquireAttempt,
     /// The waiter's alarms, to be canceled when it no longer waits.
     pub(in crate::driver) alarms: RareAlarms,
-    /// The time at which the waiter's last node was due for creation.
-    created: Option<Instant>,
-    rests: RestartBackoff,
+    /// The pauses before the waiter gets another node.
+    pacing: Pacing,
     /// `true` if a reply since the attempt began showed another contender that blocks it.
     blocked: bool,
 }
@@ -31,7 +27,7 @@ pub(in crate::driver) const UNREACHABLE: usize = 1;
 
 impl Waiter {
     pub(in crate::driver) fn new(attempt: AcquireAttempt, alarms: RareAlarms) -> Self {
-        Self { attempt, alarms, created: None, rests: RestartBackoff::default(), blocked: false }
+        Self { attempt, alarms, pacing: Pacing::default(), blocked: false }
     }
 }
 
@@ -91,28 +87,23 @@ impl Waiters {
         self.all.values().map(|waiter| &waiter.attempt)
     }
 
-    /// Returns the pause before a node is created for a waiter. The pause grows for a waiter whose
-    /// nodes disappear immediately or are never seen.
-    pub(in crate::driver) fn rest(&mut self, join: JoinId) -> Duration {
-        if let Some(cohort) = self.representing(join) {
-            return cohort.rest();
+    /// Returns the pauses between the nodes of a waiter. They grow for a waiter whose nodes disappear
+    /// immediately or are never seen.
+    pub(super) fn pacing(&mut self, join: JoinId) -> Option<&mut Pacing> {
+        if self.representing(join).is_some() {
+            return self.cohort.as_mut().map(|cohort| &mut cohort.pacing);
         }
-        let Some(waiter) = self.all.get_mut(&join) else { return Duration::ZERO };
-        let now = Instant::now();
-        let life = waiter.created.map(|created| now.saturating_duration_since(created));
-        let pause = life.map_or(Duration::ZERO, |life| waiter.rests.after(life));
-        waiter.created = Some(now + pause);
-        pause
+        self.all.get_mut(&join).map(|waiter| &mut waiter.pacing)
     }
 
     /// Resets the pauses between nodes at the end of the session. There are pauses between sessions
     /// too.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
-            (waiter.created, waiter.rests) = (None, RestartBackoff::default());
+            waiter.pacing = Pacing::default();
         }
         if let Some(cohort) = &mut self.cohort {
-            cohort.begin_anew();
+            cohort.pacing = Pacing::default();
         }
     }
 

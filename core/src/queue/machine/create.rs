@@ -130,6 +130,11 @@ impl Queue {
         }
     }
 
+    /// Returns `true` if the lock directory was just created for this contender, which has no node yet.
+    pub(crate) fn has_new_directory(&self, id: JoinId) -> bool {
+        self.entries.get(&id).is_some_and(|join| join.parent_attempts > 0)
+    }
+
     pub(super) fn parents_made(&mut self, ticket: Ticket, outcome: Outcome<()>) {
         if self.making_parents.take_if(|sent| *sent == ticket).is_none() {
             return;
@@ -151,6 +156,7 @@ impl Queue {
         let Some(leaving) = self.entries.change(id, |join| {
             join.stage =
                 EntryStage::Queued(QueuePlace { name: name.clone(), czxid, created, confirmed: false });
+            join.parent_attempts = 0;
             join.leaving
         }) else {
             return;

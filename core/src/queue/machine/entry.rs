@@ -26,6 +26,7 @@ pub(super) struct Entry {
     /// its token too, even if the writer is lost before the reader holds the lock. The reason is
     /// that a contender queued behind it can have an older node than the reader's.
     pub(super) writers_czxid: Option<i64>,
+    /// Number of creates in a row that found no lock directory.
     pub(super) parent_attempts: u32,
     pub(super) stage: EntryStage,
 }
