@@ -209,7 +209,7 @@ class Server:
         return b"".join(chunks).decode()
 
     def mode(self) -> str:
-        """Return the server's mode, such as `standalone` or `leader`. Raise `NotServing` while it has none."""
+        """Return the mode, such as `standalone` or `leader`. Raise `NotServing` while the server has none."""
         for line in self.four_letter("srvr").splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ")

@@ -62,7 +62,7 @@ class _Reader:
 
 
 class Words:
-    """A converter from frames to text. Uuids are numbered in order of appearance. Hosts and processes are masked."""
+    """A converter from frames to text. It numbers uuids in order of appearance."""
 
     def __init__(self, path: str) -> None:
         self._paths = [(path, "/locks/x"), (posixpath.dirname(path), "/locks")]

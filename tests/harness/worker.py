@@ -219,7 +219,7 @@ class Worker(Process):
         self._doomed[session] = now()
 
     def uncertain_from(self, granted: int, session: int) -> int:
-        """Return when an unreleased hold with this grant stamp stops being certain, or a stamp far in the future."""
+        """Return when an unreleased hold stops being certain: `NEVER` if nothing has ended it."""
         pauses = [began for began, ended in self.pauses if ended is None or ended > granted]
         doomed = self._doomed.get(session, NEVER)
         ends = [*pauses, doomed if doomed > granted else NEVER, NEVER if self.killed is None else self.killed]
