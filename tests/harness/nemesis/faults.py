@@ -54,7 +54,7 @@ def stopped(stage: Stage) -> None:
 
 @fault("wall clock stepped by an hour")
 def wall_clock_stepped(stage: Stage) -> None:
-    """The clock moves forward, back, and then to the true time. The engine writes wall-clock time to its nodes."""
+    """The clock moves forward, back, and to the true time. The engine writes its wall clock to its nodes."""
     with stage.holder() as (victim, grant):
         try:
             for step in stage.random.sample([HOUR, -HOUR], 2):
