@@ -1,7 +1,7 @@
-"""Compare the collected tests with the contract: every number on every surface, and no unknown number.
+"""Compares the collected tests with the contract: every number needs a test on every surface.
 
-The tests come from pytest's own collection, so that a skipped file or a misspelt name is noticed here.
-Each of them must assert something.
+The tests come from pytest's own collection, so that a skipped file or a misspelled name is noticed here. A
+test with an unknown number is an error, and so is a test that asserts nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from harness.paths import TESTS
 from harness.surfaces import SURFACES
 
 COMMAND = "the command"
-"""What takes the place of a surface for the scenarios of the `zklock` command, which are in `cli/`, and for
-those of the packages."""
+"""Stands for the surface in tests of the `zklock` command (in `cli/`) and of the packages."""
 
 # scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters]
 _ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")
 
 
 def collected() -> list[tuple[str, str | None]]:
-    """Name and surface of every scenario test."""
+    """Return the name and surface of every scenario test."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "scenarios", "cli", "packages"]
     run = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     if run.returncode != 0:
@@ -38,14 +37,14 @@ def collected() -> list[tuple[str, str | None]]:
 
 
 def surface_of(line: str, first: str) -> str | None:
-    """The surface of a collected test, by where it is and the first of its parameters."""
+    """Return the surface of a collected test, from its directory and its first parameter."""
     if line.startswith(("cli/", "packages/")):
         return COMMAND
     return first if first in SURFACES else None
 
 
 def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]) -> list[str]:
-    """What is missing, and what should not be there."""
+    """Return the missing tests, and the tests that do not match the contract."""
     found = []
     covered: set[tuple[int, str]] = set()
     for name, surface in tests:
@@ -72,7 +71,7 @@ def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]
 
 
 def main() -> None:
-    """Print what is wrong, and fail if anything is."""
+    """Print all problems. Exit with status 1 if there are any."""
     rows = contract.scenarios()
     tests = collected()
     found = gaps(tests, rows) + Sources(TESTS).silent()

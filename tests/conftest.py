@@ -1,4 +1,4 @@
-"""Fixtures, and how a scenario becomes one test for each surface."""
+"""Pytest fixtures and hooks for all tests, including the expansion of a scenario into one test a surface."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """On the embedded server, leave out what asks for more than it has."""
+    """On the embedded server, skip tests that need more than it has."""
     if config.getoption("--server") not in (None, ZOOKEEPER):
         forgo("jars")
 
 
 def server_kind(config: pytest.Config) -> str:
-    """What tests of this run get as a server."""
+    """Return the kind of server that tests of this run use."""
     return config.getoption("--server") or at_hand()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what was not asked for."""
+    """Deselect tests that the command line does not ask for."""
     wanted = numbers_of(config)
 
     def is_asked_for(item: pytest.Item) -> bool:
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def numbers_of(config: pytest.Config) -> set[int] | None:
-    """The scenarios that were asked for, if only some were."""
+    """Return the numbers of the selected scenarios, or None for all."""
     option: str | None = config.getoption("--scenario")
     try:
         return None if option is None else contract.chosen(option)
@@ -76,7 +76,7 @@ def numbers_of(config: pytest.Config) -> set[int] | None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Report once what is out of date, rather than in hundreds of failures."""
+    """Report builds that are out of date once, so that hundreds of tests do not fail for this reason."""
     if session.config.option.collectonly:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
@@ -89,7 +89,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a scenario on every surface to which the contract says that it applies."""
+    """Run a scenario on every surface that the contract does not exempt."""
     if "surface" not in metafunc.fixturenames:
         return
     number = contract.number_of(metafunc.function.__name__)
@@ -104,7 +104,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Report what is not built: tests that need it are left out."""
+    """List the missing parts: tests that need them are skipped."""
     kind = server_kind(config)
     lines = [] if kind == ZOOKEEPER else [f"server: {kind}, which is no evidence of safety on its own"]
     return lines + [
@@ -113,7 +113,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def surfaces_of(config: pytest.Config) -> list[str]:
-    """The surfaces of this run: those asked for, or all that are built."""
+    """Return the surfaces of this run: the selected ones, or all that are built."""
     option: str | None = config.getoption("--surface")
     names = option.split(",") if option else list(SURFACES)
     if unknown := set(names) - set(SURFACES):
@@ -130,40 +130,40 @@ def surfaces_of(config: pytest.Config) -> list[str]:
 
 @pytest.fixture(scope="session")
 def chosen(request: pytest.FixtureRequest) -> list[str]:
-    """The surfaces of this run."""
+    """Return the surfaces of this run."""
     return surfaces_of(request.config)
 
 
 @pytest.fixture(scope="session")
 def new_server(request: pytest.FixtureRequest) -> NewServer:
-    """Makes a server of the test's own, of the kind that this run is on. It is not started yet."""
+    """Return a function that creates an unstarted server of this run's kind for a single test."""
     return partial(make_server, kind=server_kind(request.config))
 
 
 @pytest.fixture(scope="session")
 def server(new_server: NewServer) -> Iterator[Standalone]:
-    """The one server that most scenarios share. Do not stop it."""
+    """Return the server that most scenarios share. Do not stop it."""
     with new_server() as standalone:
         yield standalone
 
 
 @pytest.fixture(scope="session")
 def ensemble() -> Iterator[Ensemble]:
-    """Three servers. Leave all of them running."""
+    """Return an ensemble of three servers. Leave all of them running."""
     with Ensemble() as three:
         yield three
 
 
 @pytest.fixture(scope="session")
 def observer(server: Standalone) -> Iterator[Observer]:
-    """A bystander on the shared server."""
+    """Return an observer on the shared server."""
     with Observer(server.hosts) as bystander:
         yield bystander
 
 
 @pytest.fixture
 def proxy(server: Standalone) -> Iterator[Proxy]:
-    """The test's own proxy in front of the shared server."""
+    """Return the test's own proxy in front of the shared server."""
     with Proxy(server.hosts) as made:
         yield made
 
@@ -173,17 +173,17 @@ _paths = itertools.count(1)
 
 @pytest.fixture
 def path() -> str:
-    """A lock path that no other test uses. Its parents do not exist."""
+    """Return a lock path that no other test uses. Its parents do not exist."""
     return f"/t-{uuid.uuid4().hex[:8]}/lock-{next(_paths)}"
 
 
 @pytest.fixture
 def node_project(tmp_path: Path) -> Path:
-    """A directory in which programs find the Node package by its name, as if it were installed."""
+    """Return a directory in which programs find the Node package by name, as if it were installed."""
     modules = tmp_path / "node_modules"
     modules.mkdir()
     (modules / "zklock").symlink_to(NODE_PACKAGE)
-    # What its exporters need, and a program imports beside them.
+    # Packages that the exporters need, and that a program imports together with them.
     for name in ("@opentelemetry", "prom-client"):
         (modules / name).symlink_to(REPOSITORY / "bindings-node" / "node_modules" / name)
     return tmp_path
@@ -191,7 +191,7 @@ def node_project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start workers that die with the test."""
+    """Return a function that starts a worker. All its workers are killed at the end of the test."""
     with ExitStack() as stack:
 
         def start_one(surface: str) -> Worker:
@@ -202,7 +202,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_survives() -> Iterator[None]:
-    """At the very end, no process of ours may be left: neither a server nor a worker nor a child of one."""
+    """At the very end, assert that no server, no worker, and no child of either is left running."""
     yield
     left = survivors()
     reap_all()

@@ -1,1 +1,1 @@
-"""Other projects' clients, and their own tests, against the embedded server."""
+"""Runs other projects' clients, and their own tests, against the embedded server."""

@@ -1,4 +1,4 @@
-"""Which server the clients use, and what is made of kazoo's tests that are listed."""
+"""Chooses the server for the clients, and marks the kazoo tests that are in the list."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from harness.built import NotBuilt, OutOfDate, require
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Before hundreds of tests fail for it.
+    # Fail early: otherwise hundreds of tests fail for this reason.
     try:
         require("jars" if is_real(config) else "embedded")
     except (NotBuilt, OutOfDate) as problem:
         raise pytest.UsageError(str(problem)) from None
     Cluster.real = is_real(config)
-    # kazoo's and eventlet's own, which are theirs to mend.
+    # Warnings of kazoo and eventlet, which these projects must fix.
     config.addinivalue_line("filterwarnings", "ignore")
 
 
-# Before the long variants are left out.
+# Runs first: it must set the soak marks before the hook that deselects soak tests.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks kazoo's tests that are listed.
+    """Mark kazoo's tests that are in the list.
 
-    Not for the real server, which shows what the tests themselves are worth.
+    On a real server the list does not apply: that run shows which tests fail there too.
     """
     for item in items:
         if not isinstance(item, pytest.Function) or item.parent is None:

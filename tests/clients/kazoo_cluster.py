@@ -1,8 +1,8 @@
-"""What kazoo's tests take for their cluster: the embedded server, or one real ZooKeeper to compare it with.
+"""Replaces the cluster of kazoo's tests by the embedded server, or by one real ZooKeeper for comparison.
 
-`kazoo.testing.harness` makes a `ZookeeperCluster`, and starts and stops its servers through that. Only this
-class is replaced, with the module that it comes from: that one would want certificates and key stores before
-anything runs, and would sleep for two seconds at each start.
+`kazoo.testing.harness` creates a `ZookeeperCluster`, which starts and stops its servers. Only this class and
+its module are replaced. The original module needs certificates and key stores before anything runs, and
+sleeps for two seconds at each start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from clients.servers import client_server
 from harness.server import Settings, Standalone
 
-# Times as kazoo configures its servers.
+# The same times as in kazoo's configuration of its servers.
 SETTINGS = Settings(tick=2_000, min_session_timeout=4_000, max_session_timeout=40_000)
 
 
@@ -34,23 +34,23 @@ class Managed:
 
     @property
     def address(self) -> str:
-        """Host and port: the same until it is destroyed."""
+        """Host and port, which stay the same until `destroy`."""
         return self._known().hosts
 
     def run(self) -> None:
-        """Start it, unless it runs."""
+        """Start the server, unless it runs."""
         if not self.running:
             self._known().start()
             self.running = True
 
     def stop(self) -> None:
-        """Stop it. A real server keeps its nodes and sessions."""
+        """Stop the server. A real server keeps its nodes and sessions."""
         if self.running:
             self._known().stop()
             self.running = False
 
     def destroy(self) -> None:
-        """End it with all that it has."""
+        """Stop the server and delete its data."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -58,7 +58,7 @@ class Managed:
 
 
 class Cluster:
-    """Servers that know nothing of each other, with the members of `ZookeeperCluster` that the tests use."""
+    """Independent servers, with the members of `ZookeeperCluster` that the tests use."""
 
     real = False
 
@@ -84,10 +84,10 @@ class Cluster:
 
 
 def stand_ins() -> dict[str, ModuleType]:
-    """The modules that the tests import, and that are not installed or replaced."""
+    """Return replacements for modules that the tests import and that are not installed or not wanted."""
     common: Any = ModuleType("kazoo.testing.common")
     common.ZookeeperCluster = Cluster
-    # One function of a package: how many objects there are of a type.
+    # The only function of objgraph that the tests use: the number of objects of a type.
     objgraph: Any = ModuleType("objgraph")
     objgraph.count = lambda name: sum(type(found).__name__ == name for found in gc.get_objects())
     return {"kazoo.testing.common": common, "objgraph": objgraph}

@@ -1,4 +1,4 @@
-"""`kazoo_list.toml`, read: which of kazoo's tests are not expected to pass, and which are for `make soak`."""
+"""Reads `kazoo_list.toml`: the kazoo tests that are not expected to pass, and those for `make soak`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _LIST: dict[str, list[dict[str, Any]]] = tomllib.loads(_FILE.read_text())
 NEEDING: dict[str, str] = {
     test: f"needs {entry['what']}" for entry in _LIST["needs"] for test in entry["tests"]
 }
-"""Tests of what the embedded server is not for, and what they need."""
+"""Tests that need a feature which the embedded server lacks on purpose, with the feature."""
 
 NOT_RUN: set[str] = {
     test for entry in _LIST["needs"] if not entry.get("runs", True) for test in entry["tests"]
 }
-"""Those of them that do not even begin."""
+"""Tests in `NEEDING` that cannot even start."""
 
 FAILING: dict[str, str] = {test: entry["reason"] for entry in _LIST["fails"] for test in entry["tests"]}
-"""Tests in which the embedded server differs from ZooKeeper, and why."""
+"""Tests in which the embedded server differs from ZooKeeper, with the reason."""
 
 RACING: dict[str, str] = {test: entry["reason"] for entry in _LIST["races"] for test in entry["tests"]}
-"""Tests that fail by chance on any server, and why."""
+"""Tests that fail randomly on any server, with the reason."""
 
 SOAKING: list[str] = [pattern for entry in _LIST["soak"] for pattern in entry["tests"]]
-"""Patterns of the tests that are for `make soak`."""
+"""Name patterns of the tests for `make soak`."""
 
 
 def soaks(test: str) -> bool:
-    """Whether a test is for `make soak`."""
+    """Return whether a test is for `make soak`."""
     return any(fnmatchcase(test, pattern) for pattern in SOAKING)

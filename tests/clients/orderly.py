@@ -1,4 +1,4 @@
-"""A condition whose waiters see every change."""
+"""A condition variable whose waiters see every change."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from threading import Condition
 
 
 class Orderly(Condition):
-    """After `notify_all`, nobody enters before all who waited have looked.
+    """A condition on which, after `notify_all`, every waiter runs before any other thread enters.
 
-    kazoo's tests of locks wait until one thread has let go, and then until the next one holds. With a plain
-    condition the next one may hold before the test has looked, which then waits for ever.
+    kazoo's lock tests wait until one thread has released a lock, and then until the next thread holds it.
+    With a plain condition, the next thread can acquire the lock before the test checks. The test then waits
+    forever.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class Orderly(Condition):
             time.sleep(0.001)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait to be notified; who was has entered before anybody else does."""
+        """Wait for a notification. Notified threads enter before all other threads."""
         who = object()
         self._waiting.add(who)
         try:
@@ -37,6 +38,6 @@ class Orderly(Condition):
             self._to_look.discard(who)
 
     def notify_all(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiters."""
         self._to_look |= self._waiting
         super().notify_all()

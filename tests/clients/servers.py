@@ -1,4 +1,4 @@
-"""The servers that clients are run on: the embedded one, and a real ZooKeeper to compare it with."""
+"""The servers for the clients: the embedded one, and a real ZooKeeper for comparison."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from harness.embedded import ZOOKEEPER, EmbeddedServer
 from harness.server import Settings, Standalone
 
-# What the embedded server has without being asked: TTL nodes.
+# Enables TTL nodes, which the embedded server always has.
 _REAL = ("-Dzookeeper.extendedTypesEnabled=true",)
 
 
 def is_real(config: pytest.Config) -> bool:
-    """Whether this run is for comparison. Nowhere else is the embedded server the default."""
+    """Return whether the user chose the real server. Here, the default is always the embedded server."""
     return bool(config.getoption("--server") == ZOOKEEPER)
 
 
 def client_server(settings: Settings, *, real: bool) -> Standalone:
-    """A server that is not started yet."""
+    """Return a server that is not started yet."""
     return Standalone(replace(settings, jvm=_REAL)) if real else EmbeddedServer(settings)

@@ -1,6 +1,6 @@
-"""Curator's recipes do on the embedded server what they promise.
+"""Curator's recipes keep their promises on the embedded server.
 
-A Java program (peers/java/zklock/recipes) lets them work and checks what comes of it, all in one process.
+A single Java program (peers/java/zklock/recipes) runs the recipes and checks the results.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from harness.paths import CLASSES, JARS, JAVA
 from harness.processes import reap, spawn
 from harness.server import SOON, Settings
 
-# Two checks wait until the server has removed what nobody needs any more.
+# Two checks wait until the server has deleted unused containers.
 SETTINGS = Settings(container_check=SOON)
 
-# How many there are: otherwise nobody would miss one that vanishes.
+# Number of checks. Without it, a check that disappears would go unnoticed.
 CHECKS = 28
 
 

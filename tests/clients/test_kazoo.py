@@ -1,8 +1,9 @@
-"""kazoo's own tests, as they come with it, against the embedded server: real clients on real connections.
+"""Runs kazoo's own tests unchanged against the embedded server: real clients on real connections.
 
-kazoo's files are imported as they are, and pytest finds their classes here, each under the name of its file
-and its own. What does not pass, or is long, is in kazoo_list.toml. `--server zookeeper` runs all of them on
-a real server, without the list: what fails there too is not the embedded server's fault.
+This module imports kazoo's test files, so that pytest finds their classes here. Each class name is prefixed
+with its file's name. kazoo_list.toml lists tests that do not pass or take long. `--server zookeeper` runs all
+tests on a real server, without the list: a test that fails there too does not show a defect of the embedded
+server.
 """
 
 from __future__ import annotations
@@ -23,28 +24,28 @@ from clients.kazoo_cluster import stand_ins
 from clients.kazoo_list import FAILING, NEEDING, RACING, SOAKING
 from clients.orderly import Orderly
 
-# All that use a server.
+# All kazoo test files that use a server.
 FILES = (
     *("barrier", "cache", "client", "connection", "counter", "election", "eventlet_handler"),
     *("gevent_handler", "interrupt", "lease", "lock", "partitioner", "party", "queue", "sasl", "watchers"),
 )
 
-# The bar is about these.
+# The files whose results count for the promised compatibility.
 PROMISED = ("client", "lock", "watchers")
 
-# kazoo reads them when a test asks for its first client. Each class starts a server of its own.
+# kazoo reads these variables when a test creates its first client. Each class starts its own server.
 os.environ |= {"ZOOKEEPER_VERSION": "3.9.5", "ZOOKEEPER_CLUSTER_SIZE": "1"}
 
 
 def modules() -> dict[str, ModuleType]:
-    """kazoo's files."""
-    # In continuous integration kazoo takes itself for its own project, and expects the machines of that.
+    """Return kazoo's test modules."""
+    # Without CI: with it, kazoo assumes the machines of its own continuous integration.
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
     with patch.dict(os.environ, environment, clear=True):
         return {file: importlib.import_module(f"kazoo.tests.test_{file}") for file in FILES}
 
 
-# For good: whatever imports them in this process has to get the same.
+# Never undone: every later import in this process must get the same modules.
 sys.modules |= stand_ins()
 harness: Any = importlib.import_module("kazoo.testing.harness")
 
@@ -70,7 +71,7 @@ TESTS = {
 
 @pytest.fixture(scope="session", autouse=True)
 def _last_server() -> Iterator[None]:
-    """Ends the server that the last class may leave."""
+    """Stop the server that the last class can leave running."""
     yield
     if harness.CLUSTER is not None:
         harness.CLUSTER.terminate()

@@ -1,4 +1,4 @@
-"""What all programs here share: the server fixtures of tests/conftest.py, and time to start a framework."""
+"""Settings for all programs here: the server fixtures of tests/conftest.py, and time to start a framework."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 START_LIMIT = 120
-"""Seconds for one test: frameworks and bundlers take their time to start."""
+"""Timeout of a test in seconds: frameworks and bundlers start slowly."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test here the longer limit, unless it states its own."""
+    """Give each test here the longer timeout, unless it sets its own."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:

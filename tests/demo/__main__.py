@@ -1,4 +1,4 @@
-"""Lets the processes contend, shows it, judges it, and draws it."""
+"""Runs the demo: starts the processes, shows and checks their run, and draws it."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from harness import history
 
 PATH = "/demo/lock"
 SESSION_TIMEOUT = 2
-"""Seconds, as the programs ask for it."""
+"""Session timeout in seconds that the programs request."""
 
 TYPICAL_HOLD = 0.38
 CURTAIN = 20.0
-"""Seconds within which every process should have asked for the lock."""
+"""Timeout in seconds for all processes to start their first acquire."""
 
 REFRESH = 0.1
 TITLE = "One lock, {processes} processes, one of them killed while it holds"
 
 
 def perform(roles: Sequence[Role], rounds: int, console: Console, scratch: Path, drawing: Path) -> int:
-    """The whole run; returns what the process exits with: 0 if the lock did all that it promises."""
+    """Run the demo. Return the exit status: 0 if the lock kept all its promises."""
     expected = len(roles) * rounds * TYPICAL_HOLD + SESSION_TIMEOUT
     limit = 3 * expected + 30
     with testing.Server() as server:
-        # Nobody is granted the lock before everyone waits for it.
+        # We hold the lock until every process waits for it.
         with zklock.Client(server.hosts) as client, zklock.Mutex(client, PATH):
             play = Play(roles, server.hosts, PATH, rounds, scratch)
             play.wait_queued(CURTAIN)
@@ -61,7 +61,7 @@ def perform(roles: Sequence[Role], rounds: int, console: Console, scratch: Path,
 
 
 def conclude(play: Play, start: int, left: list[str], console: Console, drawing: Path) -> int:
-    """The verdict, in words and as a picture."""
+    """Print the verdict and write the picture. Return the exit status."""
     events = play.record.events()
     timeline = layout(events, play.titles, start, max((event.at for event in events), default=start))
     judged = record.holds(events, PATH, play.titles)
@@ -85,7 +85,7 @@ def conclude(play: Play, start: int, left: list[str], console: Console, drawing:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="how often each process takes the lock")
     parser.add_argument("--picture", type=Path, default=Path("demo.svg"), help="where the picture is written")

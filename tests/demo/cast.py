@@ -1,4 +1,4 @@
-"""Which programs take part, and how they are started."""
+"""Chooses the programs that take part, and their commands."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ RUST_JOB = TARGET / "zklock-demo-job"
 
 @dataclass(frozen=True)
 class Role:
-    """One process: its lane's title, and and its command, which gets the path and the rounds."""
+    """One process: its lane's title and its command, which receives the path and the number of rounds."""
 
     title: str
     command: tuple[str, ...]
-    # Whether it is killed while it holds the lock.
+    # True if the demo kills it while it holds the lock.
     victim: bool = False
 
 
 def without_curator() -> str | None:
-    """Why no process on Curator can take part, if none can."""
+    """Return the reason why no Curator process can take part, or None."""
     if shutil.which("javac") is None or shutil.which(JAVA) is None:
         return "With a JDK and Maven, a Java process on Apache Curator would join in."
     if not JARS.is_dir():
@@ -33,7 +33,7 @@ def without_curator() -> str | None:
 
 
 def cast(scratch: Path) -> list[Role]:
-    """Everyone who can take part. `scratch` becomes a project in which Node finds the package by its name."""
+    """Return all possible roles. `scratch` becomes a project in which Node finds the package by name."""
     modules = scratch / "node_modules"
     modules.mkdir()
     (modules / "zklock").symlink_to(NODE_PACKAGE)

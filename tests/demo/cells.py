@@ -1,4 +1,4 @@
-"""A timeline in characters: what each lane shows in each column of a terminal. Pure."""
+"""Converts a timeline to characters: the content of each lane in each column of a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HAS_IT = (Kind.HOLDS, Kind.ORPHANED)
 
 @dataclass(frozen=True)
 class Column:
-    """What the lock showed in one column: who had it, in what way, and whether the hold began there."""
+    """The lock in one column: its holder, the kind of bar, and whether the hold starts there."""
 
     lane: int
     kind: Kind
@@ -33,10 +33,10 @@ def _share(bar: Bar, left: float, right: float) -> float:
 
 
 def cells(timeline: Timeline, columns: int, total: int) -> Cells:
-    """Spreads `total` nanoseconds over so many columns.
+    """Spread `total` nanoseconds over this many columns.
 
-    A column is longer than a hand-off: two lanes may have held within one. It shows the one that held for
-    longer, so that a picture never suggests an overlap; the other waits there.
+    A column is longer than a handoff, so two lanes can hold the lock within the same column. The column shows
+    the lane that holds for longer. The other lane waits there, so the picture never suggests an overlap.
     """
     width = max(total, timeline.span) / columns
     lanes: list[list[Kind | None]] = [[None] * columns for _ in timeline.lanes]

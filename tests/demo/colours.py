@@ -1,4 +1,4 @@
-"""One colour for each lane, in the terminal and in the picture."""
+"""One color for each lane, in the terminal and in the picture."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Colour:
-    """The colour of a lane: in a terminal, and on a light and on a dark background."""
+    """The color of a lane in a terminal, and on a light and a dark background."""
 
     terminal: str
     light: str
@@ -26,5 +26,5 @@ ALARM = Colour("red", "#d1242f", "#ff6b61")
 
 
 def of(lane: int) -> Colour:
-    """The colour of a lane; they begin again when there are many."""
+    """Return the color of a lane. Colors repeat if there are many lanes."""
     return LANES[lane % len(LANES)]

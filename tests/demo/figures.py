@@ -1,4 +1,4 @@
-"""A run in numbers."""
+"""Summarizes a run in numbers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True)
 class Figures:
-    """What the summary and the picture say of a run. Times in seconds."""
+    """Numbers for the summary and the picture. Times are in seconds."""
 
     grants: tuple[int, ...]
-    # The longest wait of each lane that was granted; those that never ended count too.
+    # Longest wait of each lane, including waits that did not end.
     longest_wait: tuple[float, ...]
     handoffs: int
-    # Of those by a release; None if there was none.
+    # Median of the handoffs by a release; None if there were none.
     typical_handoff: float | None
-    # From the kill to the next holder; None if nobody was killed, or nobody has followed.
+    # Time from the kill to the next grant; None without a kill or a later grant.
     after_kill: float | None
 
 
 def figures(timeline: Timeline) -> Figures:
-    """Counts."""
+    """Compute the numbers of a run."""
     lanes = range(len(timeline.lanes))
     released = [one.took for one in timeline.handoffs if not one.by_expiry]
     expired = [one.took for one in timeline.handoffs if one.by_expiry]
@@ -45,7 +45,7 @@ def _so_many(number: int, what: str) -> str:
 
 
 def sentence(told: Figures, overlaps: int) -> str:
-    """The run in one line."""
+    """Return the summary in one line."""
     parts = [_so_many(sum(told.grants), "hold"), _so_many(overlaps, "overlap")]
     parts.append(_so_many(told.handoffs, "hand-off"))
     if told.typical_handoff is not None:

@@ -1,4 +1,4 @@
-"""The run as a picture: SVG that is readable on a light and on a dark background."""
+"""Draws the run as SVG that is readable on a light and on a dark background."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ WIDTH, LEFT, RIGHT = 1000, 132, 20
 TOP, LANE, HEIGHT = 78, 38, 20
 LEGEND = 64
 
-# Pixels that a digit of a token takes, at most.
+# Maximum width in pixels of a digit of a token.
 DIGIT = 5.5
 
 
 def _style(lanes: int) -> str:
-    """Rules for a light background, and for a dark one what differs."""
+    """Return the CSS rules for a light background, and the differences for a dark one."""
 
     def scheme(dark: bool) -> str:
         page, ink, pale, line, on = (
@@ -44,7 +44,7 @@ def _style(lanes: int) -> str:
 
 
 class _Drawing:
-    """Where things are, and how they are added."""
+    """A drawing in progress: converts times and rows to positions, and adds elements."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -52,26 +52,26 @@ class _Drawing:
         self._scale = (WIDTH - LEFT - RIGHT) / timeline.span
 
     def x(self, at: int) -> float:
-        """The place of a moment."""
+        """Return the horizontal position of a time."""
         return LEFT + at * self._scale
 
     @staticmethod
     def y(row: int) -> int:
-        """The upper edge of the bars in a row; row 0 is the lock's."""
+        """Return the upper edge of the bars in a row. Row 0 belongs to the lock."""
         return TOP + row * LANE
 
     @staticmethod
     def text(parent: Element, x: float, y: float, text: str, **attributes: str) -> None:
-        """Writes."""
+        """Add a text."""
         SubElement(parent, "text", _given(x=x, y=y, **attributes)).text = text
 
     def group(self, name: str) -> Element:
-        """A part of the picture."""
+        """Add a group to the picture."""
         return SubElement(self.root, "g", id=name)
 
 
 def _given(**attributes: float | str) -> dict[str, str]:
-    """Attributes as XML has them: `css` is the class, and pixels have one decimal."""
+    """Return attributes in XML form: `css` is the class, and pixels have one decimal."""
     return {
         {"css": "class", "anchor": "text-anchor"}.get(name, name): (
             value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
@@ -81,7 +81,7 @@ def _given(**attributes: float | str) -> dict[str, str]:
 
 
 def _said(bar: Bar, title: str) -> str:
-    """What a reader sees who points at a bar."""
+    """Return the tooltip of a bar."""
     span = f"from {bar.start / SECOND:.3f} s to {'…' if bar.open else f'{bar.end / SECOND:.3f} s'}"
     match bar.kind:
         case Kind.WAITS:
@@ -114,11 +114,11 @@ def _lanes(drawing: _Drawing, base: int) -> None:
         _bar(drawing, group, bar, bar.lane + 1, css[bar.kind])
         if bar.kind is Kind.WAITS:
             continue
-        # The same once more in the first row, which shows the lock itself.
+        # The first row shows the lock itself, so the bar appears there too.
         _bar(drawing, group, bar, 0, css[bar.kind])
         label = str((bar.token or 0) - base)
         left, right = drawing.x(bar.start), drawing.x(bar.end)
-        # The cross of a kill needs room as well.
+        # Leave space for the cross of a kill.
         killed = any((kill.lane, kill.at) == (bar.lane, bar.end) for kill in timeline.kills)
         if bar.kind is Kind.HOLDS and right - left > DIGIT * len(label) + (16 if killed else 0):
             x, base_line = (left + right) / 2, drawing.y(bar.lane + 1) + 13.5
@@ -126,7 +126,7 @@ def _lanes(drawing: _Drawing, base: int) -> None:
 
 
 def _arrow(drawing: _Drawing, parent: Element, one: Handoff) -> None:
-    """From the giver's lane down or up to the taker's, at the moment of the grant."""
+    """Draw an arrow from the previous holder's lane to the next holder's lane, at the time of the grant."""
     x = drawing.x(one.taken)
     down = one.taker > one.giver
     start = drawing.y(one.giver + 1) + (HEIGHT if down else 0)
@@ -196,13 +196,13 @@ def _legend(drawing: _Drawing, y: float, base: int) -> None:
 
 
 def _base(timeline: Timeline) -> int:
-    """What all tokens have in common: their numbers are too long for the bars."""
+    """Return the base that the picture subtracts from all tokens: they are too long for the bars."""
     tokens = [bar.token for bar in timeline.bars if bar.token is not None]
     return min(tokens) // 100 * 100 if tokens else 0
 
 
 def picture(timeline: Timeline, title: str, subtitle: str) -> str:
-    """Draws a run. The title and the subtitle say what it shows, and how it went."""
+    """Draw a run. The title and the subtitle describe it and its result."""
     drawing = _Drawing(timeline)
     root, base = drawing.root, _base(timeline)
     bottom = drawing.y(len(timeline.lanes)) + HEIGHT + 14

@@ -1,4 +1,4 @@
-"""Runs the processes, listens to them, and kills one while it holds the lock."""
+"""Runs the processes, reads their output, and kills one while it holds the lock."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from demo.record import Event, NotUnderstood, Record, What, parse
 from harness.processes import reap, spawn
 
 KILLED_IN_ROUND = 3
-"""The victim dies in this round, or in a later one if it was quicker than the kill."""
+"""The victim is killed in this round, or in a later one if it releases before the kill."""
 
 INTO_THE_HOLD = 0.1
-"""Seconds for which the victim holds the lock before it is killed."""
+"""Time in seconds for which the victim holds the lock before the kill."""
 
 
 @dataclass
@@ -30,16 +30,16 @@ class Actor:
     process: Popen[bytes]
     listener: threading.Thread | None = None
     rounds: int = 0
-    # Set while it waits, for the first time, or was heard to have ended.
+    # Set once the process first waits for the lock, or has exited.
     queued: threading.Event = field(default_factory=threading.Event)
-    # Set while it holds the lock.
+    # Set while the process holds the lock.
     holding: threading.Event = field(default_factory=threading.Event)
     killed: bool = False
     problem: str | None = None
 
 
 class Play:
-    """All processes, from their start to their end."""
+    """All processes, from start to exit."""
 
     def __init__(self, roles: Sequence[Role], hosts: str, path: str, rounds: int, scratch: Path) -> None:
         self.record = Record()
@@ -74,20 +74,20 @@ class Play:
                 actor.holding.clear()
             self.record.add(event)
             actor.queued.set()
-        # Its output ends with it.
+        # The output ends when the process exits.
         actor.process.wait()
         if not actor.killed:
             self.record.add(Event(actor.lane, time.monotonic_ns(), What.ENDED))
         actor.queued.set()
 
     def wait_queued(self, timeout: float) -> None:
-        """Returns once every process has asked for the lock."""
+        """Wait until every process has started an acquire."""
         deadline = time.monotonic() + timeout
         for actor in self._actors:
             actor.queued.wait(max(deadline - time.monotonic(), 0))
 
     def tick(self) -> bool:
-        """Kills the victim when its time has come; returns whether anyone still plays."""
+        """Kill the victim when it is time. Return whether any process still runs."""
         for actor in self._actors:
             ready = actor.role.victim and actor.rounds >= KILLED_IN_ROUND and not actor.killed
             if ready and actor.holding.wait(0) and not self._quicker(actor):
@@ -105,12 +105,12 @@ class Play:
 
     def _kill(self, actor: Actor) -> None:
         actor.killed = True
-        # What it held, it held until now at least.
+        # The event is recorded before the kill, so the recorded hold is not longer than the true one.
         self.record.add(Event(actor.lane, time.monotonic_ns(), What.KILLED))
         actor.process.kill()
 
     def stop(self) -> None:
-        """Ends what still runs, and waits for the last words of all."""
+        """Kill all remaining processes, and wait for the end of all output."""
         for actor in self._actors:
             if actor.process.poll() is None and not actor.killed:
                 actor.problem = "did not end by itself"
@@ -121,7 +121,7 @@ class Play:
             reap(actor.process)
 
     def problems(self) -> list[str]:
-        """What went wrong with the processes, once they have ended."""
+        """Return the problems of the processes. Call this after they have exited."""
         found = []
         for actor in self._actors:
             status = actor.process.returncode

@@ -1,4 +1,4 @@
-"""What happened, as the processes tell it."""
+"""Records the events that the processes report."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from harness.history import Hold
 
 
 class What(StrEnum):
-    """What a process did, or what befell it."""
+    """Kind of an event."""
 
     WAITS = "waits"
     HOLDS = "holds"
     # Printed before the release.
     RELEASES = "releases"
-    # Seen from outside: it was killed, or it ended.
+    # Observed from outside: the demo killed the process, or the process exited.
     KILLED = "killed"
     ENDED = "ended"
 
@@ -36,11 +36,11 @@ class Event:
 
 
 class NotUnderstood(ValueError):
-    """A program printed what is no event."""
+    """A program printed a line that is no event."""
 
 
 def parse(lane: int, line: str) -> Event:
-    """Reads `TIME waits`, `TIME holds NODE TOKEN` or `TIME releases`."""
+    """Parse `TIME waits`, `TIME holds NODE TOKEN` or `TIME releases`."""
     match line.split():
         case [at, "holds", node, token]:
             return Event(lane, int(at), What.HOLDS, node, int(token))
@@ -50,35 +50,35 @@ def parse(lane: int, line: str) -> Event:
 
 
 class Record:
-    """The events of all processes. Those of one process are in their order; any thread may add and read."""
+    """Events of all processes, in order for each process. Any thread can add and read them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._events: list[Event] = []
 
     def add(self, event: Event) -> None:
-        """Notes an event."""
+        """Record an event."""
         with self._lock:
             self._events.append(event)
 
     def events(self) -> list[Event]:
-        """All events so far, in the order in which they became known."""
+        """Return all events so far, in the order of recording."""
         with self._lock:
             return list(self._events)
 
 
 def of_lane(events: Iterable[Event], lane: int) -> list[Event]:
-    """The events of one process, in the order of time."""
+    """Return the events of one process, in order of time."""
     return sorted((event for event in events if event.lane == lane), key=lambda event: event.at)
 
 
 def holds(events: Sequence[Event], path: str, names: Sequence[str]) -> list[Hold]:
-    """What each process certainly held, for the checker of the tests (harness/history.py)."""
+    """Return the certain holds of each process, for the checker of the tests (harness/history.py)."""
     found = []
     for lane, name in enumerate(names):
         asked = None
         own = of_lane(events, lane)
-        # What follows a grant ends it: the release, or the end of the process.
+        # The event after a grant ends the hold: the release, or the end of the process.
         for event, following in pairwise([*own, None]):
             if event is None:
                 continue

@@ -1,4 +1,4 @@
-"""The run in a terminal: drawn while it happens, or as plain lines where nothing can be redrawn."""
+"""Shows the run in a terminal: drawn live, or as plain lines if the terminal cannot redraw."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KILL = "✗"
 
 
 def redraws(console: Console, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the terminal can be drawn over: it is one, and nobody asked for plain text."""
+    """Return whether the screen can be redrawn: it is a terminal, and no variable asks for plain text."""
     return console.is_terminal and not any(environment.get(name) for name in ("NO_COLOR", "CI"))
 
 
@@ -34,7 +34,7 @@ def _lock(shown: Cells) -> Text:
         elif column.kind is Kind.ORPHANED:
             row.append(SIGNS[column.kind], style=colours.ALARM.terminal)
         else:
-            # Half a sign less on the left: there it changed hands.
+            # A half block marks the start of a new hold.
             row.append("▐" if column.begins else "█", style=colours.of(column.lane).terminal)
     return row
 
@@ -52,7 +52,7 @@ def _lane(shown: Cells, lane: int, title: str) -> Text:
 
 
 def axis(columns: int, total: int) -> str:
-    """Seconds under the columns, as many as fit."""
+    """Return the axis with labels in seconds, as many as fit."""
     row = [" "] * columns
     width = total / columns
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 1000) if step * SECOND / width >= 5)
@@ -65,7 +65,7 @@ def axis(columns: int, total: int) -> str:
 
 
 def chart(timeline: Timeline, width: int, total: int) -> Group:
-    """Everything that is drawn, for a screen of this width and a run of about so many nanoseconds."""
+    """Return the whole drawing for a screen of this width and a run of about `total` nanoseconds."""
     columns = max(min(width, WIDEST) - LABEL, 10)
     total = max(total, timeline.span)
     shown = cells(timeline, columns, total)
@@ -77,7 +77,7 @@ def chart(timeline: Timeline, width: int, total: int) -> Group:
 
 
 class Screen:
-    """Shows a run while it goes on."""
+    """Shows a run while it is in progress."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console
@@ -89,7 +89,7 @@ class Screen:
             self._live.start()
 
     def show(self, timeline: Timeline) -> None:
-        """What is known by now."""
+        """Show the current state."""
         lines = told(timeline)
         if self._live is not None:
             drawn = chart(timeline, self._console.width, self._total)
@@ -100,7 +100,7 @@ class Screen:
         self._told = len(lines)
 
     def close(self, timeline: Timeline) -> None:
-        """The last state; no more is drawn over."""
+        """Show the final state, and stop redrawing."""
         self.show(timeline)
         if self._live is not None:
             self._live.stop()
@@ -109,7 +109,7 @@ class Screen:
 
 
 def told(timeline: Timeline) -> list[str]:
-    """A run in lines, in the order of time: what was granted, and who was killed."""
+    """Return the run as lines in order of time: the grants and the kills."""
     lines = []
     for bar in timeline.of(Kind.HOLDS):
         waited = "" if bar.asked is None else f", after {(bar.start - bar.asked) / SECOND:.2f} s"
@@ -121,7 +121,7 @@ def told(timeline: Timeline) -> list[str]:
 
 
 def summary(lanes: Sequence[str], counted: Figures) -> Table:
-    """The result, by process."""
+    """Return the results of each process as a table."""
     table = Table()
     table.add_column("process")
     table.add_column("grants", justify="right")

@@ -1,4 +1,4 @@
-"""From events to bars: what is drawn, in a terminal or as a picture. Pure, so that it can be tested."""
+"""Converts events to bars for a terminal or a picture. Pure, so that tests can call it."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from demo.record import Event, What, of_lane
 
 
 class Kind(Enum):
-    """What a bar stands for."""
+    """Kind of a bar."""
 
     WAITS = "waits"
     HOLDS = "holds"
-    # Its holder was killed; its session goes on until it expires.
+    # The holder was killed, and its session has not expired yet.
     ORPHANED = "orphaned"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A stretch of time in one lane, in nanoseconds since the beginning."""
+    """A span of time in one lane, in nanoseconds since the start."""
 
     lane: int
     kind: Kind
     start: int
     end: int
     token: int | None = None
-    # When the process asked for the lock, for bars that hold it; before the beginning, it is negative.
+    # For a hold: the time at which the process started the acquire. It can be negative.
     asked: int | None = None
-    # Whether it was still going on at the end of the picture.
+    # True if the span had not ended at the end of the picture.
     open: bool = False
 
     @property
     def length(self) -> int:
-        """Its duration in nanoseconds."""
+        """Duration in nanoseconds."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Handoff:
-    """From the end of one hold to the grant of the next, for which somebody waited already."""
+    """The time from the end of one hold to the grant of a process that was already waiting."""
 
     giver: int
     taker: int
     given: int
     taken: int
-    # Nobody gave the lock: its holder was killed, and its session expired.
+    # True if the holder was killed and its session expired.
     by_expiry: bool = False
 
     @property
     def took(self) -> int:
-        """Nanoseconds without a holder."""
+        """Time without a holder in nanoseconds."""
         return self.taken - self.given
 
 
 @dataclass(frozen=True)
 class Kill:
-    """The end of a process."""
+    """A process that was killed."""
 
     lane: int
     at: int
@@ -65,24 +65,24 @@ class Kill:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A run, or as much of it as there is."""
+    """A run, or the part of a run so far."""
 
     lanes: tuple[str, ...]
     bars: tuple[Bar, ...]
     handoffs: tuple[Handoff, ...]
     kills: tuple[Kill, ...]
-    # Nanoseconds from the beginning to the end.
+    # Nanoseconds from the start to the end.
     span: int
 
     def of(self, kind: Kind, lane: int | None = None) -> list[Bar]:
-        """The bars of one kind, of one lane or of all, in the order of time."""
+        """Return the bars of one kind, of one lane or of all lanes, in order of time."""
         found = [bar for bar in self.bars if bar.kind is kind and lane in (None, bar.lane)]
         return sorted(found, key=lambda bar: bar.start)
 
 
 @dataclass
 class _Open:
-    """What a process is doing while its events are read."""
+    """The current activity of a process, while its events are read."""
 
     kind: Kind
     since: int
@@ -91,7 +91,7 @@ class _Open:
 
 
 def _stretches(events: Iterable[Event], lane: int, until: int) -> tuple[list[Bar], list[Kill]]:
-    """What one process did, in the time of its clock, and its death."""
+    """Return the bars of one process in clock time, and its kill."""
     bars: list[Bar] = []
     kills: list[Kill] = []
     doing: _Open | None = None
@@ -105,7 +105,7 @@ def _stretches(events: Iterable[Event], lane: int, until: int) -> tuple[list[Bar
     for event in of_lane(events, lane):
         held = doing if doing is not None and doing.kind is Kind.HOLDS else None
         waited = doing.since if doing is not None and doing.kind is Kind.WAITS else None
-        # A process that ended does no more, whatever it was doing.
+        # Every event ends the previous activity.
         close(event.at)
         match event.what:
             case What.WAITS if not kills:
@@ -117,23 +117,23 @@ def _stretches(events: Iterable[Event], lane: int, until: int) -> tuple[list[Bar
                 if held is not None:
                     doing = _Open(Kind.ORPHANED, event.at, held.asked, held.token)
             case _:
-                # The end of what it did, or words of the moment between the kill and the death.
+                # The end of an activity, or output between the kill and the exit of the process.
                 pass
     close(until, going_on=True)
     return bars, kills
 
 
 def _expired(bar: Bar, bars: Iterable[Bar]) -> Bar:
-    """An orphan ends where the next holder begins: no later than that, its session had expired."""
+    """End an orphaned bar at the next grant: by then, its session had expired."""
     following = [other.start for other in bars if other.kind is Kind.HOLDS and other.start >= bar.start]
-    # It has an end already if its holder released it in the moment before it died.
+    # The bar has already ended if its holder released the lock just before it was killed.
     if bar.kind is not Kind.ORPHANED or not bar.open or not following:
         return bar
     return Bar(bar.lane, bar.kind, bar.start, min(following), bar.token, bar.asked)
 
 
 def _handoffs(bars: Iterable[Bar]) -> list[Handoff]:
-    """Each grant to a process that waited before the lock was given up."""
+    """Return each grant to a process that waited before the lock was free."""
     had = [bar for bar in bars if bar.kind is not Kind.WAITS]
     found = []
     for taker in had:
@@ -154,10 +154,11 @@ def _moved(bar: Bar, start: int) -> Bar:
 
 
 def layout(events: Sequence[Event], lanes: Sequence[str], start: int, now: int) -> Timeline:
-    """Draws up what happened from one moment to another.
+    """Build the timeline from `start` to `now`.
 
-    A wait that began before is clipped, and what has not ended by `now` ends there, open. The hold of a
-    process that was killed is followed by an orphan's bar until the next grant, for its session outlives it.
+    A wait that began before `start` is clipped. A bar that has not ended by `now` ends there and stays open.
+    After the hold of a killed process, an orphaned bar lasts until the next grant, because its session
+    outlives it.
     """
     known = [event for event in events if event.at <= now]
     told = [_stretches(known, lane, now) for lane in range(len(lanes))]

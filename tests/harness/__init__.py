@@ -1,7 +1,7 @@
-"""The test harness: real servers, a meddling proxy, workers in every language, and the checker."""
+"""Test harness: real servers, a fault-injecting proxy, workers in every language, and the history checker."""
 
 import sys
 from pathlib import Path
 
-# Where `parts` is, which knows what is built. Here, so that it is found whichever module is imported first.
+# Makes `parts` (which knows what is built) importable. It is here so that every harness module can import it.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))

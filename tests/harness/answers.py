@@ -1,4 +1,4 @@
-"""Commands to a worker, and their answers to come."""
+"""Commands that a test sends to a worker, and the replies it waits for."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Line = dict[str, Any]
 
 
 class WorkerError(Exception):
-    """The worker answered `error`."""
+    """The worker replied with `error`."""
 
     def __init__(self, line: Line) -> None:
         super().__init__(f"{line.get('code')} {line.get('type')}: {line.get('message')}")
         self.code: str | None = line.get("code")
         self.type: str = line.get("type", "")
         self.message: str = line.get("message", "")
-        # What it has for programs: pairs of a server and its problem, and what the cause says of them;
-        # who is in the way; why a lock was lost.
+        # Structured details of the error: pairs of a server and its problem, the cause as text, the
+        # contenders that block the waiter, and the reason why a lock was lost.
         self.servers: list[list[str]] = line.get("servers", [])
         self.cause: str = line.get("cause", "")
         self.blockers: list[Line] = line.get("blockers", [])
@@ -33,23 +33,24 @@ class WorkerError(Exception):
 
 
 class Unanswered(AssertionError):
-    """No answer in time: in this suite a hang is a failure, and a loud one."""
+    """The worker did not reply in time. The suite treats a hang as a failure."""
 
 
 class Unsupported(AssertionError):
-    """The worker has no such command."""
+    """The worker does not implement the command."""
 
 
 def now() -> int:
-    """CLOCK_MONOTONIC in nanoseconds, as the workers stamp their lines."""
+    """Return CLOCK_MONOTONIC in nanoseconds, the clock that stamps the workers' lines."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 class Pending:
-    """A command that was sent, and its answer to come."""
+    """A command that was sent to a worker, and its future reply."""
 
     def __init__(self, worker: Any, command: Line) -> None:
-        # The `Worker` that was asked. A worker is built on this file, not the other way round.
+        # The `Worker` that received the command. It is untyped here because harness.worker imports this
+        # module.
         self.worker = worker
         self.command = command
         self.sent = now()
@@ -57,30 +58,30 @@ class Pending:
 
     @property
     def id(self) -> int:
-        """The command's id."""
+        """Id of the command."""
         return int(self.command["id"])
 
     @property
     def done(self) -> bool:
-        """Whether the answer is there."""
+        """Return whether the worker has replied."""
         return self._future.done()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the answer; whether it is there."""
+        """Wait at most `timeout` seconds for the reply. Return whether it has arrived."""
         wait_for([self._future], timeout)
         return self._future.done()
 
     def resolve(self, line: Line) -> None:
-        """Note the answer."""
+        """Record the reply."""
         self._future.set_result(line)
 
     def abandon(self, reason: str) -> None:
-        """Note that there will be no answer."""
+        """Record that the worker will never reply."""
         if not self._future.done():
             self._future.set_exception(Unanswered(f"{self.worker}: {reason}, {self.command} has no answer"))
 
     def line(self, timeout: float = ANSWER) -> Line:
-        """The answer as it came, even if it is an error."""
+        """Return the reply as it arrived, even if it is an error."""
         try:
             return self._future.result(timeout)
         except FutureTimeout:
@@ -89,7 +90,7 @@ class Pending:
             ) from None
 
     def result(self, timeout: float = ANSWER) -> Line:
-        """The answer; an error is raised."""
+        """Return the reply. Raise if it is an error."""
         line = self.line(timeout)
         if line["event"] == "error":
             raise WorkerError(line)
@@ -98,20 +99,20 @@ class Pending:
         return line
 
     def expect(self, event: str, timeout: float = ANSWER) -> Line:
-        """The answer, which must be this one."""
+        """Return the reply, and assert that it is this event."""
         line = self.result(timeout)
         assert line["event"] == event, f"{self.worker}: wanted {event}, got {line}"
         return line
 
     def error(self, timeout: float = ANSWER) -> WorkerError:
-        """The error that the answer must be."""
+        """Assert that the reply is an error, and return it."""
         line = self.line(timeout)
         assert line["event"] == "error", f"{self.worker}: wanted an error for {self.command}, got {line}"
         return WorkerError(line)
 
 
 def first_answered(pending: Iterable[Pending], timeout: float = ANSWER) -> list[Pending]:
-    """Those whose answer is there, as soon as there is one."""
+    """Wait for the first reply. Return all commands that have a reply by then."""
     asked = list(pending)
     wait_for([one._future for one in asked], timeout, FIRST_COMPLETED)
     if answered := [one for one in asked if one.done]:

@@ -1,8 +1,9 @@
-"""Which scenarios assert nothing, as their sources say.
+"""Finds scenarios that contain no assertion, by parsing their sources.
 
-A test asserts by `assert`, by `pytest.raises`, or by a call of what asserts in its turn: a function of its
-file, one that its file imports from the harness, or a method, if all of that name in the harness assert. What
-only tells mypy that something is not None asserts nothing, nor does what fails because a worker is silent.
+A test asserts if it contains `assert` or `pytest.raises`, or calls a function that asserts. That function can
+be in the same file or imported from the harness. A method call counts if all harness methods of that name
+assert. An `assert` that only tells mypy that a value is not None does not count. A call that fails only
+because a worker does not reply does not count either.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class _Module:
-    """One file."""
+    """The functions, methods and imports of one source file."""
 
     functions: dict[str, Function] = field(default_factory=dict)
     methods: dict[str, list[Function]] = field(default_factory=dict)
-    # Where a name comes from: a module, and the name there.
+    # Local name -> (module, name in that module).
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
@@ -42,7 +43,7 @@ def _read(path: Path) -> _Module:
 
 
 def _own(function: Function) -> Iterator[ast.AST]:
-    """What a function does itself: not what the functions in it do, if nobody calls them."""
+    """Yield the nodes that run as part of the function itself. Uncalled nested functions are excluded."""
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop()
@@ -66,7 +67,7 @@ def _raises_assertion(node: ast.Raise) -> bool:
 
 
 class Sources:
-    """The files below a directory, and what in them asserts."""
+    """The source files below a directory, with a search for tests that assert nothing."""
 
     def __init__(self, root: Path) -> None:
         parts = ("harness", "scenarios", "cli")
@@ -77,7 +78,7 @@ class Sources:
         self._known: dict[Function, bool] = {}
 
     def silent(self) -> list[str]:
-        """The scenarios that assert nothing."""
+        """Return the scenarios that assert nothing."""
         return [
             f"{name} asserts nothing"
             for where, module in self._modules.items()
@@ -88,7 +89,7 @@ class Sources:
 
     def _asserts(self, function: Function, module: _Module) -> bool:
         if function not in self._known:
-            # One that calls itself asserts only if it does so elsewhere.
+            # Stops the recursion: a function that calls itself asserts only if it does so elsewhere.
             self._known[function] = False
             self._known[function] = any(self._is_assertion(node, module) for node in _own(function))
         return self._known[function]

@@ -1,4 +1,4 @@
-"""Chromium without a window, on a page that this process serves: a script tells what it sees there."""
+"""Headless Chromium: runs a script on a page that this process serves, and returns its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.processes import reap, spawn
 from parts import STAMPS
 
 SCRIPT = "/script-of-the-test"
-# Shows one page after the other, as wide as it is asked to.
+# Shows one page after another, at the requested width.
 PAGE = """<!doctype html><body><script type="module">
 const frame = document.body.appendChild(document.createElement('iframe'));
 async function show(path, width) {
@@ -53,16 +53,16 @@ class _Handler(SimpleHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing: a log of a thousand requests hides what failed."""
+        """Log nothing: a thousand lines about requests would hide the failure."""
 
 
 def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
-    """Returns the result of the script, which knows what it is `given`, and `await show(path, width)`.
+    """Return the result of the script. It can use the value `given` and `await show(path, width)`.
 
-    `show` shows a page of the site and returns its document. `limit` is in seconds.
+    `show` opens a page of the site and returns its document. `limit` is in seconds.
     """
     command, env = started("chromium")
-    # Of a browser that is not installed.
+    # Font configuration of the unpacked browser. An installed browser does not need it.
     fonts = {"FONTCONFIG_FILE": str(STAMPS / "chromium" / "fonts.conf")} if env else {}
     reports: queue.Queue[Any] = queue.Queue()
     script = PAGE % (script, json.dumps(given))
@@ -71,7 +71,7 @@ def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         said = Path(scratch, "said")
         options = (
-            # Root has no sandbox, and it stays only while somebody may debug it.
+            # Chromium has no sandbox for root, and it keeps running only while a debugging port is open.
             *("--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--window-size=1600,1000"),
             f"--user-data-dir={scratch}/profile",
         )

@@ -1,4 +1,4 @@
-"""The `zklock` command as a process, and what the job that it runs has written."""
+"""Runs the `zklock` command as a process, and reads the log that its job writes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from harness.paths import COMMAND, PYTHON, TESTS
 from harness.processes import reap, spawn
 
 LIMIT = 30.0
-"""Seconds within which a command ends that has something to end for."""
+"""Maximum time in seconds until a command exits once it has a reason to exit."""
 
 POLL = 0.01
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -34,14 +34,14 @@ class Outcome:
 
 
 class Command:
-    """A running `zklock`."""
+    """A running `zklock` process."""
 
     def __init__(
         self, hosts: str, *words: str, env: Mapping[str, str] | None = None, err: int | None = None
     ) -> None:
-        """With `err`, its standard error is that descriptor, and is not in its outcome."""
+        """With `err`, standard error goes to that descriptor and is missing from the outcome."""
         require("command")
-        # Closed with the command.
+        # `close` closes both files together with the command.
         self.out, self.err = TemporaryFile(), TemporaryFile()  # noqa: SIM115
         environment = {"ZKLOCK_HOSTS": hosts, **(env or {})}
         self.process = spawn(
@@ -63,30 +63,30 @@ class Command:
         self.err.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, and no one else."""
+        """Send the signal to this process only, not to its group."""
         os.kill(self.process.pid, number)
 
     def type(self, text: str) -> None:
-        """Write to its standard input."""
+        """Write text to the command's standard input."""
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode())
         self.process.stdin.flush()
 
     def read_until(self, text: str, limit: float = LIMIT) -> str:
-        """Wait until it has printed something; returns all that it has printed."""
+        """Wait until the command has printed `text`. Return all output so far."""
         deadline = time.monotonic() + limit
-        # A character may have been written in part.
+        # The last character can be incomplete.
         while text not in (shown := os.pread(self.out.fileno(), 1 << 20, 0).decode(errors="replace")):
             assert time.monotonic() < deadline, f"no {text!r} in {limit} s, but {shown!r}"
             time.sleep(POLL)
         return shown
 
     def errors(self) -> str:
-        """Its standard error so far."""
+        """Return the standard error so far."""
         return os.pread(self.err.fileno(), 1 << 20, 0).decode(errors="replace")
 
     def wait(self, limit: float = LIMIT) -> Outcome:
-        """Wait until it has ended."""
+        """Wait until the command exits."""
         status = self.process.wait(limit)
         self.out.seek(0)
         self.err.seek(0)
@@ -94,13 +94,13 @@ class Command:
 
 
 def run(hosts: str, *words: str, env: Mapping[str, str] | None = None) -> Outcome:
-    """Run a command to its end."""
+    """Run a command until it exits."""
     with Command(hosts, *words, env=env) as command:
         return command.wait()
 
 
 def write_credentials(file: Path, text: str) -> str:
-    """Write a file that only its owner can read, as `--auth-file` has to be; returns its path."""
+    """Write a file that only its owner can read, as `--auth-file` requires. Return its path."""
     file.touch(0o600)
     file.write_text(text)
     return str(file)
@@ -108,7 +108,7 @@ def write_credentials(file: Path, text: str) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a job has written down."""
+    """One entry in the log of a job."""
 
     event: str
     pid: int
@@ -117,25 +117,25 @@ class Event:
 
 
 class Log:
-    """What jobs have written down, in the order in which they did."""
+    """The log of all jobs, in the order in which they wrote it."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "log"
 
     def job(self, *words: str) -> list[str]:
-        """The command line of a job that writes here."""
+        """Return the command line of a job that writes to this log."""
         return [PYTHON, str(TESTS / "cli" / "job.py"), str(self.path), *words]
 
     def events(self, *names: str) -> list[Event]:
-        """All with these names; every one if none is named."""
+        """Return the events with these names, or all events if no name is given."""
         text = self.path.read_text() if self.path.exists() else ""
-        # The last line may have been written in part.
+        # The last line can be incomplete.
         *lines, _ = text.split("\n")
         found = [Event(**json.loads(line)) for line in lines]
         return [event for event in found if not names or event.event in names]
 
     def wait(self, name: str, number: int = 1, limit: float = LIMIT) -> list[Event]:
-        """Wait until there are so many with this name."""
+        """Wait until the log has at least `number` events with this name."""
         deadline = time.monotonic() + limit
         while len(found := self.events(name)) < number:
             assert time.monotonic() < deadline, f"no {number} {name} in {limit} s, but {self.events()}"
@@ -144,7 +144,7 @@ class Log:
 
 
 def state(pid: int) -> str:
-    """R, S, T (stopped), …; nothing for a process that has ended, and Z for one that was not reaped."""
+    """Return the process state: R, S, T (stopped), …; Z for a zombie, and "" if there is no such process."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -153,5 +153,5 @@ def state(pid: int) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs. One that has ended and was not reaped does not."""
+    """Return whether a process runs. A zombie does not."""
     return state(pid) not in ("", "Z")

@@ -1,4 +1,4 @@
-"""The connections of a proxy: both ends of each, and what passes between them."""
+"""The connections of a proxy: both ends of each, and the frames that pass between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness import wire
 from harness.traffic import Counts, Delivery, Flight, Traps
 
 Direction = Literal["up", "down"]
-"""To the server, to the client."""
+""""up" is towards the server, "down" is towards the client."""
 
 BOTH: frozenset[Direction] = frozenset(("up", "down"))
 
@@ -25,20 +25,21 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Switchboard:
-    """What the connections of a proxy share. All of it belongs to the loop's thread."""
+    """State that the connections of a proxy share. Only the event loop's thread accesses it."""
 
     def __init__(self, upstream: str, delay: float, *, opaque: bool = False) -> None:
         host, port = upstream.rsplit(":", 1)
         self.upstream = (host, int(port))
         self.delay = delay
-        # Whether what passes is encrypted: then there are pieces instead of frames, and nothing is counted.
+        # True if the traffic is encrypted. The proxy then forwards raw chunks, and counts no requests.
         self.opaque = opaque
-        # How many frames were held back in each direction, and how long the longest delay was, in seconds.
+        # Number of frames held back in each direction, and the longest delay in seconds.
         self.withheld: Counter[Direction] = Counter()
         self.slowest = 0.0
-        # Session passwords by session id: they let a test kill a session for real, as a second client would.
+        # Session passwords by session id. With one, a test connects as a second client and closes the
+        # session.
         self.passwords: dict[int, bytes] = {}
-        # The connection that each session used last.
+        # Number of the last connection of each session.
         self.session_connections: dict[int, int] = {}
         self.holding: frozenset[Direction] = frozenset()
         self.counts = Counts()
@@ -46,29 +47,29 @@ class Switchboard:
         self.tasks: set[asyncio.Task[None]] = set()
         # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
-        # Whether new clients are hung up on.
+        # True if the proxy closes new connections immediately.
         self.turning_away = False
-        # Whether clients get new sessions instead of those that they want to resume.
+        # True if clients receive new sessions when they try to resume old ones.
         self.forgetful = False
         self.drops = Traps()
         self.silences = Traps()
-        # Black holes that begin with a request, or with a reply.
+        # Black holes that start at a request or at a reply.
         self.withheld_requests = Traps()
         self.withheld_replies = Traps()
-        # What clients sent, with the number of the connection, if somebody wants to read it.
+        # Client frames with the connection's number, recorded while a test listens; otherwise None.
         self.heard: list[tuple[int, bytes]] | None = None
-        # With which code the server's answers to transactions are made failures; 0 leaves them as they are.
+        # Error code that replaces the results of transactions; 0 leaves them unchanged.
         self.refusing = 0
         self._number = 0
 
     def next_number(self) -> int:
-        """A number for a new connection."""
+        """Return the number of the next new connection."""
         self._number += 1
         return self._number
 
 
 class Pipe:
-    """One direction of a connection: frames go in at once and come out after the delay, in order."""
+    """One direction of a connection. It delivers frames in order, each after the delay."""
 
     def __init__(self, proxy: Switchboard, direction: Direction, deliver: Callable[[bytes], None]) -> None:
         self._proxy = proxy
@@ -85,9 +86,9 @@ class Pipe:
         self.pump()
 
     def pump(self) -> None:
-        """Pass on what is due.
+        """Deliver the frames that are due.
 
-        One timer for the whole queue, because equal timers fire in no particular order.
+        The whole queue uses one timer, because timers of the same instant fire in no particular order.
         """
         loop = self._proxy.loop
         if self._timer is not None:
@@ -104,7 +105,7 @@ class Pipe:
             self._deliver(frame)
 
     def flush(self) -> None:
-        """Pass on everything now."""
+        """Deliver all queued frames immediately."""
         while self._queue:
             _, frame = self._queue.popleft()
             self._deliver(frame)
@@ -117,7 +118,7 @@ class Pipe:
 
 
 class Connection:
-    """A client's connection, and the corresponding one to the server."""
+    """A client's connection to the proxy, and the proxy's connection to the server for it."""
 
     def __init__(self, proxy: Switchboard, number: int) -> None:
         self._proxy = proxy
@@ -130,11 +131,11 @@ class Connection:
         self._down = Pipe(proxy, "down", self._to_client)
         self._greeted = False
         self._answered = False
-        # One end is gone, and the other has not been told yet.
+        # True if one end has closed and the other end does not know it yet.
         self._half = False
         self._early: list[bytes] = []
         self._outstanding: dict[int, str] = {}
-        # The request whose reply begins a black hole.
+        # Xid of the request whose reply starts a black hole.
         self._withheld_reply: int | None = None
         self._flight: Flight | None = None
 
@@ -242,9 +243,9 @@ class Connection:
         self.client = self.server = None
 
     def ended(self) -> None:
-        """One end is gone. If it ended in an orderly way, what is still on its way is passed on first.
+        """Handle the close of one end. After an orderly close, frames in transit are delivered first.
 
-        Through a black hole the other end does not learn of it.
+        A black hole hides the close from the other end.
         """
         if self not in self._proxy.connections:
             return
@@ -258,10 +259,11 @@ class Connection:
             self._proxy.loop.call_later(self._proxy.delay, self._finish)
 
     def _finish(self) -> None:
-        """Hang up on who is left, after passing on what is due.
+        """Deliver the due frames, then close the end that is still open.
 
-        A timer of the same instant may not have rung yet. It is not a reset, as the other end's was none:
-        behind one, a client's next write would fail before it has read the server's last words.
+        A timer of the same instant might not have fired yet. The close is orderly, like the close of the
+        other end. After a reset, the client's next write would fail before the client reads the server's last
+        frames.
         """
         if self._proxy.holding or self not in self._proxy.connections:
             self.ended()
@@ -277,14 +279,14 @@ class Connection:
         self.abort()
 
     def healed(self) -> None:
-        """The black hole ends: what it held comes out, and then the news that the other end is gone.
+        """End the black hole: deliver the held frames, then the news that the other end has closed.
 
-        The receiver of that hangs up, after reading everything before it.
+        The receiver reads all frames before it sees the end of the stream and closes its connection.
         """
         self.pump()
         for transport in (self.client, self.server):
             if self._half and transport is not None:
-                # It may be gone by now too.
+                # This end can also be closed by now.
                 with contextlib.suppress(OSError):
                     transport.write_eof()
 
@@ -295,10 +297,10 @@ def _no_delay(transport: asyncio.BaseTransport) -> None:
 
 
 def _unread(transport: asyncio.BaseTransport, why: Exception | None) -> bytes:
-    """What has arrived at an end that is lost, and was not read yet.
+    """Return the bytes that a lost connection received and asyncio did not read.
 
-    asyncio gives a socket up at the first failure. A write to someone who has hung up is one, and what they
-    said before is still there.
+    asyncio drops a socket at the first error. A write to a peer that has closed is one, and the socket
+    can still contain data that the peer sent before.
     """
     chunks = []
     if why is not None:

@@ -1,4 +1,4 @@
-"""Reads scenarios.md: the numbered contract, and to which surface a number does not apply."""
+"""Reads scenarios.md: the numbered contract, and the surfaces that are exempt from each scenario."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Scenario:
     number: int
     name: str
     holds: str
-    # Surface to reason.
+    # Surface -> reason for the exemption.
     exempt: dict[str, str]
 
 
 def number_of(test: str) -> int | None:
-    """The number that a test's name carries."""
+    """Return the scenario number in a test's name, or None."""
     match = _TEST.match(test)
     return int(match.group(1)) if match else None
 
@@ -48,7 +48,7 @@ _CHOICE = re.compile(r"[Ss](\d+)(?:-[Ss](\d+))?")
 
 
 def chosen(text: str) -> set[int]:
-    """The numbers that `S20`, `S20,S31` or `S20-S29` names; a range may have gaps."""
+    """Return the numbers selected by `S20`, `S20,S31` or `S20-S29`. A range can have gaps."""
     found: set[int] = set()
     for part in (piece.strip() for piece in text.split(",")):
         if (match := _CHOICE.fullmatch(part)) is None:
@@ -63,7 +63,7 @@ def chosen(text: str) -> set[int]:
 
 @cache
 def scenarios() -> dict[int, Scenario]:
-    """All rows by number."""
+    """Return all rows of the contract by number."""
     found: dict[int, Scenario] = {}
     for line in (TESTS / "scenarios.md").read_text().splitlines():
         if match := _ROW.match(line):

@@ -1,4 +1,4 @@
-"""Programs of Debian that are unpacked and not installed (tools/build.py), or others in their place."""
+"""Debian programs that tools/build.py unpacks without installing them, or their configured replacements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from parts import PARTS, STAMPS
 
 
 def started(name: str) -> tuple[str, dict[str, str]]:
-    """A part's program, the one that is named in the environment or Debian's; and what it needs there."""
+    """Return a part's program and its environment. An override in the environment replaces Debian's
+    program."""
     part = PARTS[name]
     (program,) = part.products
     assert part.override is not None

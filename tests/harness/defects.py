@@ -1,7 +1,7 @@
-"""Histories in which peers went wrong.
+"""Situations in which other lock clients misbehaved.
 
-The scenarios say what must come of them here, `unit/test_peer_defects.py` what comes of the peers, and
-scenarios.md has a table of both.
+The scenarios assert the correct behavior of zklock in them. `unit/test_peer_defects.py` asserts the behavior
+of the other clients. A table in scenarios.md lists both.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from harness.server import Standalone
 from harness.steps import Start, eventually, line_up, user
 from harness.worker import Pending, Worker
 
-# A client gives up its session after 7/5 of the time-out at the latest. A server that was away for longer,
-# and takes a while to start, does not know, and keeps the session and its nodes for another time-out.
+# A client gives up its session after 7/5 of the timeout at the latest. A server that restarts after a longer
+# outage does not know this, and keeps the session and its nodes for another timeout.
 OUTAGE = 1.4
 
 SHORTLY = 1.0
-"""Seconds within which something would happen, if it were going to."""
+"""Time in seconds to wait for an event that must not happen."""
 
 REVOKE = b"__REVOKE__"
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """What becomes of a contender whose session was replaced, and of one that waits behind it."""
+    """A contender whose session was replaced, and a contender that waits behind it."""
 
     worker: Worker
-    # For a lock that another client held at the time.
+    # Acquire of a lock that another client held when the session was replaced.
     waiting: Pending
-    # For the lock at `created`: the node was created, but the reply was lost with the session.
+    # Acquire of the lock at `created`: its node was created, but the reply was lost with the session.
     creating: Pending
     created: str
     last: Worker
@@ -43,23 +43,23 @@ class Replaced:
 def replace_session(
     start: Start, name: str, server: Standalone, proxy: Proxy, path: str, session_timeout: float
 ) -> Replaced:
-    """CURATOR-604, CURATOR-498: nodes of the old session still exist when there is a new one.
+    """CURATOR-604, CURATOR-498: nodes of the old session still exist when the client has a new session.
 
-    The lock at `awaited` was held, and is not any longer.
+    The lock at `awaited` was held before, and its holder is gone now.
     """
     awaited, created = f"{path}/awaited", f"{path}/created"
     worker = user(start, name, proxy.hosts, awaited, session_timeout=session_timeout)
     worker.lock(created, lock="created")
-    # Waits the outage out.
+    # Its session timeout is longer than the outage.
     last = user(start, "rust", server.hosts, awaited, session_timeout=15)
     with Observer(server.hosts) as observer:
         observer.create(created)
         observer.create(awaited)
-        # Its session does not matter.
+        # The test does not use the session of this holder.
         holder = observer.client.create(f"{awaited}/x-lock-", sequence=True)
         waiting, behind = line_up(observer, awaited, [worker, last])
     drop = proxy.drop_reply("create2")
-    # Otherwise the client might be back before the outage, and find its node.
+    # Otherwise the client could reconnect before the outage and find its node.
     proxy.refuse_new()
     creating = worker.acquire("created", lock="created", owner="creator")
     drop.wait()
@@ -75,7 +75,7 @@ def replace_session(
 
 
 def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) -> None:
-    """The node of the dying session was not taken for one of the new session."""
+    """Assert that the client did not use the old session's node for an acquire of the new session."""
     # Curator reports the name without the path.
     node = replaced.creating.expect("acquired")["node"].rsplit("/", 1)[-1]
     with Observer(server.hosts) as observer:
@@ -87,7 +87,7 @@ def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) ->
 def over(
     start: Start, name: str, how: str, hosts: str, proxy: Proxy, observer: Observer, path: str
 ) -> tuple[Worker, Worker]:
-    """Curator's isAcquiredInThisProcess, kazoo 282. One held the lock and lost it, and the other holds it."""
+    """Curator's isAcquiredInThisProcess, kazoo 282: one worker loses its lock and the other acquires it."""
     observer.create(path)
     holder = user(start, name, proxy.hosts, path)
     other = user(start, "rust", hosts, path)
@@ -95,7 +95,7 @@ def over(
     (waiting,) = line_up(observer, path, [other])
     session = holder.sessions["c"]
     if how == "session":
-        # It must not race with the kill for its session.
+        # The worker must not reconnect before its session is closed.
         proxy.refuse()
         observer.kill_session(session, proxy.passwords[session])
         proxy.accept()
@@ -108,7 +108,7 @@ def over(
 
 
 def owned(worker: Worker) -> bool | None:
-    """Whether the owner holds, as the worker sees it; None if it cannot be asked."""
+    """Return whether the worker says that the owner holds the lock, or None if it has no such command."""
     value: bool | None = worker.send("owned", lock="m", owner="a").line().get("value")
     return value
 
@@ -116,7 +116,7 @@ def owned(worker: Worker) -> bool | None:
 def halves(
     start: Start, name: str, server: Standalone, observer: Observer, path: str
 ) -> tuple[list[Worker], list[Pending]]:
-    """Two contenders want both of two permits, and queue for their turns before the first turn comes."""
+    """Let two contenders want both of two permits, and queue for their turns before the first turn comes."""
     for directory in (leases_of(path), turns_of(path)):
         observer.create(directory)
     workers = [counting(start, name, server.hosts, path, 2) for _ in range(2)]
@@ -130,18 +130,18 @@ def halves(
 
 
 def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
-    """An acquire is cancelled after it has long been granted and released."""
+    """Cancel an acquire that was granted and released long ago."""
     worker = user(start, name, hosts, path)
     asked = worker.acquire()
     asked.expect("acquired")
     worker.release()
-    # kazoo cancels by the lock object, Node by the signal that the acquire was given.
+    # kazoo cancels through the lock object, Node through the signal that was passed to the acquire.
     worker.call("cancel", target=asked.id)
     return worker
 
 
 def revoked_before_the_watch(worker: Worker, lock: str, proxy: Proxy, observer: Observer, path: str) -> None:
-    """Asked to give up a lock whose node was just created and not yet watched; then it gets the lock."""
+    """Ask a worker to give up a lock whose node exists but is not watched yet. The worker gets the lock."""
     trap = proxy.black_hole_behind("create2")
     asked = worker.acquire(lock=lock)
     trap.wait()

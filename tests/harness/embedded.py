@@ -1,6 +1,6 @@
-"""The embedded server as a process, and which server tests get.
+"""The embedded server as a process, and the choice between it and Apache ZooKeeper.
 
-It is for development and tests; production is Apache ZooKeeper.
+The embedded server is for development and tests. Production needs Apache ZooKeeper.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from harness.server import Settings, Standalone
 from parts import server_part
 
 NewServer = Callable[..., Standalone]
-"""Makes a server of the run's kind, which is not started yet: `new_server`, with its kind chosen."""
+"""Type of `new_server` with the server kind of this run already chosen. It returns an unstarted server."""
 
 ZOOKEEPER = "zookeeper"
 SERVERS = (ZOOKEEPER, "embedded")
 
 
 class EmbeddedServer(Standalone):
-    """One that keeps everything in memory: a restart loses all nodes and sessions."""
+    """A server that keeps everything in memory: a restart loses all nodes and sessions."""
 
     part = "embedded"
 
@@ -42,11 +42,12 @@ class EmbeddedServer(Standalone):
 
 
 def at_hand() -> str:
-    """The kind of server that tests get where none is asked for: the real one, if this machine has Java."""
+    """Return the default kind of server: Apache ZooKeeper if this machine has Java, otherwise the embedded
+    one."""
     return ZOOKEEPER if server_part() == Standalone.part else "embedded"
 
 
 def new_server(settings: Settings | None = None, *, kind: str | None = None) -> Standalone:
-    """A server that is not started yet. Raises `NotBuilt` if it would have to be the real one."""
+    """Return an unstarted server. Raises `NotBuilt` if only Apache ZooKeeper will do and it is not built."""
     real = (kind or at_hand()) == ZOOKEEPER or (settings or Settings()).needs_the_real_one()
     return (Standalone if real else EmbeddedServer)(settings)

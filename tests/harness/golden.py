@@ -1,6 +1,6 @@
-"""Conversations with the server that later releases must still hold: stored, and compared step by step.
+"""Golden request sequences: stored conversations with the server, which later releases must reproduce.
 
-Heartbeats are left out, because they come when their time comes.
+Heartbeats are left out because their times vary.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from harness.steps import POLL
 GOLDEN = TESTS / "scenarios" / "golden"
 
 RENEW = "ZKLOCK_RENEW_GOLDEN"
-"""With this in the environment what is said is stored, and compared with nothing."""
+"""Environment variable. If it is set, requests are stored and not compared."""
 
 SETTLED = 1.0
-"""Seconds after which all is said, when a conversation is stored."""
+"""Time in seconds after which a step is complete, when a conversation is stored."""
 
 
 def is_heartbeat(said: list[str]) -> bool:
-    """A ping, or a transaction that does nothing but ask whether nodes exist."""
+    """Return whether this is a ping, or a transaction that only checks whether nodes exist."""
     return said == ["ping"] or (said[0] == "multi" and all(line.startswith("  check") for line in said[1:]))
 
 
@@ -42,14 +42,15 @@ def _steps(text: str) -> dict[str, list[str]]:
 
 
 class Conversation:
-    """What the clients behind a proxy say, in steps. They are A, B, C in the order in which they came."""
+    """Requests of the clients behind a proxy, by step. The clients are named A, B, C in order of
+    connection."""
 
     def __init__(self, proxy: Proxy, path: str, stored: dict[str, list[str]] | None) -> None:
         self.steps: dict[str, list[str]] = {}
         self._proxy = proxy
         self._path = path
         self._stored = stored
-        # Lines of the steps before.
+        # Number of lines in the earlier steps.
         self._told = 0
 
     def _lines(self) -> list[str]:
@@ -66,12 +67,12 @@ class Conversation:
         return lines
 
     def _step(self) -> list[str]:
-        """What was said since the last step. What several clients say at the same time has no order."""
+        """Return the requests since the last step, sorted by client: concurrent clients have no order."""
         return sorted(self._lines()[self._told :], key=lambda line: line[0])
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """What the body brings about is said in this step, and is what is stored for it."""
+        """Run the block as one step: the requests it causes are stored, or compared with the stored ones."""
         yield
         if self._stored is None:
             time.sleep(SETTLED)
@@ -86,14 +87,14 @@ class Conversation:
         self._told += len(self.steps[title])
 
     def end(self) -> None:
-        """Nothing was said that belongs to no step, and all steps that are stored were taken."""
+        """Assert that no request is outside a step, and that all stored steps were run."""
         assert self._step() == []
         assert self._stored is None or list(self._stored) == list(self.steps)
 
 
 @contextmanager
 def conversation(name: str, proxy: Proxy, path: str) -> Iterator[Conversation]:
-    """Compares what is said to the server with what is stored under this name."""
+    """Run the block and compare its requests with the conversation stored under this name."""
     file: Path = GOLDEN / f"{name}.txt"
     renew = RENEW in os.environ
     proxy.listen_in()

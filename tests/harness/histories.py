@@ -20,16 +20,16 @@ class History:
     name: str
     holds: tuple[Hold, ...]
     restarts: frozenset[str] = frozenset()
-    """The paths on which the numbers of nodes may have begun anew."""
+    """Paths on which sequence numbers might have restarted."""
     breaches: tuple[str, ...] | None = None
-    """Violations of these rules that the recorder found itself, if it judges."""
+    """Violations of the rules that the recorder found itself; None if it does not check."""
 
     def broken_rules(self) -> dict[str, list[str]]:
-        """The findings of our checker."""
+        """Return the findings of our checker."""
         return broken_rules(self.holds, restarts=self.restarts)
 
     def lines(self) -> Iterator[str]:
-        """The history as it is written."""
+        """Yield the history as lines of JSON."""
         head: dict[str, Any] = {"history": self.name, "restarts": sorted(self.restarts)}
         if self.breaches is not None:
             head["breaches"] = list(self.breaches)
@@ -76,7 +76,7 @@ def _hold(line: Mapping[str, Any]) -> Hold:
 
 
 def write(file: Path, histories: Iterable[History]) -> None:
-    """Write histories into a file of their own."""
+    """Write histories to a new file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as lines:
         for history in histories:
@@ -84,7 +84,7 @@ def write(file: Path, histories: Iterable[History]) -> None:
 
 
 def read(file: Path) -> Iterator[History]:
-    """The histories of a file, one after the other."""
+    """Yield the histories in a file, in order."""
     head: dict[str, Any] | None = None
     holds: list[Hold] = []
     with file.open() as lines:

@@ -1,7 +1,8 @@
-"""The checker: reads the histories of any mix of workers and reports what was wrong with them.
+"""Checks the histories of any mix of workers and reports violations of the locking rules.
 
-A hold is *certain* from the stamp taken after the acquire returned to the stamp taken before the release was
-called. Both stamps lie within the true hold, so if two certain holds overlap, the true ones overlapped.
+A hold is *certain* between two stamps: one taken after the acquire returned, one taken before the release was
+called. Both stamps lie within the true hold. Therefore, if two certain holds overlap, the true holds
+overlapped.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
-# The number of permits according to the other contenders.
+# Number of permits of a contender that takes the number from the other contenders.
 UNKNOWN = 1 << 31
 
 
@@ -21,36 +22,36 @@ UNKNOWN = 1 << 31
 class Hold:
     """One owner's certain hold of one lock, from its outermost acquire to its last release.
 
-    A downgrade is two holds: the writer's, and the reader's that begins within it.
+    A downgrade is two holds: the writer's hold, and the reader's hold that begins within it.
 
-    Stamps in nanoseconds.
+    Stamps are in nanoseconds.
     """
 
     path: str
     worker: str
     owner: str
     granted: int
-    # Just before the last release, or the moment at which the holder was killed; None while it holds.
+    # Just before the last release, or when the holder was killed; None while the hold lasts.
     ended: int | None
-    # A reader's hold: others may hold at the same time.
+    # True for a reader's hold: other readers can hold at the same time.
     shared: bool = False
     node: str | None = None
     token: int | None = None
     asked: int | None = None
-    # A semaphore's: this many may hold at the same time.
+    # For a semaphore: the number of permits.
     permits: int | None = None
     session: int | None = None
-    # From when it could not last any longer: its loss was told, or the servers ended its session.
+    # Time at which the hold must have ended: its loss was reported, or the servers closed its session.
     over: int | None = None
 
     @property
     def until(self) -> int:
-        """The end of what is certain; far in the future while the hold lasts."""
+        """End of the certain hold; far in the future while the hold lasts."""
         return NEVER if self.ended is None else self.ended
 
     @property
     def sequence(self) -> int | None:
-        """The place in the queue, if the node is known."""
+        """Sequence number of the node, if the node is known."""
         match = SEQUENCED.search(self.node or "")
         return int(match.group()) if match else None
 
@@ -62,7 +63,7 @@ class Hold:
 
 
 def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
-    """The holds of each path in the order of their grants."""
+    """Return the holds of each path in the order of their grants."""
     paths: dict[str, list[Hold]] = defaultdict(list)
     for hold in holds:
         paths[hold.path].append(hold)
@@ -72,15 +73,15 @@ def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
 
 
 def _locks(holds: Iterable[Hold]) -> list[Hold]:
-    """All but the permits: those have no order, and their tokens are not comparable."""
+    """Return all holds except permits: permits have no order, and their tokens are not comparable."""
     return [hold for hold in holds if hold.permits is None]
 
 
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
-    """For each owner that took the reader's half while it held the writer's: both of those holds.
+    """Map the reader's hold of each downgrade to the writer's hold that it began in.
 
-    The reader's node carries the writer's own number. It was created without a place of its own in the
-    queue, so its czxid (Curator's token here; ours keeps the writer's) says nothing about the queue's order.
+    The reader's node carries the writer's sequence number. It did not queue, so its czxid says nothing about
+    the queue's order. Curator's token is the czxid; our token stays the writer's.
     """
     writers: dict[tuple[str, str], Hold] = {}
     found = {}
@@ -96,9 +97,9 @@ def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
 
 
 def _continues(hold: Hold, writer: Hold) -> bool:
-    """Whether a reader's hold is the rest of a downgrade whose writer's half was lost before it was granted.
+    """Return whether a reader's hold continues a downgrade whose writer's hold was lost before the grant.
 
-    The reader's node stood in the writer's place from before the loss, so nobody else can have held.
+    The reader's node had the writer's place before the loss, so no other client can have held the lock.
     """
     same_owner = (hold.worker, hold.owner, hold.session) == (writer.worker, writer.owner, writer.session)
     same_place = (hold.sequence, hold.token) == (writer.sequence, writer.token)
@@ -106,7 +107,7 @@ def _continues(hold: Hold, writer: Hold) -> bool:
 
 
 def overlaps(holds: Iterable[Hold]) -> list[str]:
-    """Every pair, not both readers, that certainly held one lock at the same time."""
+    """Report every pair of holds of one lock that certainly overlapped, except pairs of readers."""
     found = []
     for path, ordered in by_path(_locks(holds)).items():
         downgraded = downgrades(ordered)
@@ -121,13 +122,13 @@ def overlaps(holds: Iterable[Hold]) -> list[str]:
 
 
 def oversubscribed(holds: Iterable[Hold]) -> list[str]:
-    """Every permit that was certainly held while as many others as exist were held too."""
+    """Report every permit that was granted while all permits were certainly held."""
     found = []
     for path, ordered in by_path(hold for hold in holds if hold.permits is not None).items():
         numbers = {hold.permits for hold in ordered if hold.permits not in {None, UNKNOWN}}
         if len(numbers) > 1:
             found.append(f"numbers of permits on {path}: {numbers}")
-        # A contender that does not know the number keeps to that of the others.
+        # A contender that does not know the number of permits uses the number of the other contenders.
         number = next((hold.permits for hold in ordered if hold.permits in numbers), UNKNOWN)
         current: list[Hold] = []
         for hold in ordered:
@@ -146,12 +147,12 @@ class _Foremost:
         self.hold: Hold | None = None
 
     def note(self, hold: Hold, *, restarts: bool) -> None:
-        """Take a grant into account."""
+        """Record a grant."""
         if self.hold is None or _before(self.hold, hold) or (restarts and _younger(hold, self.hold)):
             self.hold = hold
 
     def overtook(self, hold: Hold, *, restarts: bool) -> Hold | None:
-        """A contender granted before this one whose number is not smaller."""
+        """Return the earlier granted hold that this hold should have preceded, or None."""
         if self.hold is None or _before(self.hold, hold):
             return None
         if restarts and _younger(hold, self.hold) and hold.node != self.hold.node:
@@ -171,17 +172,17 @@ def _younger(hold: Hold, than: Hold) -> bool:
 
 
 Restarts = bool | Collection[str]
-"""Whether sequence numbers may have restarted, or the paths on which they may have."""
+"""True if sequence numbers can restart on every path, or the paths on which they can."""
 
 
 def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str]:
-    """Every grant that overtook an earlier contender.
+    """Report every grant that overtook an earlier contender.
 
-    A writer is never granted before an earlier contender, a reader never before an earlier writer. Readers
-    that hold together have no order.
+    A writer is never granted before an earlier contender, and a reader is never granted before an earlier
+    writer. Readers that hold together have no order.
 
-    Sequence numbers restart when an idle parent is reaped. Where a test cannot rule that out
-    (``restarts``), a smaller number is forgiven if the token shows that the node is the younger one.
+    Sequence numbers restart when the server deletes an idle parent. If a test cannot rule that out
+    (``restarts``), a smaller number is allowed if the token shows that the node is younger.
     """
     found = []
     for path, ordered in by_path(_locks(holds)).items():
@@ -200,10 +201,10 @@ def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str
 
 
 def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
-    """Every fencing token that did not grow from one node to the next.
+    """Report every fencing token that did not grow from one node to the next.
 
-    Tokens of readers that hold together are not comparable. A writer's token is greater than all before it, a
-    reader's is greater than those of all writers before it.
+    Tokens of readers that hold together are not comparable. A writer's token is greater than all earlier
+    tokens. A reader's token is greater than the tokens of all earlier writers.
     """
     found = []
     for path, ordered in by_path(_locks(holds)).items():
@@ -228,7 +229,7 @@ def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
 
 
 def shared_nodes(holds: Iterable[Hold]) -> list[str]:
-    """Every node through which two owners were granted, or one owner twice: one of the two has none."""
+    """Report every node that was granted twice: two holds must never share a node."""
     found = []
     for path, ordered in by_path(holds).items():
         known: dict[str, Hold] = {}
@@ -239,7 +240,7 @@ def shared_nodes(holds: Iterable[Hold]) -> list[str]:
 
 
 def overheld(holds: Iterable[Hold]) -> list[str]:
-    """Every hold that lasted longer than it could: its loss was told, or its session was over."""
+    """Report every hold that continued after its loss was reported or its session was closed."""
     return [
         f"held past its end on {hold.path}: {hold}, over at {hold.over / 1e9:.6f}"
         for hold in holds
@@ -248,12 +249,12 @@ def overheld(holds: Iterable[Hold]) -> list[str]:
 
 
 def unanswered(holds: Iterable[Hold]) -> list[str]:
-    """Holds that never ended: a test that means to judge a finished history has lost something."""
+    """Report holds that were never released: in a finished history, each one is an error."""
     return [f"never released on {hold.path}: {hold}" for hold in holds if hold.ended is None]
 
 
 def broken_rules(holds: Iterable[Hold], *, restarts: Restarts = False) -> dict[str, list[str]]:
-    """Breaches by rule, with the names of tests/porcupine."""
+    """Return the breaches by rule, with the rule names of tests/porcupine."""
     holds = list(holds)
     found = {
         "overlap": overlaps(holds),
@@ -267,14 +268,14 @@ def broken_rules(holds: Iterable[Hold], *, restarts: Restarts = False) -> dict[s
 
 
 def problems(holds: Iterable[Hold], *, restarts: Restarts = False, open_holds: bool = False) -> list[str]:
-    """Everything that is wrong with a history of mutexes, read/write locks and semaphores."""
+    """Return all problems in a history of mutexes, read/write locks and semaphores."""
     holds = list(holds)
     found = [problem for broken in broken_rules(holds, restarts=restarts).values() for problem in broken]
     return found if open_holds else found + unanswered(holds)
 
 
 def assert_clean(holds: Iterable[Hold], *, at_least: int = 1, restarts: bool = False) -> None:
-    """Fail unless the history is flawless and long enough to mean something."""
+    """Fail if the history has a problem, or fewer than `at_least` holds."""
     holds = list(holds)
     found = problems(holds, restarts=restarts)
     assert not found, "\n".join(found)

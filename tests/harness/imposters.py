@@ -1,4 +1,4 @@
-"""Servers that clients with TLS must not trust, or that never get so far; and one that is no ZooKeeper."""
+"""Fake servers: TLS servers that clients must not trust, TLS servers that stall, and ClickHouse Keeper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST = "127.0.0.1"
 
 
 def certified(authority: trustme.CA, name: str = HOST, *, expired: bool = False) -> ssl.SSLContext:
-    """What a server needs to show a certificate of an authority."""
+    """Return the TLS context of a server with a certificate of this authority."""
     long_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
     leaf = authority.issue_cert(name, not_after=long_ago if expired else None)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -27,9 +27,9 @@ def certified(authority: trustme.CA, name: str = HOST, *, expired: bool = False)
 
 @contextmanager
 def imposter(context: ssl.SSLContext | None, words: bytes = b"") -> Iterator[str]:
-    """A server that offers TLS, and says nothing then; without a context it only says these words.
+    """Run a server that completes the TLS handshake and then sends nothing. Yield its address.
 
-    Yields its address.
+    Without a context, the server sends only `words`, without TLS.
     """
     with contextlib.ExitStack() as open_sockets, socket.create_server((HOST, 0)) as listener:
 
@@ -43,7 +43,7 @@ def imposter(context: ssl.SSLContext | None, words: bytes = b"") -> Iterator[str
                 threading.Thread(target=shake_hands, args=(connection,), daemon=True).start()
 
         def shake_hands(connection: socket.socket) -> None:
-            # The client is expected to end it.
+            # The server waits until the client closes the connection.
             with contextlib.suppress(OSError):
                 if context is not None:
                     with context.wrap_socket(connection, server_side=True) as encrypted:
@@ -55,12 +55,12 @@ def imposter(context: ssl.SSLContext | None, words: bytes = b"") -> Iterator[str
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
         yield f"{HOST}:{listener.getsockname()[1]}"
-        # Closing alone does not wake a thread that accepts.
+        # Closing the listener does not wake a thread that is blocked in accept().
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
-# As its documentation shows them.
+# The replies as ClickHouse's documentation shows them.
 KEEPER_SAYS = {
     b"srvr": (
         b"ClickHouse Keeper version: v23.8.1.1-testing-7a4a0b0edef0ad6e0aa662cd3b90c3f4acf796e7\n"
@@ -71,18 +71,18 @@ KEEPER_SAYS = {
 }
 WORD = 4
 LENGTH = struct.Struct(">i")
-# Where session and password stand in a client's and in a server's handshake.
+# Offsets of the session id in a client's handshake and of the password in a server's handshake.
 ASKED = slice(16, 24)
 PASSWORD = slice(20, 36)
 HANDSHAKE = 36
 
 
 class Keeper:
-    """ClickHouse Keeper as far as clients can tell it from a ZooKeeper, in front of a ZooKeeper.
+    """A proxy that makes ZooKeeper look like ClickHouse Keeper, as far as clients can tell.
 
-    As in its `KeeperTCPHandler`: it reads a client's session and ignores it, so every connection has a new
-    session; the password in its handshake is zeros, and nothing follows it. It answers the words of
-    `KEEPER_SAYS`.
+    Like Keeper's `KeeperTCPHandler`, it ignores the session id in a client's handshake, so every connection
+    gets a new session. The password in its handshake is all zeros, and its handshake has no extra byte at the
+    end. It replies to the four-letter words in `KEEPER_SAYS`.
     """
 
     def __init__(self, hosts: str) -> None:
@@ -95,17 +95,17 @@ class Keeper:
 
     @property
     def hosts(self) -> str:
-        """Its address."""
+        """Address of this server."""
         return f"{HOST}:{self._listener.getsockname()[1]}"
 
     def cut(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         for connection in list(self._open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the server."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listener.close()
@@ -146,7 +146,7 @@ class Keeper:
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
-    """Pass on what comes until one of them ends."""
+    """Forward data until one of the two connections ends."""
     with contextlib.suppress(OSError):
         while data := source.recv(65_536):
             sink.sendall(data)
@@ -157,7 +157,7 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 @contextmanager
 def clickhouse_keeper(hosts: str) -> Iterator[Keeper]:
-    """Such a server in front of the one at this address."""
+    """Run a fake ClickHouse Keeper in front of the server at `hosts`."""
     keeper = Keeper(hosts)
     try:
         yield keeper

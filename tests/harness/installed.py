@@ -1,4 +1,4 @@
-"""What users install, and what it is installed into: new environments, empty projects."""
+"""The packages that users install, and new environments and empty projects to install them into."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from harness.paths import COMMAND, REPOSITORY, TARGET
 from harness.processes import reap, spawn
 
 ELSEWHERE = os.environ.get("ZKLOCK_PACKAGES")
-"""Where other packages are than those around the debug builds: `make dist` tries its own."""
+"""Directory of the packages under test, if not the debug builds: `make dist` sets it to test its own."""
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
-"""The versions of Python that the wheel is for."""
+"""Python versions that the wheel supports."""
 
 LIMIT = 100.0
-"""Seconds for a command: less than a test has, so that what it said is reported."""
+"""Timeout of a command in seconds. It is below a test's timeout, so that the command's output is reported."""
 
 
 def one(pattern: str) -> Path:
-    """The package of that name."""
+    """Return the only package that matches the pattern."""
     if ELSEWHERE is None:
         require("packages")
     (found,) = Path(ELSEWHERE or TARGET / "packages").resolve().glob(pattern)
@@ -35,17 +35,17 @@ def one(pattern: str) -> Path:
 
 
 def wheel() -> Path:
-    """The wheel."""
+    """Return the wheel."""
     return one("*.whl")
 
 
 def command() -> Path:
-    """The command as cargo builds it."""
+    """Return the path of the `zklock` command."""
     return COMMAND if ELSEWHERE is None else REPOSITORY / "target" / "dist" / "zklock"
 
 
 def tarballs() -> tuple[Path, Path]:
-    """The npm package, and that of this platform."""
+    """Return the npm package, and the npm package for this platform."""
     return one("zklock-[0-9]*.tgz"), one("zklock-[a-z]*.tgz")
 
 
@@ -55,7 +55,7 @@ def run(
     env: Mapping[str, str] | None = None,
     limit: float = LIMIT,
 ) -> str:
-    """What a command prints, both streams together; fails as it does."""
+    """Run a command and return its output, both streams together. Fail if the command fails."""
     quiet = {"NO_COLOR": "1", "FORCE_COLOR": "0", "CI": "1"}
     done = subprocess.run(
         list(map(str, command)),
@@ -74,23 +74,23 @@ def run(
 
 
 def processor_time() -> float:
-    """Seconds of a processor that the children took which have ended by now, and their children.
+    """Return the processor seconds used so far by exited child processes and their descendants.
 
-    Time on the clock depends on what else the machine does.
+    Wall-clock time would depend on the load of the machine.
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def interpreters() -> dict[str, Path]:
-    """The versions of Python that are here: the one that runs the tests, those on the PATH and of pyenv."""
+    """Return the available versions of Python: the running one, those on the PATH, and those of pyenv."""
     found = {}
     for version in VERSIONS:
         places = [Path(sys.executable)] if sys.version.startswith(f"{version}.") else []
         places += map(Path, filter(None, [shutil.which(f"python{version}")]))
         places += sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
         for place in places:
-            # One of pyenv's programs may be there and refuse.
+            # A pyenv shim can exist and still refuse to run.
             asked = subprocess.run([place, "--version"], capture_output=True, text=True, check=False)
             if asked.stdout.startswith(f"Python {version}."):
                 found[version] = place
@@ -99,7 +99,7 @@ def interpreters() -> dict[str, Path]:
 
 
 def environment(directory: Path, interpreter: Path = Path(sys.executable), *more: Path) -> Path:
-    """The interpreter of a new environment with the wheel, and with no other package than those named."""
+    """Create an environment with only the wheel and the packages in `more`. Return its interpreter."""
     run(interpreter, "-m", "venv", "--without-pip", directory, cwd=directory.parent)
     python = directory / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps")
@@ -108,7 +108,7 @@ def environment(directory: Path, interpreter: Path = Path(sys.executable), *more
 
 
 def project(directory: Path) -> Path:
-    """An empty project with the npm packages. Returns where they are installed."""
+    """Install the npm packages into an empty project. Return its `node_modules` directory."""
     (directory / "package.json").write_text('{ "private": true }\n')
     install = ("npm", "install", "--offline", "--no-audit", "--no-fund", "--no-save", "--no-package-lock")
     run(*install, *tarballs(), cwd=directory)
@@ -117,7 +117,7 @@ def project(directory: Path) -> Path:
 
 @contextmanager
 def dev(command: Path, env: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Runs `zklock dev`, the server for development; yields its address."""
+    """Run `zklock dev`, the development server. Yield its address."""
     process = spawn([str(command), "dev", "--port", "0"], stdout=subprocess.PIPE, env=env)
     try:
         assert process.stdout is not None

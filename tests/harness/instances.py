@@ -1,4 +1,5 @@
-"""Instances of a program that run the same schedule, with clocks that differ, and how often each slot ran."""
+"""Runs instances of a program on the same schedule with different clocks, and counts the runs of each
+slot."""
 
 from __future__ import annotations
 
@@ -20,33 +21,33 @@ from harness.steps import eventually
 DAY = 24 * 3600
 INSTANCES = 3
 APART = 0.15
-"""Seconds by which the clocks of two instances differ: more than a body takes."""
+"""Offset in seconds between the clocks of two instances. It is longer than one run of the body."""
 
 START = 60.0
-"""Seconds in which a program has started and its first slots have run."""
+"""Timeout in seconds for a program to start and run its first slots."""
 
 
 class Instances:
-    """Processes that append a line to one file for each run of their body."""
+    """Processes that append a line to one shared file for each run of their body."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self.processes: list[Popen[bytes]] = []
 
     def lines(self) -> list[str]:
-        """The lines that they have printed."""
+        """Return the lines that all instances have printed."""
         return self._file.read_text().splitlines()
 
     def wait_lines(self, count: int) -> None:
-        """Wait until so many lines are there."""
+        """Wait until the file has at least `count` lines."""
         eventually(lambda: len(self.lines()) >= count, f"{count} lines: {self.lines()}", START)
 
     def wait(self) -> None:
-        """Wait until all have ended, without an error."""
+        """Wait until all processes have exited with status 0."""
         assert [process.wait(START) for process in self.processes] == [0] * len(self.processes), self.lines()
 
     def end(self) -> None:
-        """Ask all to end, and wait until they have."""
+        """Send SIGTERM to all processes, and wait until they exit."""
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
@@ -62,7 +63,7 @@ def instances(
     cwd: Path | None = None,
     ahead: float = 0,
 ) -> Iterator[Instances]:
-    """Run a program several times, with clocks that are ahead, each a little more than the one before."""
+    """Run a program several times. Each instance's clock is a little further ahead than the one before."""
     made = Instances(file)
     with ExitStack() as stack:
         output = stack.enter_context(file.open("ab"))
@@ -77,18 +78,18 @@ def instances(
 
 
 def three_o_clock(night: int) -> float:
-    """By how many seconds a clock has to be ahead that shows three o'clock at night, UTC; so many days on."""
+    """Return how many seconds ahead a clock must be to show 3:00 UTC, `night` days from today."""
     return 3 * 3600 - time.time() % DAY + night * DAY
 
 
 class Records:
-    """The slots that a lock's record has named, seen by a watch."""
+    """The slots that a lock's record has named, read through a watch."""
 
     def __init__(self, observer: Observer, path: str) -> None:
         self.slots: list[int] = []
         self.tokens: list[str] = []
         self.written = 0
-        """How often the record was written."""
+        """Number of times the record was written."""
         observer.client.DataWatch(f"{path}.once", self._changed)
         self._began = now()
 
@@ -101,11 +102,12 @@ class Records:
         self.written = getattr(stat, "version", 0) + 1
 
     def assert_once_each(self, lines: Sequence[str]) -> None:
-        """Each slot ran exactly once: its run printed the token of the record, and no slot is missing."""
+        """Assert that each slot ran exactly once: its run printed the record's token, and no slot is
+        missing."""
         printed = [line.split()[-1] for line in lines]
         eventually(lambda: self.written >= len(printed), f"{self.written} records of {len(printed)} runs")
         assert len(printed) == len(set(printed)) == self.written, (printed, self.tokens)
-        # A change that follows another one at once is all that a watch may miss.
+        # A watch can miss a change only if another change follows immediately.
         assert set(self.tokens) <= set(printed), (printed, self.tokens)
         assert self.slots == sorted(set(self.slots)), self.slots
         missing = self.slots[-1] - self.slots[0] + 1 - self.written
@@ -113,7 +115,7 @@ class Records:
 
 
 def assert_more_than_once(lines: Callable[[], Sequence[str]], runs: int) -> None:
-    """Without the record, so many runs take fewer slots of a second than there are runs."""
+    """Assert that without the record, `runs` runs take fewer one-second slots than there are runs."""
     eventually(lambda: len(lines()) >= 1, "a first run", START)
     began, first = now(), len(lines())
     eventually(lambda: len(lines()) >= first + runs, f"{runs} runs", START)

@@ -1,4 +1,4 @@
-"""A lock of each kind, with a holder and a waiter."""
+"""Locks of every kind, each with a holder and a waiter."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from harness.observer import Observer
 from harness.permits import leases_of, turns_of
 from harness.worker import Pending, Worker
 
-# Locks and owners are named after what waits. A semaphore has two: one that waits for its turn, and one that
-# has the turn and waits for a permit.
+# The waiters. Their locks and owners have the same names. A semaphore has two kinds of waiter: "turn" waits
+# for its turn, and "permit" has the turn and waits for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
-# What a holder holds so that these wait, and which contender takes a turn before another.
+# The locks that a holder holds so that all of WAITS wait, and the owner that occupies the turn.
 HELD = ("mutex", "read", "write", "turn", "permit", SECOND)
 IN_TURN = "in turn"
 
 
 def directories(path: str) -> list[str]:
-    """Where the nodes of all these locks stand."""
+    """Return the directories of all these locks."""
     plain = [f"{path}/{name}" for name in ("mutex", "read", "write", FIRST, SECOND)]
     semaphores = [f"{path}/{name}" for name in ("turn", "permit")]
     return plain + [where(name) for name in semaphores for where in (turns_of, leases_of)]
 
 
 def make_locks(worker: Worker, path: str, *, client_each: bool = False, hosts: str | None = None) -> None:
-    """A lock of each kind, all on client `c`, or each on a client named after it, or on a hosts string."""
+    """Create a lock of each kind: all on client `c`, or each on its own client, or on the given hosts."""
 
     def make(name: str, waits: str, **options: Any) -> None:
         client = waits if client_each else "c"
@@ -42,7 +42,7 @@ def make_locks(worker: Worker, path: str, *, client_each: bool = False, hosts: s
 
 
 def ask_all(worker: Worker, timeout: float | None = None) -> list[Pending]:
-    """Each owner asks for its lock."""
+    """Start an acquire of each lock by its owner."""
     return [worker.acquire(name, lock=name, owner=name, timeout=timeout) for name in WAITS]
 
 
@@ -53,7 +53,7 @@ def occupy(worker: Worker, path: str, observer: Observer) -> None:
     worker.lock(f"{path}/write", lock="write", kind="read")
     for name in HELD:
         worker.hold(name, lock=name, owner=name)
-    # It has its turn, and waits for the permit.
+    # This owner has the turn and waits for the permit, so the next contender must wait for the turn.
     worker.acquire(IN_TURN, lock="turn", owner=IN_TURN)
     observer.wait_queue(leases_of(f"{path}/turn"), 2)
 
@@ -67,12 +67,12 @@ def wait_queued(observer: Observer, path: str) -> None:
 
 
 def vacate(worker: Worker) -> None:
-    """Release all that was held."""
+    """Release all locks that `occupy` acquired."""
     for name in (*HELD, IN_TURN):
         worker.release(name, owner=name)
 
 
 def all_empty(observer: Observer, path: str) -> None:
-    """No contender is left in any queue."""
+    """Wait until all queues are empty."""
     for directory in directories(path):
         observer.wait_queue(directory, 0)

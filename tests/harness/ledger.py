@@ -1,4 +1,4 @@
-"""Turns the lines of a worker into holds."""
+"""Converts the lines of a worker into holds."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from harness.history import NEVER, UNKNOWN, Hold
 
 @dataclass(frozen=True)
 class Part:
-    """One lock as the history sees it."""
+    """One lock as it appears in the history."""
 
     path: str
     kind: str
     permits: int | None
 
     def holds_node(self, node: str) -> bool:
-        """Whether a node, as reported by a lease, is one of this lock."""
+        """Return whether a node name, as reported by a lease, belongs to this lock."""
         return node.startswith(self.path + "/") and ("__READ__" in node) == (self.kind == "read")
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How a hold of it differs from a mutex's."""
+        """Fields in which a hold of this lock differs from a mutex's hold."""
         if self.kind == "semaphore":
             return {"permits": UNKNOWN if self.permits is None else self.permits}
         return {"shared": self.kind == "read"}
 
 
 class _Level:
-    """One lease: a level of an owner's hold."""
+    """One lease: one level of an owner's reentrant hold."""
 
     def __init__(self, part: Part, owner: str, lock: str, line: Line) -> None:
         self.part = part
@@ -39,12 +39,12 @@ class _Level:
         self.lock = lock
         self.line = line
         self.ended: int | None = None
-        # When its loss was told.
+        # Time at which the worker reported the loss.
         self.lost: int | None = None
 
 
 class Ledger:
-    """Turns a worker's lines into holds."""
+    """Converts a worker's lines into holds."""
 
     def __init__(
         self,
@@ -54,10 +54,11 @@ class Ledger:
         parts_of: Callable[[str], Sequence[Part]],
         uncertain_from: Callable[[int, int], int],
     ) -> None:
-        """Reads the lines of one worker.
+        """Read the lines of one worker.
 
-        It needs the worker's name, its commands by id and when they were sent, what an acquire of a lock
-        object holds, and when a hold granted at an instant in a session ceases to be certain.
+        `command` and `sent` return a command and its send time by id. `parts_of` returns the locks that an
+        acquire of a lock object holds. `uncertain_from` returns when a hold, granted at an instant in a
+        session, stops being certain.
         """
         self._worker = worker
         self._command = command
@@ -69,7 +70,7 @@ class Ledger:
         self._holds: list[Hold] = []
 
     def holds(self, lines: Iterable[Line]) -> list[Hold]:
-        """What was held for certain. Levels of re-entry are one hold."""
+        """Return the certain holds. Reentrant levels are merged into one hold."""
         for line in lines:
             self._take(line)
         for level in self._levels:
@@ -82,7 +83,7 @@ class Ledger:
         if event in {"lost", "presumed lost"}:
             level = self._leases.get(line["lease"])
             self._end(level, line["t"])
-            # Names of leases are used again: what was lost may be an earlier one.
+            # Lease names are reused, so the lost lease can be an earlier one.
             if event == "lost" and level is not None and line["t"] >= level.line["t"]:
                 level.lost = line["t"]
         elif event == "held":
@@ -92,7 +93,8 @@ class Ledger:
             lock = command["lock"]
             parts = self._parts_of(lock)
             for lease in line.get("leases", [{**line, "lease": command["lease"]}]):
-                # A single lock's lease is its own; each of several locks has the lease whose node is its own.
+                # A single lock has one lease. With several locks, each lock has the lease whose node belongs
+                # to it.
                 part = parts[0] if len(parts) == 1 else next(p for p in parts if p.holds_node(lease["node"]))
                 level = _Level(part, command["owner"], lock, {**lease, "t": line["t"], "id": line["id"]})
                 self._levels.append(level)
@@ -132,7 +134,7 @@ class Ledger:
         )
 
     def _merged(self) -> list[Hold]:
-        # One owner's levels on one node are one hold; levels of different owners never are, even on one node.
+        # Levels of one owner on one node are one hold. Levels of different owners are not, even on one node.
         groups: dict[tuple[Part, str, str | None], list[_Level]] = {}
         for index, level in enumerate(self._levels):
             node = level.line.get("node") or f"unknown-{index}"
@@ -150,7 +152,7 @@ class Ledger:
                     asked=self._sent(levels[0].line["id"]),
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
-                    # Of several levels one may be released before its loss is told.
+                    # One of several levels can be released before its loss is reported.
                     over=max(losses) if len(losses) == len(levels) else None,
                     **_node(levels[0].line),
                 )

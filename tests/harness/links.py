@@ -1,4 +1,4 @@
-"""Links between the servers of an ensemble: all that one sends to another passes through, and can be cut."""
+"""Links between the servers of an ensemble: they forward all server traffic, and tests can cut them."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ Pair = frozenset[int]
 
 CHUNK = 65_536
 
-# How a server introduces itself to another when they elect: the protocol's version, its number, and the
-# length of the address that follows.
+# First message of a server to another server in an election: protocol version, server number, and length of
+# the address that follows.
 INTRODUCTION = struct.Struct(">qqi")
 
-# How long to try, for a server that does not listen yet: a follower gives its leader five seconds too.
+# Number of attempts to reach a server that does not listen yet. With PAUSE this is five seconds, as long as
+# a follower tries to reach its leader.
 DIALS = 250
 PAUSE = 0.02
 
 
 class Links:
-    """Forwards connections between servers, on a thread of its own.
+    """Forwards connections between servers, on its own thread.
 
-    A link that is cut is silent both ways: nothing is refused and nothing is lost, as with an unplugged
-    cable. What was sent in the meantime arrives when the link is healed.
+    A cut link is silent in both directions, like an unplugged cable: it refuses no connection and loses no
+    data. Data sent in the meantime arrives when the link is healed.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self._open: dict[Pair, asyncio.Event] = {}
-        # How many pieces each cut link has held back.
+        # Number of chunks that each cut link has held back.
         self._withheld: Counter[Pair] = Counter()
-        # Where a server reaches this port of another.
+        # Local port by (target port, connecting server).
         self._entrances: dict[tuple[int, int], int] = {}
         self._listeners: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,17 +63,18 @@ class Links:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     def forward(self, port: int, speaker: int, listener: int, *, elects: bool = False) -> int:
-        """A port through which one server reaches this port of another; it may be the election port."""
+        """Open a port through which `speaker` reaches this port of `listener`; `elects` marks an election
+        port."""
         entrance = self._entrances[port, speaker] = free_port()
         self._run(self._listen(entrance, port, speaker, listener, elects=elects))
         return entrance
 
     def cut(self, server: int, *others: int) -> None:
-        """Cut one server off from others."""
+        """Cut one server off from the others."""
         self._run(self._set([frozenset((server, other)) for other in others], is_open=False))
 
     def withheld(self, server: int, other: int) -> int:
-        """How much of what these two have sent each other a cut has held back, in pieces, so far."""
+        """Return the number of chunks between these two servers that cuts have held back so far."""
         return self._withheld[frozenset((server, other))]
 
     def heal(self) -> None:
@@ -105,10 +107,10 @@ class Links:
         self._listeners.append(await asyncio.start_server(connected, "127.0.0.1", entrance))
 
     async def _introduction(self, reader: asyncio.StreamReader, listener: int) -> bytes:
-        """The first thing a server sends in an election, with a link as the address for calling it back.
+        """Read a server's first election message, and replace the address in it with a link's address.
 
-        Of two servers, the one with the larger number hangs up on the other and calls back: at the other's
-        own port, past all links, unless it is told otherwise.
+        When two servers connect, the one with the larger number hangs up and calls back. Without the
+        replacement it would call the other server's own port and bypass all links.
         """
         version, speaker, length = INTRODUCTION.unpack(await reader.readexactly(INTRODUCTION.size))
         host, _, port = (await reader.readexactly(length)).decode().rpartition(":")
@@ -116,7 +118,7 @@ class Links:
         return INTRODUCTION.pack(version, speaker, len(address)) + address
 
     async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, pair: Pair) -> None:
-        """Pass on what comes while the link is open."""
+        """Forward incoming data while the link is open."""
         gate = self._open[pair]
         try:
             with contextlib.suppress(ConnectionError):
@@ -129,7 +131,7 @@ class Links:
             sink.transport.abort()
 
     def _keep(self, task: asyncio.Task[None] | None) -> None:
-        """Remember a task until it is done, so that it can be ended at the end."""
+        """Remember a running task so that `_close` can cancel it."""
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -143,10 +145,10 @@ class Links:
 
 
 async def _dial(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a server.
+    """Connect to a server, and retry while it does not listen yet.
 
-    It may be about to listen: a follower that is refused tries again, but one that is let in here and then
-    dropped gives up on its leader, and the election starts again.
+    A follower retries a refused connection. If the link accepted the connection and then dropped it, the
+    follower would give up on its leader, and the election would start again.
     """
     for _ in range(DIALS):
         with contextlib.suppress(OSError):

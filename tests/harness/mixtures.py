@@ -1,4 +1,4 @@
-"""Different kinds of locks on one path: do they exclude each other?"""
+"""Mixtures: checks whether different kinds of locks on one path exclude each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.worker import Worker
 
 @dataclass(frozen=True)
 class Side:
-    """A lock of some kind, as a program creates it."""
+    """One lock of a mixture: which worker creates it, of which kind, with which node naming."""
 
     who: str
     kind: str = "mutex"
-    # With `kazoo`, ours uses kazoo's names, and kazoo sees no names but its own.
+    # With `kazoo`, our lock uses kazoo's node names. kazoo itself sees no other names.
     naming: str = "curator"
 
     def __str__(self) -> str:
@@ -33,19 +33,19 @@ class Mixture:
         self._server = server
         self._path = path
         self._workers = workers
-        # Persistent: kazoo ensures only once that its parent exists.
+        # A persistent node, because kazoo creates its parent only once.
         observer.create(path)
         for worker, side in zip(self._workers, sides, strict=True):
             worker.lock(path, lock=path, kind=side.kind, naming=side.naming)
 
     def excludes(self, holder: int) -> bool:
-        """Let one side hold and the other ask: is the other kept out until the first releases?"""
+        """Return whether one side, while it holds, keeps the other side out until it releases."""
         first, second = self._workers[holder], self._workers[1 - holder]
         held, asked = f"{self._path}/held-{holder}", f"{self._path}/asked-{holder}"
         first.hold(held, lock=self._path)
         waiting = second.acquire(asked, lock=self._path)
         session = second.sessions["c"]
-        # A contender that is kept out watches the node that it waits for, and keeps watching it.
+        # A contender that is kept out watches its predecessor until that node is deleted.
         eventually(
             lambda: waiting.done or bool(watched_by(self._server, session, self._path)), f"{second} in or out"
         )

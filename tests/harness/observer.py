@@ -1,4 +1,4 @@
-"""A bystander with its own connection: sees the nodes, waits for them, and does what operators do."""
+"""An observer with its own connection: reads nodes, waits for them, and acts as an operator would."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEQUENCED = re.compile(r"\d{10}$")
 
 
 def sequence(node: str) -> int:
-    """The sequence number that the server gave a node."""
+    """Return the sequence number in a node's name."""
     match = SEQUENCED.search(node)
     if match is None:
         raise ValueError(f"{node} has no sequence number")
@@ -30,7 +30,7 @@ def sequence(node: str) -> int:
 class Observer:
     """A kazoo client that watches lock directories.
 
-    Waits are driven by watch events, and fail when their time is up.
+    Its waits are driven by watch events, and fail after their timeout.
     """
 
     def __init__(self, hosts: str) -> None:
@@ -48,11 +48,11 @@ class Observer:
         self.client.close()
 
     def exists(self, path: str) -> bool:
-        """Whether the node is there."""
+        """Return whether the node exists."""
         return self.client.exists(path) is not None
 
     def create(self, path: str) -> None:
-        """Create a persistent node with its parents: unlike a container, the server never reaps it."""
+        """Create a persistent node with its parents. Unlike a container, the server never deletes it."""
         try:
             self.client.create(path, makepath=True)
         except NodeExistsError:
@@ -63,36 +63,36 @@ class Observer:
         self.client.delete(path)
 
     def children(self, path: str) -> list[str]:
-        """All children, including those without a sequence number; none if the path is missing."""
+        """Return all children, also those without a sequence number. A missing path has none."""
         try:
             return sorted(self.client.get_children(path))
         except NoNodeError:
             return []
 
     def queue(self, path: str) -> list[str]:
-        """The contenders in the order of their sequence numbers."""
+        """Return the contenders in the order of their sequence numbers."""
         return sorted((node for node in self.children(path) if SEQUENCED.search(node)), key=sequence)
 
     def czxid(self, path: str) -> int:
-        """The transaction that created a node."""
+        """Return the id of the transaction that created a node."""
         return int(self.client.get(path)[1].czxid)
 
     def owner(self, path: str) -> int:
-        """The session that owns a node."""
+        """Return the id of the session that owns a node."""
         return int(self.client.get(path)[1].ephemeralOwner)
 
     def wait_queue(self, path: str, length: int, timeout: float = WAIT) -> list[str]:
-        """Wait until the lock has this many contenders; returns them in order."""
+        """Wait until the lock has this many contenders. Return them in order."""
         return self.wait(path, lambda queue: len(queue) == length, f"{length} contenders", timeout)
 
     def assert_free(self, path: str) -> None:
-        """Nobody contends for the lock, or nobody does soon: a delete may still be on its way."""
+        """Assert that the lock has no contender. A pending delete gets time to arrive."""
         assert self.wait_queue(path, 0) == []
 
     def wait(
         self, path: str, wanted: Callable[[list[str]], bool], what: str, timeout: float = WAIT
     ) -> list[str]:
-        """Wait until the queue of a lock is as wanted."""
+        """Wait until the queue of a lock satisfies `wanted`. Return the queue."""
         deadline = time.monotonic() + timeout
         while True:
             changed = threading.Event()
@@ -109,7 +109,7 @@ class Observer:
                 raise AssertionError(f"{path}: no {what} within {timeout} s, but {queue}")
 
     def wait_gone(self, path: str, timeout: float = WAIT) -> None:
-        """Wait until a node is gone."""
+        """Wait until a node is deleted."""
         deadline = time.monotonic() + timeout
         while True:
             gone = threading.Event()
@@ -119,7 +119,7 @@ class Observer:
                 raise AssertionError(f"{path} is still there after {timeout} s")
 
     def kill_session(self, session_id: int, password: bytes) -> None:
-        """End a session for real, as an event injected on the client would not."""
+        """Close a session on the server. An expiry event injected in the client would leave it open there."""
         host, port = self.hosts.split(",")[0].rsplit(":", 1)
         deadline = time.monotonic() + WAIT
         tried = False
@@ -136,7 +136,7 @@ class Observer:
 
 
 def watched_by(server: Server, session: int, under: str) -> set[str]:
-    """The paths at and below ``under`` that a session watches, according to the server."""
+    """Return the paths at and below ``under`` that a session watches, according to the server."""
     found: set[str] = set()
     path = ""
     for line in server.four_letter("wchp").splitlines():

@@ -1,4 +1,4 @@
-"""Where things lie, relative to this file: a clone works from any directory."""
+"""Paths of the tests and build products. They are relative to this file, not to the working directory."""
 
 from __future__ import annotations
 

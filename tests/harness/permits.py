@@ -19,7 +19,7 @@ def counting(
     session_timeout: float = 10,
     **options: Any,
 ) -> Worker:
-    """A worker with a connected client `c` and a semaphore object `m` on the path."""
+    """Start a worker with a connected client `c` and a semaphore object `m` on the path."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=session_timeout)
     if permits is not None:
@@ -29,16 +29,16 @@ def counting(
 
 
 def leases_of(path: str) -> str:
-    """The directory of the permit nodes: of the holders, and of the one contender that waits for permits."""
+    """Return the directory of permit nodes: of holders, and of the one contender that waits for permits."""
     return f"{path}/leases"
 
 
 def turns_of(path: str) -> str:
-    """The directory of the turn nodes."""
+    """Return the directory of the turn nodes."""
     return f"{path}/locks"
 
 
 def all_free(observer: Observer, path: str) -> None:
-    """No contender holds a permit, waits for one, or has the turn."""
+    """Wait until no contender holds a permit, waits for one, or has the turn."""
     observer.wait_queue(leases_of(path), 0, timeout=3)
     observer.wait_queue(turns_of(path), 0, timeout=3)

@@ -1,4 +1,4 @@
-"""A worker's process, and the protocol's lines through its pipes."""
+"""A worker's process, and the protocol's lines that pass through its pipes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.surfaces import Surface
 
 
 class Process:
-    """Lines go in and come out, and are kept."""
+    """A worker process. It takes commands as lines, and keeps the lines that it prints."""
 
     _numbers = itertools.count(1)
 
@@ -29,9 +29,9 @@ class Process:
         self.name = f"{surface.name}#{next(self._numbers)}"
         self.history: list[Line] = []
         self.killed: int | None = None
-        # Leases that the worker has reported lost, by the names of their latest acquires.
+        # Names of leases that the worker has reported lost since their latest acquire.
         self.lost: set[str] = set()
-        # When the process was stopped, and when it resumed.
+        # Start and end of each SIGSTOP pause.
         self.pauses: list[tuple[int, int | None]] = []
         self._commands: dict[int, Pending] = {}
         self._ids = itertools.count(1)
@@ -91,25 +91,25 @@ class Process:
             self._errors.append(raw.decode(errors="replace").rstrip())
 
     def last_words(self) -> str:
-        """What the worker last wrote to its standard error."""
+        """Return the last lines that the worker wrote to its standard error."""
         return "\n".join(list(self._errors)[-40:])
 
     def errors(self) -> list[str]:
-        """The lines on its standard error."""
+        """Return the lines on the worker's standard error."""
         return list(self._errors)
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Return whether the process runs."""
         return self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Id of the process."""
         return self._process.pid
 
     def send(self, cmd: str, **fields: Any) -> Pending:
-        """Send a command and do not wait for its answer."""
+        """Send a command without waiting for its reply."""
         command = {"id": next(self._ids), "cmd": cmd, **fields}
         pending = Pending(self, command)
         self._commands[pending.id] = pending
@@ -121,16 +121,16 @@ class Process:
         except (
             OSError,
             ValueError,
-        ) as error:  # ValueError: it was killed, and the pipe is closed at our end too
+        ) as error:  # ValueError: after `kill`, our end of the pipe is closed too
             raise Unanswered(f"{self}: {error}; {self.last_words()}") from error
         return pending
 
     def call(self, cmd: str, *, answer_within: float = ANSWER, **fields: Any) -> Line:
-        """Send a command and return its answer; an error is raised."""
+        """Send a command and return its reply. Raise if the reply is an error."""
         return self.send(cmd, **fields).result(answer_within)
 
     def wait_line(self, event: str, timeout: float = ANSWER, **fields: Any) -> Line:
-        """Wait until a line like this is in the history."""
+        """Wait until the history has a line with this event and these fields. Return the line."""
         deadline = time.monotonic() + timeout
         with self._news:
             while True:
@@ -143,29 +143,29 @@ class Process:
                     raise Unanswered(f"{self}: no {event} {fields} within {timeout} s\n{self.last_words()}")
 
     def interrupt(self) -> None:
-        """SIGINT, as Ctrl-C sends it."""
+        """Send SIGINT, as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still without knowing. What it holds is no longer certain."""
+        """Send SIGSTOP. The process stops without notice, so its holds are no longer certain."""
         self.pauses.append((now(), None))
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
         if self.pauses:
             began, _ = self.pauses.pop()
             self.pauses.append((began, now()))
 
     def kill(self) -> None:
-        """Kill -9. As far as certainty goes, its holds end at this moment."""
+        """Kill the process with SIGKILL. Its certain holds end now."""
         if self._process.poll() is None and self.killed is None:
             self.killed = now()
         reap(self._process, readers=self._readers)
 
     def exit(self, timeout: float = ANSWER) -> None:
-        """Let the worker end by itself; it must do so with status 0."""
+        """Ask the worker to exit. Assert that it exits with status 0."""
         self.send("exit").expect("bye", timeout)
         try:
             status = self._process.wait(timeout)
@@ -175,19 +175,19 @@ class Process:
         assert status == 0, f"{self} ended with status {status}\n{self.last_words()}"
 
     def lines(self) -> list[Line]:
-        """The history so far."""
+        """Return the history so far."""
         with self._news:
             return list(self.history)
 
     def note(self, line: Line) -> None:
-        """Add to the history something that the worker does not know."""
+        """Add a line to the history on behalf of the test."""
         with self._news:
             self.history.append(line)
 
     def command(self, number: int) -> Line:
-        """The command with this id."""
+        """Return the command with this id."""
         return self._commands[number].command
 
     def sent(self, number: int) -> int:
-        """Just before the command with this id was sent."""
+        """Return the stamp taken just before the command with this id was sent."""
         return self._commands[number].sent

@@ -1,8 +1,9 @@
-"""Asks two judges about the same histories: our checker (history.py) and Porcupine (tests/porcupine).
+"""Compares two checkers on the same histories: our checker (history.py) and Porcupine (tests/porcupine).
 
     python -m harness.porcupine FILE…
 
-Both have to say the same of each history. If the recorder judges too, as the simulation does, so must it.
+Both must reach the same verdict on each history. If the recorder also checks its histories, as the simulation
+does, its verdict must agree too.
 """
 
 from __future__ import annotations
@@ -23,41 +24,41 @@ from harness.histories import History, read, write
 from harness.paths import PORCUPINE
 
 SHOWN = 20
-"""How many problems a run prints."""
+"""Maximum number of problems that a run prints."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Porcupine's word on one history."""
+    """Porcupine's verdict on one history."""
 
     history: str
     holds: int
     accepted: bool
     reasons: tuple[tuple[str, str, str], ...] = ()
-    """The path, the rule, and the first operation that the model cannot place."""
+    """Path, rule, and the first operation that does not fit the model."""
 
     @property
     def rules(self) -> set[str]:
-        """The rules that are broken."""
+        """The broken rules."""
         return {rule for _, rule, _ in self.reasons}
 
 
 @dataclass
 class Comparison:
-    """Both judges on many histories."""
+    """Result of both checkers on many histories."""
 
     histories: int = 0
     holds: int = 0
     refused: list[str] = field(default_factory=list)
-    """By both."""
+    """Histories that both checkers reject."""
     disagreements: list[str] = field(default_factory=list)
     ours: float = 0.0
     theirs: float = 0.0
-    """Seconds for which each judge was busy, reading included."""
+    """Time in seconds that each checker took, including reading."""
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is wrong."""
+        """All disagreements and all rejected histories."""
         return self.disagreements + self.refused
 
     def __str__(self) -> str:
@@ -69,7 +70,7 @@ class Comparison:
 
 
 def verdicts(file: Path) -> Iterator[Verdict]:
-    """Porcupine's verdicts on the histories of a file, in their order."""
+    """Yield Porcupine's verdicts on the histories of a file, in order."""
     require("porcupine", "the outside judge")
     with subprocess.Popen([PORCUPINE, file], stdout=subprocess.PIPE, text=True) as judge:
         assert judge.stdout is not None
@@ -84,7 +85,7 @@ def verdicts(file: Path) -> Iterator[Verdict]:
 
 
 def compare(*files: Path) -> Comparison:
-    """Ask both judges about every history of these files."""
+    """Run both checkers on every history in these files."""
     found = Comparison()
     for file in files:
         began = time.monotonic()
@@ -120,7 +121,7 @@ def _seen(verdict: Verdict) -> tuple[str, int]:
 
 
 def compared(history: History, keep: Path | None = None) -> Comparison:
-    """Both judges on one history, which is also kept as a file in a directory if one is named."""
+    """Run both checkers on one history. With `keep`, also keep it as a file in that directory."""
     with TemporaryDirectory() as scratch:
         file = (keep or Path(scratch)) / f"{history.name.replace('/', '-').replace(' ', '-')}.jsonl"
         write(file, [history])
@@ -128,7 +129,7 @@ def compared(history: History, keep: Path | None = None) -> Comparison:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge files; 1 if a history is refused, or the judges disagree on one."""
+    """Check files. Return 1 if a history is rejected or the checkers disagree."""
     parser = argparse.ArgumentParser(prog="python -m harness.porcupine", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail if there are fewer")

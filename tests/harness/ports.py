@@ -1,8 +1,8 @@
 """Free TCP ports that stay free.
 
-Ports come from below the kernel's ephemeral range: one from within may be handed to an outgoing connection
-while a server that owns it is down for a restart, and a client dialling a closed port in that range may even
-meet itself.
+The ports are below the kernel's ephemeral range. Otherwise, while a server is down for a restart, the kernel
+could give its port to an outgoing connection. A client that connects to a closed port in the ephemeral range
+could even connect to itself.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _FIRST, _LAST = 20_000, 31_999
-# Processes that share the tests of one run share the ports too: a server that is down keeps its port.
+# The pytest-xdist workers of one run use disjoint ports, because a server that is down keeps its port.
 _SHARE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _SHARES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _given: set[int] = set()
-# Suites that run beside each other, and those of other checkouts, know what is given from locks on this file,
-# one byte for each port. A JVM takes seconds to bind its port: until then others would find it free.
+# Concurrent test runs, also of other checkouts, record used ports as locks on this file, one byte a port.
+# A JVM takes seconds to bind its port, and until then the port would look free.
 _BOOK = os.open(Path(tempfile.gettempdir()) / f"zklock-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT)
 
 
 def _candidates() -> Iterator[int]:
-    # Seeded by the system, not fixed: two suites on one machine should not walk the same ports in step.
+    # Random order, so that two runs on one machine do not try the same ports in the same order.
     ours = range(_FIRST + _SHARE, _LAST, _SHARES)
     return iter(random.SystemRandom().sample(ours, len(ours)))
 
 
 def free_port() -> int:
-    """A port on which nothing listens, and which no process that runs has given out before."""
+    """Return a port that no process listens on and that no running test process has reserved."""
     for port in _candidates():
         if port in _given:
             continue

@@ -1,8 +1,10 @@
-"""Child processes that cannot outlive the tests.
+"""Starts child processes that cannot outlive the tests.
 
-Three nets, because each has a hole: the kernel kills a child when its parent dies (misses grandchildren), an
-exit hook kills what is still registered (misses a killed pytest), and a mark in the environment finds
-what slipped through, so that the suite can prove at its end that nothing is left.
+Three mechanisms are needed, because each has a gap:
+
+- The kernel kills a child when its parent dies. It misses grandchildren.
+- An exit hook kills children that are still registered. It does not run if pytest is killed.
+- A mark in the environment finds all remaining processes, so the test run can prove that none is left.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ MARK_NAME = "ZKLOCK_TEST_RUN"
 MARK = uuid.uuid4().hex
 
 ENDING = 5.0
-"""Seconds in which a process ends that has been killed, or whose parent has."""
+"""Time in seconds that a killed process, or the child of a killed process, has to exit."""
 
 _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -33,7 +35,7 @@ _alive: set[subprocess.Popen[bytes]] = set()
 
 
 def _die_with_parent() -> None:
-    # Runs between fork and exec: nothing but the one call that was looked up beforehand.
+    # Runs between fork and exec, so it must only make this one call, which was looked up beforehand.
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -47,7 +49,7 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a marked child in its own session, so that a Ctrl-C at the terminal reaches only pytest.
+    """Start a marked child in its own session, so that Ctrl-C at the terminal reaches only pytest.
 
     Call it from the main thread: the kernel ties the child to the *thread* that started it.
     """
@@ -68,20 +70,20 @@ def spawn(
 def reap(
     process: subprocess.Popen[bytes], grace: float | None = None, readers: Iterable[threading.Thread] = ()
 ) -> int:
-    """Wait up to ``grace`` seconds for the child to end by itself (``None``: not at all), then kill it.
+    """Wait up to ``grace`` seconds for the child to exit (``None``: do not wait), then kill it.
 
-    ``readers`` read its pipes, which are closed only when these have come to their end: a file that is
-    closed while another thread reads it breaks that thread. Returns the child's status.
+    Returns the child's status. The threads in ``readers`` read its pipes. The pipes are closed only after
+    these threads have finished, because closing a file while another thread reads it breaks that thread.
     """
     if grace is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(grace)
     if process.poll() is None:
-        # A stopped process takes no other signal.
+        # SIGKILL works on a stopped process. Other signals wait until it continues.
         process.kill()
     status = process.wait(10)
     for reader in readers:
-        # A child of the child may still hold the pipe.
+        # A grandchild might still hold the pipe.
         reader.join(5)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
@@ -98,9 +100,9 @@ def reap_all() -> None:
 
 
 def survivors() -> list[str]:
-    """The command lines of all live processes that carry this run's mark, except for our own process.
+    """Return the command lines of all live processes with this run's mark, except our own process.
 
-    A process that was killed a moment ago, or whose parent was, has the time to end.
+    Recently killed processes and their children get time to exit first.
     """
     deadline = time.monotonic() + ENDING
     while (found := _marked()) and time.monotonic() < deadline:

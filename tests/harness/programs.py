@@ -1,4 +1,4 @@
-"""The programs of a page: complete files, each named by its first line, and what they print."""
+"""Finds the complete programs in a documentation page, with their file names and expected output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# Where the pages expect the server for development.
+# Address of the development server in the pages.
 SHOWN_HOSTS = "127.0.0.1:2181"
 
 _BLOCK = re.compile(r"^```([\w-]+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -16,21 +16,21 @@ _COMMENTED = {"python", "js", "ts", "sql"}
 
 @dataclass(frozen=True)
 class Program:
-    """One file."""
+    """One program, with the page that contains it."""
 
     page: Path
     name: str
     code: str
     printed: str | None
-    """The block `text` after it, which programs in several languages that follow each other share."""
+    """The `text` block after the program. Adjacent programs in several languages share one block."""
 
     def for_server(self, hosts: str) -> str:
-        """The same, on another server."""
+        """Return the program's code with the address of another server."""
         return self.code.replace(SHOWN_HOSTS, hosts)
 
 
 def programs(page: Path) -> list[Program]:
-    """The programs of a page in their order."""
+    """Return the programs of a page in order."""
     found: list[Program] = []
     waiting: list[tuple[str, str]] = []
 
@@ -41,7 +41,7 @@ def programs(page: Path) -> list[Program]:
     last = 0
     text = page.read_text()
     for block in _BLOCK.finditer(text):
-        # What is printed follows at once.
+        # The output must follow the program directly, without text in between.
         if text[last : block.start()].strip():
             take(None)
         last = block.end()
@@ -56,6 +56,6 @@ def programs(page: Path) -> list[Program]:
 
 
 def nameless(page: Path) -> list[str]:
-    """The first lines of programs without a name, which nobody could run."""
+    """Return the first lines of programs without a file name. A test cannot run these."""
     blocks = [block for block in _BLOCK.finditer(page.read_text()) if block[1] in _COMMENTED]
     return [block[2].splitlines()[0] for block in blocks if _NAME.match(block[2]) is None]

@@ -1,8 +1,8 @@
-"""A TCP proxy that knows ZooKeeper's frames: delays, cuts, swallows, and counts without a clock.
+"""A TCP proxy that parses ZooKeeper's frames: delays, cuts and drops traffic, and counts flights.
 
-*Flight*: a request that arrives while no other request of its connection is outstanding opens a new flight.
-As every client waits for something before it opens one, the number of flights is the number of causal round
-trips, however slow the machine is. Pings count neither as requests nor as flights.
+*Flight*: a request that arrives while its connection has no other outstanding request starts a new flight. A
+client waits for a result before it starts a flight. Therefore the number of flights is the number of causal
+round trips, independent of the machine's speed. Pings count neither as requests nor as flights.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from harness.traffic import Counts, Trap
 T = TypeVar("T")
 
 TURNS = 3
-"""After so many turns of its loop asyncio serves a connection that it has accepted."""
+"""Number of event loop iterations after which asyncio serves an accepted connection."""
 
 
 class Proxy(Switchboard):
-    """The proxy, on a thread of its own. Every public method may be called from any other thread."""
+    """The proxy, which runs on its own thread. Every public method can be called from any other thread."""
 
     def __init__(
         self, upstream: str, *, delay: float = 0.0, opaque: bool = False, host: str = "127.0.0.1"
@@ -38,22 +38,22 @@ class Proxy(Switchboard):
 
     @property
     def hosts(self) -> str:
-        """The connect string that leads through the proxy. `refuse` and `accept` do not change it."""
+        """Connect string of the proxy. `refuse` and `accept` do not change it."""
         return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     @property
     def upstream_hosts(self) -> str:
-        """The connect string of the server behind it."""
+        """Connect string of the server behind the proxy."""
         return "{}:{}".format(*self.upstream)
 
     def carries(self, session: int) -> bool:
-        """Whether a session's last connection through here still exists."""
+        """Return whether a session's last connection through this proxy still exists."""
         number = self.session_connections.get(session)
         return self._call(lambda: any(connection.number == number for connection in self.connections))
 
     def newest_session(self) -> int:
-        """The session that began last."""
-        # The server answers a client that asks for an expired session with the number 0.
+        """Return the newest session."""
+        # The server replies with session id 0 if a client tries to resume an expired session.
         return self._call(lambda: [session for session in self.passwords if session != 0][-1])
 
     def __enter__(self) -> Self:
@@ -83,7 +83,7 @@ class Proxy(Switchboard):
         return self._run(wrapped())
 
     def accept(self) -> None:
-        """Listen, for the first time or again, and serve."""
+        """Start listening, or start again after `refuse`."""
 
         async def listen() -> None:
             self.turning_away = False
@@ -104,7 +104,7 @@ class Proxy(Switchboard):
         self._run(end())
 
     def turn_away(self) -> None:
-        """Cut every connection, and hang up on new clients. They are counted; refused connections are not."""
+        """Cut every connection. Accept and close new ones, so that, unlike refused ones, they are counted."""
 
         def end() -> None:
             self.turning_away = True
@@ -113,9 +113,9 @@ class Proxy(Switchboard):
         self._call(end)
 
     def forget_sessions(self) -> None:
-        """Give returning clients new sessions, as servers that keep no sessions do.
+        """Give returning clients new sessions, like a server that keeps no sessions.
 
-        Apache ZooKeeper would say instead that a session has expired.
+        Apache ZooKeeper would report that the session has expired.
         """
 
         def forget() -> None:
@@ -124,7 +124,7 @@ class Proxy(Switchboard):
         self._call(forget)
 
     def refuse_new(self) -> None:
-        """Refuse new connections. Existing ones are left as they are."""
+        """Refuse new connections. Existing connections stay open."""
         self._run(self._deafen())
 
     async def _deafen(self) -> None:
@@ -133,8 +133,8 @@ class Proxy(Switchboard):
             return
         for accepting in listener.sockets:
             self.loop.remove_reader(accepting)
-        # The loop serves an accepted socket in its next turns. A listener that is closed before that would
-        # leave the socket open without an answer.
+        # The event loop serves an accepted socket a few iterations later. If the listener closed before that,
+        # the socket would stay open without a reply.
         for _ in range(TURNS):
             await asyncio.sleep(0)
         listener.close()
@@ -146,11 +146,11 @@ class Proxy(Switchboard):
         return len(found)
 
     def cut(self) -> int:
-        """Reset every connection, and return how many there were; clients may come back at once."""
+        """Reset every connection. Clients can reconnect immediately. Return the number of connections."""
         return self._call(self._cut)
 
     def black_hole(self, *directions: Direction) -> None:
-        """Pass nothing on, in both directions or in one. New connections are accepted, and are silent too."""
+        """Forward nothing, in one direction or both. New connections are accepted and equally silent."""
 
         def hold() -> None:
             self.holding = frozenset(directions) or BOTH
@@ -158,7 +158,7 @@ class Proxy(Switchboard):
         self._call(hold)
 
     def heal(self) -> None:
-        """End the black hole: what was held is passed on, as TCP would repeat it."""
+        """End the black hole. The held data is delivered, as TCP would retransmit it."""
 
         def pass_on() -> None:
             self.holding = frozenset()
@@ -168,29 +168,29 @@ class Proxy(Switchboard):
         self._call(pass_on)
 
     def drop_reply(self, op: str) -> Trap:
-        """Let the next such request reach the server, but swallow its reply and cut the connection."""
+        """Let the next `op` request reach the server, then drop its reply and cut the connection."""
         return self._call(lambda: self.drops.set(op))
 
     def black_hole_behind(self, op: str, *, skip: int = 0) -> Trap:
-        """Pass on the reply to the next such request, or to a later one, and nothing after it."""
+        """Start a black hole after the reply to the next `op` request, or to a later one with `skip`."""
         return self._call(lambda: self.silences.set(op, skip))
 
     def withhold_request(self, op: str, content: bytes) -> Trap:
-        """Begin a black hole with the next such request: it does not reach the server until the hole ends."""
+        """Start a black hole with the next such request. It reaches the server only after the hole ends."""
         return self._call(lambda: self.withheld_requests.set(op, content=content))
 
     def withhold_reply(self, op: str, content: bytes) -> Trap:
-        """Begin a black hole with the reply to the next such request, which the server has carried out."""
+        """Start a black hole with the reply to the next such request. The server has executed the request."""
         return self._call(lambda: self.withheld_replies.set(op, content=content))
 
     def keep_replies(self) -> None:
-        """Stop swallowing replies, including those asked for that have not come yet."""
+        """Cancel all pending `drop_reply` calls."""
         self._call(self.drops.clear)
 
     def refuse_transactions(self, code: int) -> None:
-        """Make the server's answers to transactions failures with this code; 0 ends it.
+        """Replace the results of transactions by failures with this code; 0 stops this.
 
-        A leader that has ended a session answers so, but for a moment only: it is about to hang up.
+        A leader that has closed a session replies like this, but only for a moment: it is about to hang up.
         """
 
         def refuse() -> None:
@@ -199,7 +199,7 @@ class Proxy(Switchboard):
         self._call(refuse)
 
     def listen_in(self) -> None:
-        """Keep what clients send from now on."""
+        """Record the frames that clients send from now on."""
 
         def begin() -> None:
             self.heard = []
@@ -207,11 +207,11 @@ class Proxy(Switchboard):
         self._call(begin)
 
     def overheard(self) -> list[tuple[int, bytes]]:
-        """What clients have sent since then: the number of the connection, and a frame."""
+        """Return the client frames recorded since `listen_in`, each with its connection's number."""
         return self._call(lambda: list(self.heard or ()))
 
     def reset(self) -> None:
-        """Start counting at zero."""
+        """Reset all counts to zero."""
 
         def clear() -> None:
             self.counts = Counts()
@@ -219,7 +219,7 @@ class Proxy(Switchboard):
         self._call(clear)
 
     def snapshot(self) -> Counts:
-        """What was counted since the last reset."""
+        """Return a copy of the counts since the last reset."""
 
         def copy() -> Counts:
             counts = self.counts

@@ -16,7 +16,7 @@ def readwriter(
     *,
     session_timeout: float = 10,
 ) -> Worker:
-    """A worker with a connected client `c` and the halves `r` and `w` of a read/write lock on the path."""
+    """Start a worker with client `c` and both halves of a read/write lock on the path, `r` and `w`."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=session_timeout)
     worker.lock(path, lock="r", kind="read")
@@ -25,7 +25,7 @@ def readwriter(
 
 
 def clean(*workers: Worker, at_least: int) -> None:
-    """The histories of all workers together are flawless."""
+    """Assert that the combined history of all workers has no problem."""
     holds = [hold for worker in workers for hold in worker.holds()]
     assert_clean(holds, at_least=at_least)
 
@@ -36,5 +36,5 @@ def quiet(proxy: Proxy) -> None:
 
 
 def none_done(pending: list[Pending]) -> bool:
-    """None of them has an answer yet."""
+    """Return whether none of the commands has a reply yet."""
     return not any(one.done for one in pending)

@@ -1,4 +1,4 @@
-"""Every node that a client creates, and who may do what with it."""
+"""The nodes that a client creates, and their access control lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.observer import Observer
 from harness.worker import Worker
 
 COUNT = 2
-"""The number of permits in the node of a shared count."""
+"""Number of permits in the node of a shared count."""
 
 KINDS = (
     "mutex",
@@ -29,15 +29,15 @@ KINDS = (
 
 
 def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: str = "c") -> dict[str, int]:
-    """Have a client hold and wait for a lock of a kind below a path that does not exist yet.
+    """Let a client hold, and wait for, a lock of this kind below a path that does not exist yet.
 
-    Returns how many children the directories have then.
+    Returns the number of children of each directory.
     """
     path = f"{top}/above/{kind}"
     name = path
 
     def contend(members: int = 1, at: str = path, **options: Any) -> None:
-        """One owner holds, and another one waits."""
+        """Let one owner hold and another one wait."""
         worker.hold(f"{name} held", lock=name, owner=f"{name} a", **options)
         worker.acquire(f"{name} waits", lock=name, owner=f"{name} b", **options)
         observer.wait_queue(at, 2 * members)
@@ -76,7 +76,7 @@ def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: s
             found = {f"{top}/above/counts": 1}
         worker.lock(path, lock=name, kind="semaphore", client=client, **given)
         worker.hold(f"{name} held", lock=name, owner=f"{name} a", count=2)
-        # In its turn it has a node for its permit as well; behind it another one waits for its turn.
+        # Owner b has the turn and therefore also a permit node. Owner c waits for the turn.
         worker.acquire(f"{name} waits", lock=name, owner=f"{name} b", count=1)
         observer.wait_queue(f"{path}/leases", 3)
         worker.acquire(f"{name} late", lock=name, owner=f"{name} c", count=1)
@@ -87,7 +87,7 @@ def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: s
         worker.lock(f"{path}/two", lock=f"{name} two", kind="semaphore", permits=COUNT, client=client)
         worker.multi([f"{name} one", f"{name} two"], lock=name)
         worker.hold(f"{name} held", lock=name, owner=f"{name} a")
-        # The turn is given back in the background.
+        # The client returns the turn in the background.
         observer.wait_queue(f"{path}/two/locks", 0)
         return {f"{path}/one": 1, f"{path}/two/leases": 1}
     if kind == "election":
@@ -106,7 +106,7 @@ def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: s
 
 
 def parents(top: str, kind: str) -> set[str]:
-    """The directories above the lock and its number, which may be others' too."""
+    """Return the directories above the lock and its shared count. Other locks can share these."""
     above = {top, f"{top}/above"}
     if kind == "shared":
         above.add(f"{top}/above/counts")
@@ -114,13 +114,13 @@ def parents(top: str, kind: str) -> set[str]:
 
 
 def nodes(observer: Observer, top: str) -> Iterator[str]:
-    """A node and all below it."""
+    """Yield a node and all its descendants."""
     yield top
     for child in observer.children(top):
         yield from nodes(observer, f"{top}/{child}")
 
 
 def access(observer: Observer, node: str) -> list[ACL]:
-    """The access control list of a node."""
+    """Return the access control list of a node."""
     found: list[ACL] = observer.client.get_acls(node)[0]
     return found

@@ -1,4 +1,4 @@
-"""A server that accepts encrypted connections from clients with a certificate, and has a user for SASL."""
+"""A server that requires a client certificate for encrypted connections, and has a user for SASL."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HOST = "127.0.0.1"
 USER, PASSWORD = "app", "secret"
 
 SUPER = ("digest", "super:admin")
-"""The credentials of an operator who may use every node."""
+"""Credentials of an operator with access to every node."""
 
-# The realm is the server's own; clients accept what it says.
+# The server chooses the realm, and clients accept it.
 JAAS = f"""Server {{
   org.apache.zookeeper.server.auth.DigestLoginModule required user_{USER}="{PASSWORD}";
 }};
@@ -34,19 +34,19 @@ JAAS = f"""Server {{
 
 @dataclass(frozen=True)
 class Secured:
-    """Such a server. Its plain port is `server.hosts`."""
+    """A secured server. `server.hosts` is its plain port."""
 
     server: Standalone
-    # The connect string of the port for TLS.
+    # Connect string of the TLS port.
     hosts: str
-    # What a client needs for it, in the form of the workers' command to connect.
+    # Files that a client needs, as the workers' `connect` command takes them.
     tls: dict[str, str]
-    # An authority that the server does not know, and that has not signed the server's certificate.
+    # The same for an authority that the server does not trust and that did not sign the server's certificate.
     stranger: dict[str, str]
     directory: Path
 
     def renew(self) -> None:
-        """Replace all certificates, the authority's too, in the same files. The server restarts."""
+        """Replace all certificates in the same files, also the authority's. The server restarts."""
         authority = trustme.CA()
         _server(authority, self.directory)
         _client(authority, self.directory / "client")
@@ -54,20 +54,20 @@ class Secured:
 
 
 def _digest(credential: str) -> str:
-    """User and password as access control lists have them."""
+    """Return user and password as they appear in access control lists."""
     user, _, password = credential.partition(":")
     return str(make_digest_acl_credential(user, password))
 
 
 def _write_store(identity: trustme.LeafCert, store: Path) -> None:
-    """Key and certificate in one file, the key in the only format that ZooKeeper reads: PKCS #8."""
+    """Write key and certificate to one file. ZooKeeper reads keys only as PKCS #8."""
     key = load_pem_private_key(identity.private_key_pem.bytes(), password=None)
     encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     store.write_bytes(encoded + identity.cert_chain_pems[0].bytes())
 
 
 def _client(authority: trustme.CA, directory: Path) -> dict[str, str]:
-    """A client of an authority: the files that it needs."""
+    """Issue a client certificate. Return the paths of the files that the client needs."""
     directory.mkdir(exist_ok=True)
     files = {name: directory / f"{name}.pem" for name in ("ca", "cert", "key")}
     identity = authority.issue_cert("client@example.org")
@@ -78,7 +78,7 @@ def _client(authority: trustme.CA, directory: Path) -> dict[str, str]:
 
 
 def _server(authority: trustme.CA, directory: Path) -> tuple[Path, Path]:
-    """A server of an authority: its key, and whom it trusts."""
+    """Issue a server certificate. Return the key store and the trust store."""
     store, trusted = directory / "server.pem", directory / "trusted.pem"
     _write_store(authority.issue_cert(HOST), store)
     authority.cert_pem.write_to_path(str(trusted))
@@ -86,7 +86,7 @@ def _server(authority: trustme.CA, directory: Path) -> tuple[Path, Path]:
 
 
 def _lines(store: Path, trusted: Path) -> tuple[str, ...]:
-    """The configuration of a server that has this key, and trusts these."""
+    """Return the configuration of a server with this key store and this trust store."""
     return (
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
         f"ssl.keyStore.location={store}",
@@ -97,7 +97,7 @@ def _lines(store: Path, trusted: Path) -> tuple[str, ...]:
 
 @contextmanager
 def certificates() -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
-    """What makes servers accept encrypted connections: lines of their configuration, and a client's files."""
+    """Yield the configuration lines of a server with TLS, and the files of a client."""
     with TemporaryDirectory(prefix="zklock-certificates-") as name:
         directory = Path(name)
         authority = trustme.CA()
@@ -106,7 +106,7 @@ def certificates() -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
 
 @contextmanager
 def secured_server() -> Iterator[Secured]:
-    """Start one, with its own keys."""
+    """Run a secured server with new keys."""
     with TemporaryDirectory(prefix="zklock-security-") as name:
         directory = Path(name)
         authority = trustme.CA()

@@ -1,4 +1,4 @@
-"""Real Apache ZooKeeper: one server, or an ensemble of three."""
+"""Apache ZooKeeper for tests: one server, or an ensemble."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTUP = 60.0
 POLL = 0.02
 
 SOON = 500
-"""As `Settings.container_check`: a test can wait until the server reaps a parent."""
+"""Value for `Settings.container_check` that lets a test wait until the server deletes an empty parent."""
 
 JVM = [
     "-Xmx128m",
@@ -34,42 +34,43 @@ JVM = [
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Djava.awt.headless=true",
-    # The tests kill processes, not machines: the page cache is durable enough, and fsync would dominate
-    # everything.
+    # The tests kill processes, not machines, so the page cache is durable enough. fsync would take most of
+    # the time.
     "-Dzookeeper.forceSync=no",
     "-Dzookeeper.preAllocSize=1024",
-    # A vote that is lost while the others still start is repeated within a second. By default, servers wait
-    # twice as long each time, and three that start on a busy machine may take half a minute.
+    # A failed vote is repeated within a second. By default, servers double the wait each time, and three
+    # servers that start on a busy machine can take half a minute to elect a leader.
     "-Dzookeeper.fastleader.maxNotificationInterval=1000",
 ]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What tests may want to change. Times are in milliseconds."""
+    """Settings of a server that tests can change. Times are in milliseconds."""
 
     tick: int = 200
     min_session_timeout: int = 400
     max_session_timeout: int = 60_000
-    # How often the leader looks for idle containers. Not while tests run: a directory may be empty for a
-    # moment between two holds, and if it is reaped then, numbers restart, which looks like overtaking.
+    # Interval at which the leader deletes empty containers. The default never fires during a test: a
+    # directory can be empty for a moment between two holds. If the server deleted it then, sequence numbers
+    # would restart, and the checker would report overtaking.
     container_check: int = 3_600_000
-    # For how many ticks a server that has lost its leader keeps answering its clients.
+    # Number of ticks for which a server that has lost its leader keeps replying to its clients.
     sync_limit: int = 10
-    # How many ticks the servers have to agree on the outcome of an election before the next one.
+    # Number of ticks that the servers have to complete an election before the next one starts.
     init_limit: int = 50
-    # The longest request, in bytes; none says the server's own limit.
+    # Maximum request size in bytes; None for the server's own limit.
     max_frame: int | None = None
-    # Whether a test relies on nodes and sessions that survive a restart, as those of the real one do.
+    # True if the test needs nodes and sessions that survive a restart, as Apache ZooKeeper's do.
     durable: bool = False
-    # Whether it has a port for TLS too; how that works is told by the configuration.
+    # True for an additional TLS port. The `config` lines set it up.
     secure: bool = False
-    # Additional lines of the configuration, and of the command.
+    # Additional lines of the configuration, and additional JVM arguments.
     config: tuple[str, ...] = ()
     jvm: tuple[str, ...] = ()
 
     def needs_the_real_one(self) -> str:
-        """What of this only Apache ZooKeeper has; empty if nothing."""
+        """Return the feature for which these settings need Apache ZooKeeper, or an empty string."""
         if self.secure or any("sasl" in line.lower() for line in (*self.config, *self.jvm)):
             return "TLS and SASL"
         if self.config or self.jvm:
@@ -78,13 +79,13 @@ class Settings:
 
 
 class NotServing(Exception):
-    """A server did not answer, or answered that it does not serve."""
+    """The server did not reply, or replied that it does not serve."""
 
 
 class Server:
-    """One server process on a fixed port with its data in a directory that survives restarts."""
+    """One server process on a fixed port. Its data directory survives restarts."""
 
-    # What must be built before it can start, by its name in tools/parts.py.
+    # Name in tools/parts.py of the part that must be built before the server can start.
     part = "jars"
 
     def __init__(
@@ -138,24 +139,24 @@ class Server:
 
     @property
     def hosts(self) -> str:
-        """The connect string of this server alone."""
+        """Connect string of this server alone."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def secure_hosts(self) -> str:
-        """The same for TLS."""
+        """Connect string of this server's TLS port."""
         return f"127.0.0.1:{self._secure_port}"
 
     @property
     def pid(self) -> int:
-        """The process id of the running server."""
+        """Process id of the running server."""
         if self._process is None:
             raise NotServing("the server is not running")
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the server was started, and has not been ended by us since."""
+        """Return whether the test has started the server and not stopped it since."""
         return self._process is not None
 
     def launch(self) -> None:
@@ -173,15 +174,12 @@ class Server:
         return [*command, *self.settings.jvm, "-cp", f"{JARS}/*", main, str(self._config)]
 
     def start(self) -> None:
-        """Start the process and return once it serves."""
+        """Start the process and wait until it serves."""
         self.launch()
         self.wait_serving()
 
     def wait_serving(self, timeout: float = STARTUP) -> None:
-        """Return once the server accepts clients.
-
-        There is no event for that, so the server is polled.
-        """
+        """Wait until the server accepts clients. It is polled, because there is no event for this."""
         deadline = time.monotonic() + timeout
         while True:
             if self._process is None or self._process.poll() is not None:
@@ -194,12 +192,12 @@ class Server:
             time.sleep(POLL)
 
     def log_tail(self) -> str:
-        """The last lines that the server wrote."""
+        """Return the last lines of the server's log."""
         log = self.directory / "server.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else ""
 
     def four_letter(self, word: str) -> str:
-        """The answer to one of ZooKeeper's four-letter words."""
+        """Return the reply to one of ZooKeeper's four-letter words."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
                 connection.sendall(word.encode())
@@ -211,21 +209,21 @@ class Server:
         return b"".join(chunks).decode()
 
     def mode(self) -> str:
-        """`standalone`, `leader`, `follower` or `observer`; raises `NotServing` while it is none of them."""
+        """Return the mode, such as `standalone` or `leader`. Raise `NotServing` while the server has none."""
         for line in self.four_letter("srvr").splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ")
         raise NotServing("the server is up, but serves no requests")
 
     def epoch(self) -> int:
-        """The number of the election whose leader this server follows, or is."""
+        """Return the epoch of this server's leader."""
         for line in self.four_letter("srvr").splitlines():
             if line.startswith("Zxid: "):
                 return int(line.removeprefix("Zxid: "), 16) >> 32
         raise NotServing("the server is up, but serves no requests")
 
     def stop(self) -> None:
-        """End the process in an orderly way."""
+        """Stop the process in an orderly way."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.terminate()
@@ -233,29 +231,29 @@ class Server:
             self._process = None
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill the process with SIGKILL."""
         if self._process is not None:
             reap(self._process)
             self._process = None
 
     def restart(self) -> None:
-        """Kill -9, then start again on the same port and data."""
+        """Kill the process, then start it again on the same port and data."""
         self.kill()
         self.start()
 
     def pause(self) -> None:
-        """Stop the process: its connections stay open and silent."""
+        """Pause the process with SIGSTOP: its connections stay open and silent."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process continue."""
+        """Continue a paused process."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 
 
 class Standalone(Server):
-    """A server of its own, with its data in a temporary directory that is deleted with it."""
+    """A single server with its data in a temporary directory, which `close` deletes."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__(Path(tempfile.mkdtemp(prefix="zklock-server-")), settings)
@@ -280,7 +278,7 @@ class Standalone(Server):
 
 
 class Ensemble:
-    """Several servers that vote, and observers. With links, they can be cut off from each other."""
+    """An ensemble of voting servers and observers. With `links`, tests can partition it."""
 
     def __init__(
         self,
@@ -292,10 +290,10 @@ class Ensemble:
     ) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="zklock-ensemble-"))
         numbers = range(1, size + observers + 1)
-        # For clients, for followers, for elections.
+        # Ports for clients, for followers, and for elections.
         ports = {number: (free_port(), free_port(), free_port()) for number in numbers}
 
-        # Where servers talk to each other.
+        # Ports for traffic between servers.
         self.inner_ports = {port for _, *inner in ports.values() for port in inner}
 
         def peer(server: int, other: int) -> str:
@@ -337,20 +335,20 @@ class Ensemble:
 
     @property
     def hosts(self) -> str:
-        """The connect string of all servers."""
+        """Connect string of all servers."""
         return ",".join(server.hosts for server in self.servers)
 
     def wait_serving(self) -> None:
-        """Return once every running server serves."""
+        """Wait until every running server serves."""
         for server in self.servers:
             server.wait_serving()
 
     def others(self, server: Server) -> list[Server]:
-        """All servers but this one."""
+        """Return all servers except this one."""
         return [other for other in self.servers if other is not server]
 
     def leader(self, timeout: float = STARTUP) -> Server:
-        """The server that leads, once there is one."""
+        """Wait for a leader and return it."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for server in self.servers:
@@ -368,9 +366,9 @@ class Ensemble:
 
 
 class _Member(Server):
-    """A voter.
+    """A member of an ensemble.
 
-    Its client address is part of the ensemble's configuration, so the file must not name it again.
+    The ensemble's configuration contains its client address, so `clientPort` must not repeat it.
     """
 
     def _what_for(self) -> str:

@@ -1,4 +1,4 @@
-"""The site of the documentation, built as `make site` builds it."""
+"""Builds the documentation site as `make site` does."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 MKDOCS = Path(sys.executable).with_name("mkdocs")
 
 
-# Without `--quiet`, which keeps warnings from `--strict` as well.
+# No `--quiet`: it would also hide warnings from `--strict`.
 def build(root: Path, target: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Builds the site of the repository at `root`."""
+    """Build the site of the repository at `root`."""
     return subprocess.run(
         [MKDOCS, "build", "--strict", "--config-file", root / "mkdocs.yml", "--site-dir", target],
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | environment,

@@ -1,4 +1,4 @@
-"""Hooks of pytest: a test that needs what is not built is left out, with that as its reason."""
+"""Pytest hooks that skip a test if a part that it needs is not built."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from parts import everything
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None]:
-    """Such as a server."""
+    """Skip the test if its setup needs a missing part, such as a server."""
     return (yield from _left_out_if_not_built())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None]:
-    """Such as a peer."""
+    """Skip the test if its body needs a missing part, such as a peer."""
     return (yield from _left_out_if_not_built())
 
 
@@ -26,7 +26,7 @@ def _left_out_if_not_built() -> Generator[None]:
     try:
         return (yield)
     except NotBuilt as missing:
-        # A run on the embedded server is meant to do without some things: another one shows them.
+        # A run on the embedded server deliberately excludes some parts. Another run covers them.
         if everything() and not isinstance(missing, Forgone):
             raise
         pytest.skip(str(missing))

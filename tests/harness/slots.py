@@ -1,4 +1,4 @@
-"""The program that runs one slot after the other, as a process, and the holds that follow from its lines."""
+"""Runs the program that executes slots as a process, and derives holds from its output."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from harness.processes import reap, spawn
 
 
 class SlotRunner:
-    """A process that runs slots under a lock, until so many are recorded."""
+    """A process that runs slots under a lock until `slots` of them are recorded."""
 
     def __init__(self, hosts: str, path: str, slots: int, *, long: bool = False) -> None:
-        """With `long`, the bodies of some slots are longer than the term of their lock."""
+        """With `long`, the bodies of some slots take longer than the term of their lease."""
         self.path = path
         self._lines: list[list[str]] = []
         self.said: list[str] = []
-        """The first two words of each line: what it does, and with which slot."""
+        """The first two words of each line: `runs` or `ends`, and the slot number."""
         command = [str(RUST_SLOTS), hosts, path, str(slots), *(["long"] if long else [])]
         self.process = spawn(command, stdout=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -44,20 +44,20 @@ class SlotRunner:
                 self.hears(words[0], int(words[1]))
 
     def hears(self, word: str, slot: int) -> None:
-        """A body begins or ends. Called at once, on the thread that reads."""
+        """Handle the start or end of a body. It is called immediately, on the reader thread."""
 
     def kill(self) -> list[str]:
-        """Kill it; returns what it has said."""
+        """Kill the process. Return the words that it has printed."""
         reap(self.process, readers=[self._reader])
         return self.said
 
     def wait(self, timeout: float) -> None:
-        """Wait until it has run all slots."""
+        """Wait until the process has run all slots."""
         assert self.process.wait(timeout) == 0
         self._reader.join(timeout)
 
     def holds(self) -> list[Hold]:
-        """Its bodies that have ended, each within a hold of the lock."""
+        """Return the completed bodies, each as a hold of the lock."""
         found = []
         begun: list[str] = []
         for words in self._lines:

@@ -1,4 +1,4 @@
-"""Contention for any length of time: all workers ask again and again, and the checker reads the history."""
+"""Contention for any length of time: all workers acquire repeatedly, and the checker reads the history."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from harness.porcupine import compared
 from harness.worker import Pending, Worker, first_answered
 
 ROUNDS = 10
-"""Holds of each owner before a worker is asked again: few enough that all end soon after the time is up."""
+"""Holds of each owner per request to a worker. The number is small, so all end soon after the time is up."""
 
 HOLD_MS = (0.0, 2.0)
 REPORT = 5.0
-"""Seconds between two lines of progress."""
+"""Interval in seconds between two lines of progress."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a worker does in a soak: which lock it asks for, and with how many owners at a time."""
+    """One worker's share of a soak: the kind of lock, and the number of concurrent owners."""
 
     worker: Worker
     kind: str = "mutex"
@@ -30,7 +30,7 @@ class Part:
     permits: int | None = None
 
     def ask(self, path: str) -> Pending:
-        """Let it contend for a while."""
+        """Let the worker contend for `ROUNDS` rounds."""
         return self.worker.contend(
             path,
             kind=self.kind,
@@ -42,7 +42,7 @@ class Part:
 
 
 def soak(parts: Sequence[Part], path: str, length: float) -> list[Hold]:
-    """Contend for this many seconds. Prints progress and a line per worker; the history must be flawless."""
+    """Contend for `length` seconds, and print progress and a line per worker. Assert a clean history."""
     started = time.monotonic()
     reported = started
     asked = {part.ask(path): part for part in parts}

@@ -1,4 +1,4 @@
-"""What clients say to a server, in words: a line for each request, without what differs from run to run."""
+"""Describes client requests in words: one line a request, without details that differ between runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_PATH = frozenset(("ping", "closeSession", "auth", "setWatches", "setWatches2"
 
 
 class _Reader:
-    """Reads the fields of one frame, in their order."""
+    """Reads the fields of one frame in order."""
 
     def __init__(self, frame: bytes, offset: int) -> None:
         self._frame = frame
@@ -52,7 +52,7 @@ class _Reader:
         return self.buffer().decode()
 
     def acl(self) -> str:
-        """Such as `rwcda world:anyone`."""
+        """Read an access control list, formatted as in `rwcda world:anyone`."""
         entries = []
         for _ in range(self.number()):
             bits = self.number()
@@ -62,7 +62,7 @@ class _Reader:
 
 
 class Words:
-    """Puts frames into words. Uuids are called by their order, hosts and processes by what they are."""
+    """A converter from frames to text. It numbers uuids in order of appearance."""
 
     def __init__(self, path: str) -> None:
         self._paths = [(path, "/locks/x"), (posixpath.dirname(path), "/locks")]
@@ -76,7 +76,7 @@ class Words:
         )
 
     def _data(self, data: bytes) -> str:
-        """What a node says. Who made it differs, and which keys say so does not."""
+        """Describe a node's data. Keys are kept, and values that differ between runs are masked."""
         try:
             fields = json.loads(data)
         except ValueError:
@@ -88,13 +88,13 @@ class Words:
         return json.dumps(shown)
 
     def greeting(self, frame: bytes) -> str:
-        """The first frame of a connection."""
+        """Describe the first frame of a connection."""
         version, _zxid_high, _zxid_low, timeout = struct.unpack_from(">iiii", frame, 4)
         new = "new session" if not any(frame[20:28]) else "session"
         return f"connect version {version}, {new}, time-out {timeout} ms"
 
     def request(self, frame: bytes) -> list[str]:
-        """Any other one. A transaction has a line for each of its operations."""
+        """Describe any other frame. A transaction has one line for each of its operations."""
         return self._lines(wire.request(frame).op, _Reader(frame, 12))
 
     def _lines(self, op: str, fields: _Reader) -> list[str]:
@@ -116,12 +116,12 @@ class Words:
             lines += self._lines(wire.OPS.get(number, f"op{number}"), fields)
 
     def creation(self, fields: _Reader) -> str:
-        """What stands behind the path of a node that is to be created."""
+        """Describe the rest of a create request after the path."""
         data, acl, mode = self._data(fields.buffer()), fields.acl(), fields.number()
         return f" [{MODES[mode]}; {acl}] {data}"
 
     def setting(self, fields: _Reader) -> str:
-        """What stands behind the path of a node that is to be changed."""
+        """Describe the rest of a set request after the path."""
         return f" {self._data(fields.buffer())}, version {fields.number()}"
 
 
@@ -152,4 +152,4 @@ OPERANDS: dict[str, Callable[[Words, _Reader], str]] = {
     "addWatch": _watch_type,
     "removeWatches": _watch_type,
 }
-"""What stands behind the path, by operation."""
+"""Readers of the operands after the path, by operation."""

@@ -1,7 +1,7 @@
-"""How long the machine stood still.
+"""Measures how long the machine stood still.
 
-A bound on time is about what is tested. While a processor is taken away from everyone, or a virtual machine
-is stopped, nothing of ours can be in time; a thread that only sleeps notices, because it wakes up late.
+A time limit in a test must only measure the code under test. While the whole machine is busy or a virtual
+machine is stopped, no code can be on time. A thread that only sleeps detects this: it wakes up late.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from harness.answers import now
 
 TICK = 0.01
 NOTICED = 0.002
-"""Shorter delays of a wake-up, in seconds, are ignored."""
+"""Delays of a wake-up shorter than this many seconds are ignored."""
 WAKE_UPS = 4
-"""Threads that a command wakes in turn: the worker's and the library's, and both again for the answer."""
+"""Number of threads that a command wakes: the worker's and the library's, and both again for the reply."""
 
 
 class Metronome:
-    """Sleeps, and notes when it slept too long."""
+    """A thread that sleeps repeatedly and records when it slept too long."""
 
     def __init__(self) -> None:
-        # From when to when the machine stood still.
+        # Start and end of each stall.
         self._stalls: deque[tuple[int, int]] = deque(maxlen=10_000)
         threading.Thread(target=self._beat, name="metronome", daemon=True).start()
 
@@ -37,7 +37,7 @@ class Metronome:
             due = woke
 
     def stood_still(self, since: int, until: int) -> float:
-        """For how many of the seconds between two stamps the machine stood still."""
+        """Return the number of seconds between two stamps during which the machine stood still."""
         common = (min(until, end) - max(since, begin) for begin, end in list(self._stalls))
         return sum(max(0, part) for part in common) / 1e9
 

@@ -17,14 +17,14 @@ Start = Callable[[str], Worker]
 POLL = 0.02
 
 LATE = 0.2
-"""Seconds by which a time-out may be late."""
+"""Maximum delay in seconds by which a timeout can be late."""
 
 GRANT = 40.0
-"""Seconds within which a lost lock is granted again: an election, and a session time-out after it."""
+"""Timeout in seconds for the grant of a lost lock: an election, and then a session timeout."""
 
 
 def seconds(line: Line, since: int) -> float:
-    """How long after a stamp a line was stamped."""
+    """Return the seconds from a stamp to a line's stamp."""
     return (int(line["t"]) - since) / 1e9
 
 
@@ -48,13 +48,13 @@ def in_time(most: float, late: float = LATE) -> Iterator[None]:
 
 
 def assert_took(what: Line | WorkerError, since: int, time_out: float) -> None:
-    """A time-out was kept: it ended no earlier, and hardly later."""
+    """Assert that a timeout ended on time: never early, and at most `LATE` seconds late."""
     took = assert_within(what, since, time_out)
     assert took >= time_out, f"took {took:.3f} s, and not {time_out} s at least"
 
 
 def eventually(true: Callable[[], bool], what: str, timeout: float = ANSWER) -> None:
-    """Poll for something that has no event."""
+    """Poll until a condition holds that sends no event."""
     deadline = time.monotonic() + timeout
     while not true():
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
@@ -62,7 +62,7 @@ def eventually(true: Callable[[], bool], what: str, timeout: float = ANSWER) -> 
 
 
 def spelled(surface: str, argument: str) -> str:
-    """An argument's name, as the surface's language writes it."""
+    """Return an argument's name in the spelling of the surface's language."""
     first, *others = argument.split("_")
     return "".join([first, *map(str.title, others)]) if surface == "node" else argument
 
@@ -75,7 +75,7 @@ def user(
     *,
     session_timeout: float = 10,
 ) -> Worker:
-    """A worker with a connected client `c` and a lock object `m` on the path."""
+    """Start a worker with a connected client `c` and a lock object `m` on the path."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=session_timeout)
     worker.lock(path)
@@ -85,7 +85,7 @@ def user(
 def queue_up(
     observer: Observer, path: str, contenders: Sequence[tuple[Worker, str]], *, owner: str = "a"
 ) -> list[Pending]:
-    """Let the workers ask for their halves of the lock, each when the one before is in the queue."""
+    """Let workers acquire their halves of a lock. Each starts when the previous one is in the queue."""
     asked = []
     already = len(observer.queue(path))
     for place, (worker, half) in enumerate(contenders, start=already + 1):
@@ -95,7 +95,7 @@ def queue_up(
 
 
 def line_up(observer: Observer, path: str, workers: Sequence[Worker], *, owner: str = "a") -> list[Pending]:
-    """Let the workers ask for the lock one after another, each when the one before is in the queue."""
+    """Let workers acquire a lock. Each starts when the previous one is in the queue."""
     waiting = []
     already = len(observer.queue(path))
     for place, worker in enumerate(workers, start=already + 1):
@@ -105,7 +105,7 @@ def line_up(observer: Observer, path: str, workers: Sequence[Worker], *, owner: 
 
 
 def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
-    """Wait until the lease reports that it is lost, and check that it stays lost."""
+    """Wait until the lease reports its loss, and check that it stays lost."""
 
     def lost() -> bool:
         line = worker.check(lease).line()
@@ -117,7 +117,7 @@ def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
 
 
 def contest(observer: Observer, path: str, holder: Worker, other: Worker, locks: int) -> dict[str, Pending]:
-    """One worker holds a number of locks, the other waits. Lock, lease and owner share a name."""
+    """Let one worker hold `locks` locks while the other waits. Lock, lease and owner share a name."""
     waiting = {}
     for lease in (f"l{number}" for number in range(locks)):
         for worker in (holder, other):
@@ -129,7 +129,7 @@ def contest(observer: Observer, path: str, holder: Worker, other: Worker, locks:
 
 
 def watch_losses(holder: Worker, leases: Iterable[str], timeout: float = 20) -> dict[str, int]:
-    """The holder sees each lease suspended, then lost. Returns the stamps of the losses."""
+    """Assert that the holder sees each lease suspended, then lost. Return the stamps of the losses."""
     seen: dict[str, list[str]] = {lease: [] for lease in leases}
     lost: dict[str, int] = {}
 
@@ -144,14 +144,14 @@ def watch_losses(holder: Worker, leases: Iterable[str], timeout: float = 20) -> 
 
     eventually(all_lost, "the holder knows that all leases are lost", timeout)
     for lease, states in seen.items():
-        # The loss of a server may be noticed before the first check.
+        # The holder can notice the loss of a server before the first check.
         assert [state for state in states if state != "held"] == ["suspended", "lost"], f"{lease}: {states}"
         await_loss(holder, lease)
     return lost
 
 
 def assert_granted_later(lost: dict[str, int], other: Worker, waiting: dict[str, Pending]) -> None:
-    """The waiters are granted the locks, each after the loss, and release them."""
+    """Assert that the waiters are granted the locks after their loss, and release the locks."""
     for lease, pending in waiting.items():
         granted = int(pending.expect("acquired", GRANT)["t"])
         assert lost[lease] < granted, (
@@ -161,7 +161,7 @@ def assert_granted_later(lost: dict[str, int], other: Worker, waiting: dict[str,
 
 
 def nothing_watched(server: Server, worker: Worker, path: str, client: str = "c") -> None:
-    """The server holds no watch of the worker at or below the path, or soon holds none."""
+    """Wait until the server has no watch of the worker at or below the path."""
     session = worker.sessions[client]
     eventually(
         lambda: not watched_by(server, session, path),

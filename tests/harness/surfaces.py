@@ -1,4 +1,4 @@
-"""The surfaces under test and the peers: how each one's worker is started, and what sets it apart."""
+"""The surfaces under test and the peers: the command that starts each worker, and its properties."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class Surface:
 
     name: str
     command: tuple[str, ...]
-    # What must be built before it can start, by its name in tools/parts.py.
+    # Name in tools/parts.py of the part that must be built before the worker can start.
     part: str
-    # How a pending acquire is cancelled: by command, or by SIGINT to the owner `main`.
+    # True if SIGINT to the owner `main` cancels a pending acquire; otherwise a command does.
     cancels_by_signal: bool = False
-    # A module that this interpreter must be able to import.
+    # Module that this interpreter must be able to import.
     module: str | None = None
 
     @property
     def cancellable_owner(self) -> str:
-        """An owner whose acquire `Worker.cancel` can reach."""
+        """Owner whose acquire `Worker.cancel` can cancel."""
         return "main" if self.cancels_by_signal else "cancelled"
 
     def missing(self) -> str | None:
-        """Why it cannot be started at all, if it cannot."""
+        """Return the reason why the worker cannot start, or None."""
         if self.module is not None and importlib.util.find_spec(self.module) is None:
             return f"{self.name}: {PYTHON} has no module {self.module}; run `make {self.part}`"
         return missing(self.part)
 
     def require(self) -> None:
-        """Raise if it cannot, or must not, be started."""
+        """Raise if the worker cannot or must not be started."""
         if (what := self.missing()) is not None:
             raise NotBuilt(what)
         require(self.part)
@@ -46,7 +46,7 @@ def _java() -> tuple[str, ...]:
     return (JAVA, *flags, quiet, "-cp", f"{CLASSES}:{JARS}/*", "zklock.CuratorWorker")
 
 
-# The four that every scenario runs on.
+# The four surfaces that every scenario runs on.
 SURFACES = {
     surface.name: surface
     for surface in (
@@ -72,7 +72,7 @@ PEERS = {
     )
 }
 
-# The Rust worker of the last release. What is on the wire is core's, the same for all languages.
+# The Rust worker of the last release. All languages share the core's wire protocol, so one is enough.
 PREVIOUS = Surface("previous", (str(PREVIOUS_WORKER),), "previous")
 
 ALL = {**SURFACES, **PEERS, PREVIOUS.name: PREVIOUS}

@@ -1,4 +1,4 @@
-"""Numbers that a program tells, beside bounds from the test's own clock."""
+"""Compares numbers that a program reports with bounds measured by the test's own clock."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from harness.observer import Observer
 from harness.worker import Worker
 
 SLACK = 0.002
-"""Seconds that rounding may take."""
+"""Tolerance in seconds for rounding."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that has lasted for so many seconds at least, and at most."""
+    """Lower and upper bound of a duration in seconds."""
 
     least: float
     most: float
@@ -30,59 +30,59 @@ class Span:
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened between two stamps of CLOCK_MONOTONIC, in nanoseconds."""
+    """An event that happened between two stamps of CLOCK_MONOTONIC, in nanoseconds."""
 
     first: int
     last: int
 
     def ago(self, asked: int, answered: int) -> Span:
-        """How long ago it was, for somebody who looked at a clock between these stamps."""
+        """Return the event's possible age when a program read its clock between these stamps."""
         return Span(max(0, asked - self.last) / 1e9, (answered - self.first) / 1e9)
 
     def until(self, later: Moment) -> Span:
-        """How long it was from this one to a later one."""
+        """Return the possible time from this event to a later one."""
         return Span(max(0, later.first - self.last) / 1e9, (later.last - self.first) / 1e9)
 
 
 def granted(pending: Pending, **more: Any) -> tuple[Line, Moment]:
-    """The answer to an acquire, and when the lock was granted."""
+    """Return the reply to an acquire, and the time of the grant."""
     line = pending.expect("acquired", **more)
     return line, Moment(pending.sent, int(line["t"]))
 
 
 def queued(observer: Observer, path: str, pending: Pending, length: int) -> Moment:
-    """When somebody asked that has a node now: the last of so many."""
+    """Wait until the queue has `length` contenders. Return when the last one started its acquire."""
     observer.wait_queue(path, length)
     return Moment(pending.sent, now())
 
 
 def released(worker: Worker, lease: str, owner: str) -> Moment:
-    """Release a lease; when its hold ended."""
+    """Release a lease. Return the time at which its hold ended."""
     line = worker.release(lease, owner=owner)
     return Moment(int(line["t0"]), int(line["t"]))
 
 
 @dataclass(frozen=True)
 class Told:
-    """An answer, and the stamps between which it was given."""
+    """A reported value, and the stamps before and after the report."""
 
     value: Any
     asked: int
     answered: int
 
     def age_of(self, moment: Moment) -> Span:
-        """How long ago something was when this was told."""
+        """Return the possible age of an event at the time of this report."""
         return moment.ago(self.asked, self.answered)
 
 
 def health(worker: Worker, client: str = "c") -> Told:
-    """How a client is."""
+    """Return a client's health report."""
     line = worker.call("health", client=client)
     return Told(line["value"], int(line["t0"]), int(line["t"]))
 
 
 class Metrics:
-    """The values of an exporter, by names and labels."""
+    """The values of an exporter, by name and labels."""
 
     def __init__(self, worker: Worker, exporter: str, clients: Sequence[str]) -> None:
         line = worker.call("scrape", clients=list(clients), exporter=exporter)
@@ -96,29 +96,29 @@ class Metrics:
 
     @staticmethod
     def _plain(name: str) -> str:
-        """A name as OpenTelemetry and Prometheus both have it, without units and ends."""
+        """Return the part of a metric's name that OpenTelemetry and Prometheus share, without its affixes."""
         name = name.replace(".", "_").removeprefix("zklock_")
         return name.removesuffix("_total")
 
     def __call__(self, name: str, **labels: str) -> float:
-        """The value under this name with exactly these labels."""
+        """Return the value under this name with exactly these labels."""
         return self.values[name, frozenset(labels.items())]
 
     def all(self, name: str) -> dict[frozenset[tuple[str, str]], float]:
-        """Every value under this name."""
+        """Return every value under this name."""
         return {labels: value for (one, labels), value in self.values.items() if one == name}
 
     def seconds(self, name: str, client: str) -> float:
-        """A gauge in seconds."""
+        """Return a gauge in seconds."""
         return self(f"{name}_seconds" if self.exporter == "prometheus" else name, client=client)
 
     def age_of(self, moment: Moment) -> Span:
-        """How long ago something was when this was told."""
+        """Return the possible age of an event at the time of this scrape."""
         return self._told.age_of(moment)
 
 
 def assert_counts(buckets: Iterable[tuple[float, float]], spans: Sequence[Span]) -> None:
-    """A histogram's buckets count what may have been no longer than their bounds, and what must have been."""
+    """Assert that each bucket's count lies between the certain and the possible number of shorter spans."""
     for bound, count in buckets:
         certain = sum(span.most + SLACK <= bound for span in spans)
         possible = sum(span.least - SLACK <= bound for span in spans)

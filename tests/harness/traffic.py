@@ -1,4 +1,4 @@
-"""What goes through a proxy and is counted, and what is to happen to single replies."""
+"""Counts of the traffic through a proxy, and traps that act on single requests or replies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Flight:
     connection: int
     opened: float
     requests: list[str] = field(default_factory=list)
-    # When the last reply was passed to the client; None while any is missing.
+    # Time of the last reply's delivery to the client; None while a reply is missing.
     closed: float | None = None
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A watch event that was passed to a client."""
+    """A watch event that was delivered to a client."""
 
     connection: int
     at: float
@@ -28,67 +28,67 @@ class Delivery:
 
 @dataclass
 class Counts:
-    """What went through since the last reset."""
+    """Traffic since the last reset."""
 
     requests: Counter[str] = field(default_factory=Counter)
     flights: list[Flight] = field(default_factory=list)
     events: list[Delivery] = field(default_factory=list)
-    # When clients connected. CLOCK_MONOTONIC seconds.
+    # Times at which clients connected, in CLOCK_MONOTONIC seconds.
     arrivals: list[float] = field(default_factory=list)
-    # Bytes from clients, and from the server.
+    # Bytes from clients, and bytes from the server.
     sent: int = 0
     received: int = 0
 
     @property
     def total(self) -> int:
-        """All requests."""
+        """Number of all requests."""
         return sum(self.requests.values())
 
 
 class Trap:
-    """One request or reply to which something is to happen, and whether it has happened."""
+    """An action on one future request or reply, and whether it has happened."""
 
     def __init__(self, op: str, skip: int = 0, content: bytes = b"") -> None:
         self.op = op
-        # The request has this in it.
+        # The request must contain these bytes.
         self.content = content
-        # This many replies pass first.
+        # Number of matching messages that pass first.
         self.skip = skip
         self._done = threading.Event()
 
     def mark(self) -> None:
-        """Note that it has happened."""
+        """Record that the trap has sprung."""
         self._done.set()
 
     @property
     def sprung(self) -> bool:
-        """Whether it has happened."""
+        """Return whether the trap has sprung."""
         return self._done.is_set()
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Return once it has happened."""
+        """Wait until the trap has sprung."""
         if not self._done.wait(timeout):
             raise AssertionError(f"no reply to {self.op} came within {timeout} s")
 
 
 class Traps:
-    """The traps of one kind that are set."""
+    """All traps of one kind that have not sprung."""
 
     def __init__(self) -> None:
         self._set: list[Trap] = []
 
     def set(self, op: str, skip: int = 0, content: bytes = b"") -> Trap:
-        """Set one."""
+        """Set a trap."""
         trap = Trap(op, skip, content)
         self._set.append(trap)
         return trap
 
     def clear(self) -> None:
-        """Remove all that have not sprung."""
+        """Remove all traps that have not sprung."""
         self._set.clear()
 
     def spring(self, op: str, request: bytes = b"") -> bool:
-        """Whether such a request, or the reply to it, springs one. Asked once for each."""
+        """Return whether this request, or the reply to it, springs a trap. Call it once for each message."""
         for trap in self._set:
             meant = trap.op == op and trap.content in request
             if meant and trap.skip == 0:

@@ -1,4 +1,4 @@
-"""The little of ZooKeeper's wire format that the proxy has to understand."""
+"""The part of ZooKeeper's wire format that the proxy must understand."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ PING_XID = -2
 EVENT_XID = -1
 
 PATIENCE = 2.0
-"""How long a server has to answer, in seconds."""
+"""Timeout of a server's reply in seconds."""
 
 
 class Frames:
-    """Cuts a stream of bytes into length-prefixed frames.
+    """Splits a stream of bytes into length-prefixed frames.
 
-    A frame keeps its prefix: it is passed on unchanged.
+    A frame keeps its prefix, so the proxy can forward it unchanged.
     """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that this piece completes."""
+        """Return the frames that these bytes complete."""
         self._buffer += data
         frames = []
         while len(self._buffer) >= 4:
@@ -70,20 +70,20 @@ class Frames:
 
 @dataclass(frozen=True)
 class Request:
-    """The head of a request."""
+    """The header of a request."""
 
     xid: int
     op: str
 
 
 def request(frame: bytes) -> Request:
-    """Read a request's head. The first frame of a connection has none: it asks for a session."""
+    """Read a request's header. A connection's first frame has none: it is the session handshake."""
     xid, op = struct.unpack_from(">ii", frame, 4)
     return Request(xid, OPS.get(op, f"op{op}"))
 
 
 def reply_xid(frame: bytes) -> int:
-    """Which request a reply answers; negative for a message that no request asked for."""
+    """Return the xid of the request that a reply belongs to; it is negative for an unsolicited message."""
     return int(struct.unpack_from(">i", frame, 4)[0])
 
 
@@ -91,9 +91,9 @@ _NOT_CARRIED_OUT = -2
 
 
 def refused(frame: bytes, code: int) -> bytes:
-    """The reply to a transaction of checks, but as if the first had failed with this code."""
+    """Return the reply to a transaction of checks, changed so that the first check fails with this code."""
     result = struct.Struct(">iBi")
-    # Each check has a result that is a head and nothing more, and one more head ends them.
+    # The result of each check is only a header. One more header ends the list.
     checks = (len(frame) - 20) // result.size - 1
     codes = [code] + [_NOT_CARRIED_OUT] * (checks - 1)
     results = b"".join(result.pack(-1, 0, each) + struct.pack(">i", each) for each in codes)
@@ -101,19 +101,19 @@ def refused(frame: bytes, code: int) -> bytes:
 
 
 def session(frame: bytes) -> tuple[int, bytes]:
-    """Session id and password from the server's first frame; both are zero if the session is gone."""
+    """Return session id and password of the server's handshake; both are zero if the session has expired."""
     _protocol, _timeout, session_id, size = struct.unpack_from(">iiqi", frame, 4)
     return session_id, frame[24 : 24 + size]
 
 
 def greeting_anew(frame: bytes) -> bytes:
-    """A client's first frame, but without the session that it wants to resume."""
+    """Return a client's handshake without the session that it wants to resume."""
     size = struct.unpack_from(">i", frame, 28)[0]
     return frame[:20] + bytes(8) + frame[28:32] + bytes(size) + frame[32 + size :]
 
 
 class SessionGone(Exception):
-    """The server does not know such a session, or no longer does."""
+    """The server does not know this session, or it has expired."""
 
 
 def _framed(body: bytes) -> bytes:
@@ -136,12 +136,12 @@ def _frame(connection: socket.socket) -> bytes:
 
 
 def close_session(host: str, port: int, session_id: int, password: bytes) -> bool:
-    """Try to end another client's session as its owner would, from our own connection.
+    """Try to close another client's session from our own connection, with the owner's password.
 
-    Both requests go out in one write: the session moves to our connection and is closed before its owner,
-    on whom the server has just hung up, comes back and takes it over again. The owner may still win that
-    race, and the server does not always answer before it hangs up, or at all: then nothing is known, and
-    the answer is False. Raises `SessionGone` if there is no such session.
+    Both requests are one write. The session moves to our connection, and the server hangs up on the owner. It
+    closes the session before the owner can reconnect and take it back. The owner can still win that race, and
+    the server does not always reply before it hangs up. In these cases the result is unknown, and this
+    function returns False. Raises `SessionGone` if there is no such session.
     """
     greeting = struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0"
     farewell = struct.pack(">ii", 1, -11)

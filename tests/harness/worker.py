@@ -1,4 +1,4 @@
-"""A worker: commands go in, answers come out, and what it reported becomes its history."""
+"""A worker: sends its commands, returns its replies, and converts its reports into a history."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Line", "Pending", "Unanswered", "Worker", "WorkerError", "first_answ
 
 
 class Worker(Process):
-    """One process.
+    """One worker process.
 
     Names (client `c`, lock `m`) have defaults, because most tests need only one of each.
     """
 
     def __init__(self, surface: str | Surface, *, env: dict[str, str] | None = None) -> None:
-        # Session ids by client, as reported when it connected.
+        # Session ids by client, as reported at connect.
         self.sessions: dict[str, int] = {}
-        # Sessions that another client ended, and when that began.
+        # Sessions that the test ends, and the time at which it starts to.
         self._doomed: dict[int, int] = {}
         self._paths: dict[str, str] = {}
         self._kinds: dict[str, str] = {}
@@ -51,9 +51,10 @@ class Worker(Process):
         environment: bool | None = None,
         retries: int | None = None,
     ) -> int:
-        """Connect a client; returns its session id. ``retries`` is for Curator, which else tries for ever.
+        """Connect a client. Return its session id.
 
-        With ``environment``, variables set what is not given, in Rust too.
+        ``retries`` limits Curator, which otherwise retries forever. With ``environment``, environment
+        variables supply the missing options, also in Rust.
         """
         options: Line = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
         options |= {"auth": auth, "acl": acl, "sasl": sasl, "tls": tls, "retries": retries}
@@ -74,10 +75,10 @@ class Worker(Process):
         hosts: str | None = None,
         **options: Any,
     ) -> None:
-        """Create a lock object, on a client or (with ``hosts``) on a shared one that its first use creates.
+        """Create a lock object on a client. With ``hosts``, its first use creates a shared client.
 
-        The other options depend on its kind: ``permits``, ``shared_count``, ``label``, ``max_hold``,
-        ``max_waiters``, ``cohort``, ``linger``, and with ``hosts`` those of the client.
+        The other options depend on the lock's kind: ``permits``, ``shared_count``, ``label``, ``max_hold``,
+        ``max_waiters``, ``cohort``, ``linger``. With ``hosts``, the client's options are allowed too.
         """
         self._paths[lock] = path
         self._kinds[lock] = kind
@@ -92,7 +93,7 @@ class Worker(Process):
         self.send_multi(members, lock=lock).expect("ready")
 
     def send_multi(self, members: Sequence[str], *, lock: str = "multi") -> Pending:
-        """Ask for that, and do not wait for the answer."""
+        """Combine several lock objects into one, without waiting for the reply."""
         self._members[lock] = members
         return self.send("lock", lock=lock, kind="multi", members=members)
 
@@ -105,7 +106,7 @@ class Worker(Process):
         timeout: Any = None,
         count: int | None = None,
     ) -> Pending:
-        """Ask for the lock."""
+        """Start to acquire the lock."""
         given = {"timeout": timeout, "count": count}
         given = {name: value for name, value in given.items() if value is not None}
         self.lost.discard(lease)
@@ -120,13 +121,13 @@ class Worker(Process):
         timeout: float = ANSWER,
         count: int | None = None,
     ) -> Line:
-        """Acquire and return the answer, which must be `acquired`."""
+        """Acquire the lock and return the reply, which must be `acquired`."""
         return self.acquire(lease, lock=lock, owner=owner, count=count).expect("acquired", timeout)
 
     def try_acquire(
         self, lease: str = "l", *, lock: str = "m", owner: str = "a", count: int | None = None
     ) -> Line:
-        """Ask for the lock without queueing; `acquired` or `busy`."""
+        """Try to acquire the lock without queueing. Return the reply, `acquired` or `busy`."""
         given = {} if count is None else {"count": count}
         return self.call("try", lock=lock, lease=lease, owner=owner, **given)
 
@@ -151,17 +152,17 @@ class Worker(Process):
         connect_timeout: float | None = None,
         within: str | None = None,
     ) -> WorkerError:
-        """Try in vain to enter a scope that holds the lock, for so many seconds; `within` another one."""
+        """Assert that entering a scope fails after `timeout` seconds; `within` names an enclosing scope."""
         given = {"connect_timeout": connect_timeout, "within": within}
         given = {name: value for name, value in given.items() if value is not None}
         return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout, **given).error()
 
     def leave(self, scope: str = "s", *, owner: str = "a") -> Pending:
-        """Leave it."""
+        """Start to leave a scope."""
         return self.send("leave", scope=scope, owner=owner)
 
     def check(self, lease: str = "l") -> Pending:
-        """Ask whether the lease is held."""
+        """Start a check of whether the lease is held."""
         return self.send("check", lease=lease)
 
     def cancel(self, pending: Pending) -> None:
@@ -185,7 +186,7 @@ class Worker(Process):
         cohort: int | None = None,
         client: str = "c",
     ) -> Pending:
-        """Let many owners contend; every hold is in the history, the answer is `done`."""
+        """Let many owners contend. The history contains every hold. The reply is `done`."""
         return self.send(
             "contend",
             client=client,
@@ -202,7 +203,7 @@ class Worker(Process):
     # The history.
 
     def holds(self) -> list[Hold]:
-        """What this worker held for certain. Levels of re-entry are one hold."""
+        """Return this worker's certain holds. Reentrant levels are merged into one hold."""
         ledger = Ledger(self.name, self.command, self.sent, self.parts_of, self.uncertain_from)
         return sorted(ledger.holds(self.lines()), key=lambda hold: hold.granted)
 
@@ -211,21 +212,21 @@ class Worker(Process):
         self.note({"event": "presumed lost", "lease": lease, "t": at or now()})
 
     def presume_ended(self, session: int) -> None:
-        """End the certain holds that a session has by now: the test is about to end the session.
+        """End the current certain holds of a session: the test is about to close the session.
 
-        Holds that it is granted later are holds like any other.
+        Holds that are granted to it later are not affected.
         """
         self._doomed[session] = now()
 
     def uncertain_from(self, granted: int, session: int) -> int:
-        """When a hold granted then that still lasts ceases to be certain. Far in the future: never."""
+        """Return when an unreleased hold stops being certain: `NEVER` if nothing has ended it."""
         pauses = [began for began, ended in self.pauses if ended is None or ended > granted]
         doomed = self._doomed.get(session, NEVER)
         ends = [*pauses, doomed if doomed > granted else NEVER, NEVER if self.killed is None else self.killed]
         return max(granted, min(ends))
 
     def parts_of(self, lock: str) -> list[Part]:
-        """What an acquire of this lock object holds."""
+        """Return the locks that an acquire of this lock object holds."""
         if lock not in self._members:
             return [Part(self._paths[lock], self._kinds[lock], self._permits[lock])]
         return [part for member in self._members[lock] for part in self.parts_of(member)]

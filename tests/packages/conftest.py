@@ -1,4 +1,4 @@
-"""The packages have to be packed before any of their tests."""
+"""Fixtures with the installed packages. The packages must be built before any test here runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment with nothing but the wheel."""
+    """Return the interpreter of a new environment that contains only the wheel."""
     return installed.environment(tmp_path_factory.mktemp("wheel") / "venv")
 
 
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`node_modules` of a project with nothing but the npm packages."""
+    """Return `node_modules` of a project that contains only the npm packages."""
     return installed.project(tmp_path_factory.mktemp("project"))

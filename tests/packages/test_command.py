@@ -1,4 +1,4 @@
-"""The command, as pip, npm and cargo install it: the same program, which starts without an interpreter."""
+"""The command as pip, npm and cargo install it: the same program, which starts without an interpreter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIES = 20
 
 @pytest.fixture(params=["pip", "npm", "cargo"])
 def command(request: pytest.FixtureRequest) -> Path:
-    """Where it is installed. What cargo installs is what the others packed."""
+    """Return the path of the installed command. cargo installs the same binary that pip and npm packed."""
     if request.param == "pip":
         python: Path = request.getfixturevalue("python")
         return python.parent / "zklock"
@@ -59,7 +59,7 @@ def test_s594_statuses(command: Path, words: tuple[str, ...], status: int) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_s594_signals(command: Path, number: signal.Signals, tmp_path: Path) -> None:
-    """It is one process, the one that was started: a signal for it reaches what it runs."""
+    """The started process is the command itself, so a signal to it reaches the job."""
     job = "trap 'echo got it; exit 9' INT TERM HUP; echo runs; while :; do sleep 0.05; done"
     with dev(command) as hosts:
         words = [str(command), "run", "-z", hosts, "/packages/signals", "--", "sh", "-c", job]
@@ -76,7 +76,7 @@ def test_s594_signals(command: Path, number: signal.Signals, tmp_path: Path) -> 
 
 
 def test_s594_what_is_ignored_stays_ignored(command: Path) -> None:
-    """As under `nohup`; Node would reset it."""
+    """An ignored signal stays ignored, as under `nohup`. Node would reset it."""
     with dev(command) as hosts:
         job = "read status < /proc/self/status; grep ^SigIgn /proc/$$/status"
         script = f"trap '' HUP; exec {command} run -z {hosts} /packages/ignored -- sh -c '{job}'"
@@ -85,9 +85,10 @@ def test_s594_what_is_ignored_stays_ignored(command: Path) -> None:
 
 
 def test_s594_it_starts_at_once(command: Path) -> None:
-    """Before the interpreter that it came with would have: no Python and no Node starts first.
+    """The command starts faster than the interpreter of its package manager: it starts no Python and no Node.
 
-    In the time of a processor, which a busy machine does not change. `make dist` measures what a user waits.
+    The test measures processor time, which is the same on a busy machine. `make dist` measures wall-clock
+    time.
     """
     version = one("*.whl").name.split("-")[1]
     assert run(command, "--version", cwd=command.parent) == f"zklock {version}\n"
@@ -99,7 +100,7 @@ def test_s594_it_starts_at_once(command: Path) -> None:
 
 
 def cost(command: list[str]) -> float:
-    """Seconds of a processor that a command and its children take."""
+    """Return the processor time in seconds that a command and its children take."""
     began = processor_time()
     subprocess.run(command, check=True, stdout=PIPE)
     return processor_time() - began

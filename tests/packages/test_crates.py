@@ -15,14 +15,14 @@ MINIMAL = TESTS / "consumers" / "rust" / "minimal"
 
 
 def lines_to_patch(text: str) -> list[str]:
-    """The names that a manifest, or a page that shows one, patches."""
+    """Return the names of the patched crates in a manifest, or in a page that shows one."""
     (table,) = re.findall(r"^\[patch\.crates-io\]\n((?:[\w-]+ = .*\n)+)", text, re.MULTILINE)
     return [line.split()[0] for line in table.splitlines()]
 
 
 @pytest.mark.timeout(900)
 def test_s595_with_the_patch_it_is_our_transport() -> None:
-    # The patch has the transport, too. What happens without the patch: tests/consumers/rust.
+    # The patch includes the transport. tests/consumers/rust tests programs without the patch.
     toolchain = msrv.toolchain()
     program = msrv.build(MINIMAL / "Cargo.toml", *crates.in_place_of_the_registry(["zklock"]), env=toolchain)
     with dev(COMMAND) as hosts:

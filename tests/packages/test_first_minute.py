@@ -1,4 +1,4 @@
-"""From the packages to a lock, in an empty directory, without a compiler and without Java."""
+"""The README's programs run from the packages in an empty directory, without a compiler and without Java."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from harness.paths import REPOSITORY
 
 TOOL = REPOSITORY / "tools" / "first_minute.py"
 LIMIT = 60.0
-"""Seconds of a processor for both languages. Seconds of the clock would count what else the machine does."""
+"""Limit in seconds of processor time for both languages. Wall-clock time would depend on other programs."""
 
 
 def first_minute(packages: Path) -> tuple[int, list[str]]:
-    """The tool that `make dist` ends with: its status, and what it says."""
+    """Run the tool with which `make dist` ends. Return its status and its output."""
     command = [sys.executable, str(TOOL), str(packages), "--limit", "600"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
     return done.returncode, done.stdout.splitlines()
@@ -53,5 +53,5 @@ def test_s590_a_minute_is_one_of_the_clock_where_the_clock_tells() -> None:
     assert "passed" in fast.verdict(LIMIT)
     assert "passed" in Tried(61.0, 9.0, busy).verdict(LIMIT)
     assert "FAILED: too slow" in Tried(61.0, 60.5, busy).verdict(LIMIT)
-    # Most of that was spent waiting.
+    # Most of this wall-clock time was waiting.
     assert "FAILED: too slow" in Tried(200.0, 9.0, busy).verdict(LIMIT)

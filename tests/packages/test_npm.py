@@ -1,4 +1,4 @@
-"""The npm packages in an empty project, and what they contain."""
+"""The npm packages in an empty project, and their contents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_s592_the_native_parts_are_in_the_package_of_the_platform(modules: Path)
 
 
 def test_s592_one_list_of_platforms(modules: Path) -> None:
-    """What is published, what the addon's error names, and what the command's script knows, are the same."""
+    """The published packages, the addon's error message and the command's script list the same platforms."""
     manifest = json.loads((modules / "zklock" / "package.json").read_text())
     published = {name.removeprefix("zklock-") for name in manifest["optionalDependencies"]}
     script = (modules / "zklock" / "bin" / "zklock").read_text()
@@ -85,7 +85,7 @@ def test_s592_a_stack_trace_has_the_lines_of_the_sources() -> None:
             assert map_file is not None
             described = json.load(map_file)
             (source,) = described["sourcesContent"]
-            # From the map, which lies as deep below `dist` as the source below `src`.
+            # The map is as deep below `dist` as the source is below `src`.
             there = NODE_PACKAGE / Path(name).parent.relative_to("package") / described["sources"][0]
             assert source == there.resolve().read_text()
 

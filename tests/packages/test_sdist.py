@@ -1,4 +1,4 @@
-"""The source distribution, and nothing else: pip builds a wheel from it, and installs it for editing."""
+"""The source distribution on its own: pip builds a wheel from it, and installs it in editable mode."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.paths import REPOSITORY, TARGET
 
 SETTINGS = {
     "MATURIN_PEP517_ARGS": "--profile dev",
-    # The build of the tests has compiled the dependencies that have the same features.
+    # The build of the tests has already compiled the dependencies with the same features.
     "CARGO_BUILD_BUILD_DIR": os.environ.get("CARGO_TARGET_DIR", str(REPOSITORY / "target")),
     "CARGO_TARGET_DIR": str(TARGET / "sdist"),
-    # What pip would fetch is what the tests have.
+    # The test environment provides the build packages, so pip fetches nothing.
     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path.endswith("site-packages")),
 }
 LIMIT = 800.0
-"""Seconds to compile everything the first time."""
+"""Time in seconds to compile everything the first time."""
 
 JOB = """
 import sys, zklock

@@ -1,4 +1,4 @@
-"""The wheel in new environments of each version of Python that is here, and what it contains."""
+"""The wheel in new environments of each available version of Python, and its contents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_s591_what_is_in_the_wheel() -> None:
         about = f"{'-'.join(path.name.split('-')[:2])}"
         assert f"{about}.data/scripts/zklock" in sizes
         assert [name for name in sizes if name.endswith((".so", ".dylib"))] == ["zklock/_zklock.abi3.so"]
-        # A text, not the name of another file.
+        # The license files must contain their text, not the name of another file.
         notices = packed.read(f"{about}.dist-info/licenses/THIRD-PARTY-NOTICES.txt").decode()
         assert "clap" in notices
         assert "aws-lc" in notices

@@ -1,1 +1,1 @@
-"""Workers on other people's clients, to queue up with and to compare with."""
+"""Workers on other lock clients, for mixed queues and for comparison."""

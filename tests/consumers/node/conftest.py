@@ -1,4 +1,4 @@
-"""The project into which everything here is installed."""
+"""The project into which the packages and tools are installed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from harness import installed
 
 @pytest.fixture(scope="session")
 def tarball() -> Path:
-    """The package as `npm publish` would send it. That of the platform has no JavaScript."""
+    """Return the package as `npm publish` would send it. The platform's package has no JavaScript."""
     return installed.tarballs()[0]
 
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of the example projects, with the packages installed from their tarballs."""
+    """Return a copy of the example projects, with the packages installed from their tarballs."""
     made = Project(tmp_path_factory.mktemp("project"))
     made.install()
     return made

@@ -1,4 +1,4 @@
-"""A project in which the package is installed, and programs that run in it."""
+"""A project with the installed package, and programs that run in it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ HERE = Path(__file__).parent
 EXAMPLES = ("app", "esbuild", "webpack", "rollup", "ncc", "jest", "vitest", "runtimes", "sinon")
 
 LINE = 15.0
-"""Seconds for a line of a program. Less than its session time-out."""
+"""Timeout in seconds for a line of a program. It is shorter than the session timeout."""
 
 
 class Project:
-    """A copy of the examples. Their tools are those that are installed beside this file."""
+    """A copy of the examples. They use the tools that are installed next to this file."""
 
     def __init__(self, directory: Path) -> None:
         require("bundlers")
@@ -36,21 +36,21 @@ class Project:
 
     @property
     def modules(self) -> Path:
-        """Where packages are installed."""
+        """Directory of the installed packages."""
         return self.directory / "node_modules"
 
     def install(self) -> None:
-        """Installs the packages, and makes the tools found beside them."""
+        """Install the packages, and link the tools next to them."""
         installed.project(self.directory)
         tools = HERE / "node_modules"
-        # Both have commands.
+        # Packages, and the commands in `.bin`.
         for tool in (*tools.iterdir(), *(tools / ".bin").iterdir()):
             link = self.modules / tool.relative_to(tools)
             if not link.exists():
                 link.symlink_to(tool)
 
     def shown(self, page: Path, name: str) -> Path:
-        """One of a page's programs, where its packages are."""
+        """Write one of a page's programs to a directory where it finds its packages. Return its path."""
         directory = self.directory / "shown"
         directory.mkdir(exist_ok=True)
         (program,) = [one for one in programs(page) if one.name == name]
@@ -58,12 +58,12 @@ class Project:
         return directory / name
 
     def script(self, example: str, name: str, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-        """Runs a script of an example's package.json, as its user would."""
+        """Run a script of an example's package.json, as its user would."""
         return run("npm", "run", name, "--", *arguments, cwd=self.directory / example, env=env)
 
 
 class Program:
-    """`app/main.mjs`, in whatever form it was bundled, and on whatever runs it."""
+    """A running `app/main.mjs`, in any bundle and on any runtime."""
 
     def __init__(self, bundle: Path, hosts: str, path: str, runtime: Sequence[str] = (NODE,)) -> None:
         self._process = spawn(
@@ -85,21 +85,21 @@ class Program:
         self._lines.put(None)
 
     def line(self) -> str | None:
-        """The next line that it prints; none at its end."""
+        """Return the next line that the program prints, or None at the end of its output."""
         return self._lines.get(timeout=LINE)
 
     def silent(self) -> bool:
-        """Whether it has printed nothing more."""
+        """Return whether the program has printed nothing more."""
         return self._lines.empty()
 
     def tell(self) -> None:
-        """Lets it leave its lock, or end."""
+        """Let the program leave its lock, or exit."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
 
     def status(self) -> int:
-        """Its exit status, once it has ended by itself."""
+        """Wait until the program exits by itself. Return its exit status."""
         return self._process.wait(LINE)
 
     def __enter__(self) -> Self:
@@ -112,5 +112,5 @@ class Program:
 
 
 def lines(text: str, *needles: str) -> Sequence[str]:
-    """The lines that contain one of these, whatever their case."""
+    """Return the lines that contain one of these texts, in any case."""
     return [line for line in text.splitlines() if any(needle in line.lower() for needle in needles)]

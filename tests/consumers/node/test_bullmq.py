@@ -1,4 +1,4 @@
-"""invoices.mjs of docs/howto/node-servers.md: BullMQ with a blocked event loop, on a real Redis."""
+"""BullMQ with a blocked event loop on a real Redis: invoices.mjs of docs/howto/node-servers.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = REPOSITORY / "docs" / "howto" / "node-servers.md"
 
 SESSION_TIMEOUT = 4
 BLOCKED = 3
-"""Seconds for which a job blocks the event loop: longer than the term, which is half the session time-out."""
+"""Time in seconds for which a job blocks the event loop. It is longer than a term, half a session timeout."""
 
 JOBS = 2
 ADD = """
@@ -37,7 +37,7 @@ await queue.close();
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[str]:
-    """The port of a server that keeps nothing."""
+    """Run a Redis server without persistence. Return its port."""
     program, env = started("redis")
     port = free_port()
     options = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path))
@@ -56,17 +56,17 @@ def redis(tmp_path: Path) -> Iterator[str]:
 
 
 def done(workers: Instances) -> list[str]:
-    """The jobs that ran to their end, in order."""
+    """Return the jobs that completed, in order."""
     return [found[1] for line in workers.lines() if (found := re.match(r"job (\d+) is done", line))]
 
 
 def stalled(workers: Instances) -> set[str]:
-    """The jobs of which another worker thought that theirs was gone."""
+    """Return the jobs whose worker another worker took for dead."""
     return {found[1] for line in workers.lines() if (found := re.fullmatch(r"job (\d+) stalled", line))}
 
 
 def environment(project: Project, server: Standalone, redis: str, chroot: str) -> dict[str, str]:
-    """The environment of the workers, once there are jobs for them."""
+    """Add the jobs to the queue. Return the environment of the workers."""
     env = {
         "ZKLOCK_HOSTS": f"{server.hosts}/{chroot}",
         "ZKLOCK_SESSION_TIMEOUT": f"{SESSION_TIMEOUT}s",
@@ -85,7 +85,7 @@ def test_a_job_of_bullmq_that_blocks_the_event_loop_runs_once(
     env = environment(project, server, redis, "bullmq")
     with instances([NODE, str(program)], tmp_path / "ran", env) as workers:
         eventually(lambda: len(done(workers)) >= JOBS and bool(stalled(workers)), "the jobs are done", 60)
-        # Workers that have taken over a job end after it.
+        # A worker that has taken over a job exits after that job.
         workers.end()
         assert sorted(done(workers)) == [str(job) for job in range(1, JOBS + 1)], workers.lines()
 

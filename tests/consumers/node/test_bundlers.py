@@ -1,4 +1,4 @@
-"""A program that was bundled locks as it did before."""
+"""A bundled program locks like an unbundled one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from harness.server import Standalone
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a bundler makes of `app/main.mjs`."""
+    """A bundler's output for `app/main.mjs`."""
 
     bundler: str
     script: str
-    """`external`: it is found in `node_modules`; `embedded`: it is in the bundle, with its addon."""
+    """`external`: the package stays in `node_modules`. `embedded`: the bundle contains it, with its addon."""
     file: str
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ BUNDLES = [
 def check(
     bundle: Path, server: Standalone, observer: Observer, path: str, runtime: Sequence[str] = (NODE,)
 ) -> None:
-    """Two processes exclude each other; one releases at the end of its scope, and then by its exit."""
+    """Two processes exclude each other. One releases at the end of its scope, and later by exiting."""
     with Program(bundle, server.hosts, path, runtime) as first:
         assert first.line() == "free"
         assert (first.line() or "").startswith("holding, with token ")
@@ -53,7 +53,7 @@ def check(
             first.tell()
             assert first.line() == "released"
             assert (second.line() or "").startswith("holding, with token ")
-            # In the queue again, and not inside.
+            # The first process is in the queue again and does not hold the lock.
             observer.wait_queue(path, 2)
             assert first.silent()
             second.tell()
@@ -61,7 +61,7 @@ def check(
             assert first.line() == "holding until it exits"
             observer.wait_queue(path, 2)
             assert second.silent()
-            # The session time-out is longer than this waits.
+            # The session timeout is longer than this wait.
             first.tell()
             assert (first.line(), first.status()) == (None, 0)
             assert second.line() == "holding until it exits"
@@ -78,7 +78,7 @@ def test_a_bundled_program_locks(
     assert not lines(said, "error", "warning"), said
     built = project.directory / bundle.bundler / bundle.script
     if bundle.script == "embedded":
-        # Elsewhere, to show that it needs nothing but itself.
+        # Copied to another directory, to show that the bundle is complete.
         built = Path(shutil.copytree(built, tmp_path / "elsewhere"))
         assert list(built.rglob("*.node")), "the addon is not part of it"
     else:

@@ -1,4 +1,4 @@
-"""The package as others install, check and compile against it."""
+"""The package as users install it, check it and compile against it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.server import Standalone
 
 
 def tool(*path: str) -> Path:
-    """A file of one of the tools."""
+    """Return the path of a tool's file."""
     return HERE.joinpath("node_modules", *path)
 
 
@@ -39,7 +39,7 @@ def test_the_oldest_typescript_compiles_what_users_write(project: Project, tmp_p
     pinned = json.loads((HERE / "package.json").read_text())["devDependencies"]["typescript-min"]
     oldest = ".".join(pinned.removeprefix("npm:typescript@").split(".")[:2])
     for page in (NODE_PACKAGE / "README.md", REPOSITORY / "docs" / "bundlers.md"):
-        # Wherever its lines break.
+        # The page's text without its line breaks.
         words = " ".join(page.read_text().split())
         assert f"TypeScript {oldest} or later" in words, f"{page.name} states another minimum"
     consumer = tmp_path / "consumer"
@@ -49,7 +49,7 @@ def test_the_oldest_typescript_compiles_what_users_write(project: Project, tmp_p
     assert run(NODE, tsc, "--version", cwd=consumer).startswith(f"Version {oldest}.")
     assert run(NODE, tsc, "--project", ".", cwd=consumer) == ""
     assert (consumer / "out" / "esm.mjs").exists()
-    # It does look at them.
+    # Check that the compiler does check types.
     (consumer / "esm.mts").write_text("import { Client } from 'zklock';\nvoid Client.connect(1);\n")
     with pytest.raises(AssertionError, match=r"TS2345"):
         run(NODE, tsc, "--project", ".", cwd=consumer)

@@ -1,4 +1,4 @@
-"""Test runners: files that run at the same time exclude each other, and the run ends by itself."""
+"""Test runners: files that run at the same time exclude each other, and the run exits by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from consumers.node.project import Project, lines
 from harness.observer import Observer
 from harness.server import Standalone
 
-# What jest and vitest say of handles that keep them from ending, and of processes that they have to kill.
+# Words in the messages of jest and vitest about open handles, and about processes that they must kill.
 COMPLAINTS = ("open handle", "did not exit", "force", "terminat", "hanging", "leak")
 
 RUNS = {
@@ -27,13 +27,13 @@ def test_files_exclude_each_other_and_the_run_ends(
 ) -> None:
     runner, options = RUNS[name]
     if runner == "jest":
-        # It would run files in one process, one after another, if it remembered that they are quick.
+        # If jest remembered that the files are quick, it would run them in one process, one after another.
         options = (*options, f"--cacheDirectory={tmp_path}-cache")
     env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path, "SCRATCH": str(tmp_path)}
     said = project.script(runner, "test", *options, env=env)
     assert "4 passed" in said, said
     assert not lines(said, *COMPLAINTS), said
-    # Each told the other that it was there, and none was inside at the end.
+    # Each file created its start marker, and no `inside` marker is left.
     assert sorted(file.name for file in tmp_path.iterdir()) == ["first", "second"]
     observer.wait_queue(path, 0)
 
@@ -42,7 +42,7 @@ def test_files_exclude_each_other_and_the_run_ends(
 def test_jest_finds_no_open_handle_of_a_closed_client_or_a_stopped_server(
     file: str, project: Project, server: Standalone, path: str, tmp_path: Path
 ) -> None:
-    # It looks for handles with one file at a time only.
+    # jest looks for open handles only when it runs a single file.
     (tmp_path / "second").touch()
     env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path, "SCRATCH": str(tmp_path)}
     said = project.script("jest", "test", "--detectOpenHandles", file, env=env)

@@ -1,4 +1,4 @@
-"""Bun and Deno: what a program does with the package works as on Node."""
+"""Bun and Deno: the package works as on Node."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from harness.server import Standalone
 MODULES = HERE / "node_modules"
 
 PERMISSIONS = ("--allow-ffi", "--allow-env", "--allow-read")
-"""The page tells users to allow this to Deno, and no more."""
+"""The page tells users to grant Deno exactly these permissions."""
 
 
 def binary(scope: str, name: str) -> str:
-    """The program in the package of this platform. Its own package would fetch it by a script."""
+    """Return the binary in the platform's package. The main package would fetch it with a script."""
     (found,) = (
         MODULES.glob(f"@{scope}/*/{name}") if scope == "deno" else MODULES.glob(f"@{scope}/*/bin/{name}")
     )
@@ -31,7 +31,7 @@ def binary(scope: str, name: str) -> str:
 
 
 def command(runtime: str) -> list[str]:
-    """How a runtime starts a program."""
+    """Return the command with which a runtime starts a program."""
     if runtime == "bun":
         return [binary("oven", "bun")]
     if runtime == "deno":
@@ -49,12 +49,12 @@ def test_what_programs_do_works(
     program = project.directory / "runtimes" / "smoke.mjs"
     starts = command(runtime)
     if runtime == "deno":
-        # Of this program alone: it connects to where nobody listens, and reads the name of the host.
+        # Only this program needs these: it connects to a closed port, and reads the host name.
         starts.extend(("--allow-net", "--allow-sys"))
     said = run(*starts, program, path, cwd=program.parent, env={"ZKLOCK_HOSTS": server.hosts}).splitlines()
     checks = re.findall(r"async '(.+)'\(\) \{", program.read_text())
     assert said == [*checks, "end"]
-    # Its last lock is free because the process ended.
+    # The exit of the process has freed the last lock.
     observer.wait_queue(f"{path}/mutex", 0, timeout=5)
 
 
@@ -82,7 +82,7 @@ def test_locks_are_free_at_the_end(
         assert process.stdout.readline() == b"held\n"
         if how == "signal":
             process.terminate()
-        # The session time-out is longer than this waits.
+        # The session timeout is longer than this wait.
         observer.wait_queue(path, 0, timeout=10)
         expected = {"exits": 3, "throws": 1, "signal": -signal.SIGTERM}.get(how, 0)
         assert process.wait(10) == expected

@@ -28,11 +28,11 @@ from harness.server import Standalone
 PAGE = REPOSITORY / "docs" / "howto" / "node-servers.md"
 
 SLOW = 15.0
-"""Seconds after which a request to the source is answered even if nobody lets it."""
+"""Maximum delay in seconds of the source's reply, even if the test keeps the source closed."""
 
 
 class Source(ThreadingHTTPServer):
-    """A source that the programs read while they hold the lock: it answers when it is let."""
+    """An HTTP server that the programs query while they hold the lock. It replies while it is open."""
 
     daemon_threads = True
 
@@ -42,37 +42,37 @@ class Source(ThreadingHTTPServer):
         self.open.set()
         self.asked = threading.Event()
         self.takes = 0.0
-        """Seconds that an answer takes."""
+        """Delay of a reply in seconds."""
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """URL of the server."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class Answer(BaseHTTPRequestHandler):
-    """Answers each request with `sold`."""
+    """A handler that replies to each request with `sold`."""
 
     server: Source
 
     def do_GET(self) -> None:
-        """Waits until the source is open."""
+        """Wait until the source is open, then reply."""
         self.server.asked.set()
         self.server.open.wait(SLOW)
         time.sleep(self.server.takes)
         self.send_response(200)
         self.end_headers()
-        # It may have been cancelled.
+        # The client can have cancelled the request.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.wfile.write(b"sold")
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def source() -> Iterator[Source]:
-    """A source that is open until a test closes it."""
+    """Return a source that is open until a test closes it."""
     with Source() as made:
         thread = threading.Thread(target=made.serve_forever, daemon=True)
         thread.start()
@@ -83,7 +83,7 @@ def source() -> Iterator[Source]:
 
 
 def answer(port: str) -> tuple[int, str]:
-    """What it answers to a POST."""
+    """Send a POST to the program. Return the status and the body of its reply."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/reports/sales", method="POST")
     try:
         with urllib.request.urlopen(request, timeout=20) as found:
@@ -93,7 +93,7 @@ def answer(port: str) -> tuple[int, str]:
 
 
 def line(process: Popen[bytes]) -> str:
-    """The next line that it prints."""
+    """Return the next line that the process prints."""
     assert process.stdout is not None
     return process.stdout.readline().decode().rstrip()
 
@@ -120,7 +120,7 @@ def test_express(project: Project, server: Standalone, observer: Observer, sourc
             (holder,) = zklock.Mutex(other, "/locks/reports/sales").contenders()
             other.break_lock(holder.node)
             assert lost.result(SLOW / 2) == (503, "the lock was lost; nothing was written")
-            # A request that is under way ends before the server does.
+            # A request in progress completes before the server exits.
             source.asked.clear()
             last = pool.submit(answer, port)
             assert source.asked.wait(SLOW)
@@ -137,7 +137,7 @@ def test_express(project: Project, server: Standalone, observer: Observer, sourc
 
 
 def refused(port: str) -> bool:
-    """Whether it takes no connections any more."""
+    """Return whether the program refuses new connections."""
     try:
         answer_of = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
         answer_of.close()
@@ -160,7 +160,7 @@ def test_express_tells_of_a_port_that_is_taken(project: Project, server: Standal
 
 
 def compiled(project: Project, name: str) -> Path:
-    """A program in TypeScript, as JavaScript."""
+    """Compile a TypeScript program to JavaScript. Return its path."""
     file = project.shown(PAGE, name)
     (file.parent / "tsconfig.json").write_text(
         json.dumps({"compilerOptions": {"experimentalDecorators": True, "target": "es2022"}})
@@ -174,7 +174,7 @@ def compiled(project: Project, name: str) -> Path:
 
 
 def test_a_job_in_nest(project: Project, server: Standalone, observer: Observer, source: Source) -> None:
-    """A job that is under way ends before the client is closed."""
+    """A job in progress completes before the client is closed."""
     env = {"ZKLOCK_HOSTS": f"{server.hosts}/howto-nest", "SOURCE": source.url}
     process = spawn([NODE, str(compiled(project, "nightly.ts"))], env=env, stdout=PIPE)
     try:
@@ -197,7 +197,7 @@ JOBS = {"nightly.ts": "/jobs/nightly-report", "ticks.mjs": "/jobs/nightly"}
 
 
 def job(project: Project, name: str) -> Path:
-    """The program of a job that Node can run."""
+    """Return a job's program in a form that Node can run."""
     return compiled(project, name) if name.endswith(".ts") else project.shown(PAGE, name)
 
 
@@ -205,7 +205,7 @@ def job(project: Project, name: str) -> Path:
 def test_a_tick_runs_once(
     project: Project, server: Standalone, observer: Observer, source: Source, tmp_path: Path, name: str
 ) -> None:
-    """On three instances whose clocks differ by more than the job takes."""
+    """Each tick runs once on three instances whose clocks differ by more than the job takes."""
     source.takes = 0.05
     chroot = f"/once-{name.partition('.')[0]}"
     records = Records(observer, chroot + JOBS[name])
@@ -224,7 +224,7 @@ def test_a_tick_runs_again_under_a_plain_lock(
     source.takes = 0.05
     file = job(project, name)
     once = file.read_text()
-    # A thousand is 1e3 when it is compiled.
+    # The compiler writes 1000 as 1e3.
     file.write_text(re.sub(r"oncePer\(1(000|e3), ", "using(", once))
     assert file.read_text() != once
     env = {"ZKLOCK_HOSTS": f"{server.hosts}/plain-{name.partition('.')[0]}", "SOURCE": source.url}

@@ -1,4 +1,4 @@
-"""Tasks that take a lock; the broker and the results are files below CELERY_FILES."""
+"""Celery tasks that use a lock. The broker and the results are files below CELERY_FILES."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = os.environ["LOCK_PATH"]
 
 
 def put(channel: filesystem.Channel, queue: str, payload: Any, **_: object) -> None:
-    """Puts a message there as a whole: a worker may read what kombu writes while it is still empty."""
+    """Put a message into the queue atomically: kombu's own files can be read while they are still empty."""
     file = Path(channel.data_folder_out, f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}.{queue}.msg")
     part = file.with_name(f"{file.name}.part")
     part.write_text(json.dumps(payload))
@@ -43,20 +43,20 @@ app.conf.update(
     worker_max_tasks_per_child=int(os.environ.get("MAX_TASKS", "0")) or None,
 )
 
-# Of a hosts string, as in every prefork program: no client exists when the children are forked.
+# Created from a hosts string, as in every prefork program: no client exists when the children are forked.
 lock = zklock.Mutex(os.environ["ZKLOCK_HOSTS"], PATH)
 kept = zklock.Mutex(os.environ["ZKLOCK_HOSTS"], f"{PATH}-kept")
 inside = FILES / "inside"
 
 
 def note(line: str) -> None:
-    """Write something down that tests read."""
+    """Append a line to the notes that tests read."""
     with (FILES / "notes").open("a") as notes:
         notes.write(line + "\n")
 
 
 def enter(seconds: float) -> tuple[int, int]:
-    """Hold the lock for a while; fails if anybody else is inside."""
+    """Hold the lock for a while. Fail if another task holds it too."""
     with lock as lease:
         inside.mkdir()
         note(f"enter {os.getpid()}")
@@ -81,7 +81,7 @@ def keep() -> int:
 
 @app.task  # type: ignore[untyped-decorator]
 def die() -> int:
-    """Kill the child that runs it for the first time, while it holds. It is then done again, elsewhere."""
+    """In the first run, kill the own process while it holds the lock. Another child then repeats the task."""
     if not (FILES / "died").exists():
         (FILES / "died").touch()
         client = zklock.Client(os.environ["ZKLOCK_HOSTS"], session_timeout=2)

@@ -1,4 +1,4 @@
-"""A WSGI application whose requests take locks; loaded by the master if that preloads."""
+"""A WSGI application whose requests use locks. With preloading, the master loads it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import zklock
 
 HOSTS, PATH = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
 
-# Made where the application is loaded, and used in the workers.
+# Created where the application is loaded, and used in the workers.
 lock = zklock.Mutex(HOSTS, PATH)
 inside = 0
 most = 0
 
 
 def enter() -> dict[str, object]:
-    """Hold the lock for a moment, in which other requests of this worker run."""
+    """Hold the lock for a moment, while other requests of this worker run."""
     global inside, most
     with lock as lease:
         began = time.monotonic()
@@ -42,7 +42,7 @@ keeping: list[zklock.Mutex] = []
 
 
 def application(environ: dict[str, str], start_response: Callable[..., object]) -> Iterable[bytes]:
-    """Do what the path says, and tell what became of it."""
+    """Run the function for the request's path, and return its result as JSON."""
     pages: dict[str, Callable[[], dict[str, object]]] = {"/enter": enter, "/keep": keep, "/": dict}
     answer = pages[environ["PATH_INFO"]]()
     patched = threading.Thread.start.__module__, time.sleep.__module__

@@ -1,4 +1,4 @@
-"""Tasks of Celery take locks, in each of its pools; the broker is a directory."""
+"""Celery tasks use locks in each of Celery's pools. The broker is a directory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BEAT = (sys.executable, "-m", "celery", "--app", "ticks", "beat")
 
 
 def whole(file: Path) -> bool:
-    """Whether a result is there, and was written to its end."""
+    """Return whether a result exists and is complete."""
     try:
         json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
@@ -41,7 +41,7 @@ def whole(file: Path) -> bool:
 
 
 class Station:
-    """A broker, and the workers that were started on it."""
+    """A broker, and the workers that run on it."""
 
     def __init__(self, hosts: str, path: str, files: Path) -> None:
         self.files, self.module, self.folder = files, "celery_app", HERE
@@ -57,7 +57,7 @@ class Station:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def start(self, pool: str, concurrency: int) -> subprocess.Popen[bytes]:
-        """A worker that is ready for tasks."""
+        """Start a worker, and wait until it is ready for tasks."""
         log = self.files / f"log-{len(self.workers)}"
         command = [sys.executable, "-m", "celery", "-A", self.module, "worker", "--pool", pool]
         command += ["--concurrency", str(concurrency), "--loglevel", "INFO", "--without-gossip"]
@@ -69,8 +69,8 @@ class Station:
         return worker
 
     def send(self, task: str, *arguments: Any, status: str = "SUCCESS") -> Callable[[], Any]:
-        """Have a task done; returns what waits for its result."""
-        # celery_app puts messages there as a whole, for other modules too.
+        """Send a task. Return a function that waits for its result."""
+        # celery_app writes messages atomically, also for other modules.
         code = f"import sys; sys.path.append({str(HERE)!r}); import celery_app, {self.module} as tasks; "
         code += f"print(tasks.{task}.delay(*{arguments!r}).id)"
         done = subprocess.run(
@@ -86,7 +86,7 @@ class Station:
 
         def result() -> Any:
             file = self.files / "results" / f"celery-task-meta-{task_id}"
-            # It is there before there is anything in it.
+            # The file exists before it has any content.
             eventually(lambda: whole(file), f"{task} is done: {self.notes()}", 40)
             told = json.loads(file.read_text())
             assert told["status"] == status, told
@@ -95,12 +95,12 @@ class Station:
         return result
 
     def notes(self) -> list[str]:
-        """What tasks wrote down."""
+        """Return the lines that tasks have noted."""
         notes = self.files / "notes"
         return notes.read_text().splitlines() if notes.exists() else []
 
     def logs(self) -> str:
-        """What the workers logged."""
+        """Return the logs of all workers."""
         return "".join(file.read_text() for file in sorted(self.files.glob("log-*")))
 
 
@@ -127,7 +127,7 @@ def station(server: Standalone, path: str, tmp_path: Path) -> Iterator[Station]:
 def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
     station: Station, observer: Observer, path: str, pool: str
 ) -> None:
-    """SIGTERM lets the task that runs finish. Then all locks are free at once, also one that a task kept."""
+    """SIGTERM lets the running task finish. Then all locks are free, also one that a task never released."""
     worker = station.start(pool, 3)
     results = [station.send("work", 0.2) for _ in range(5)]
     told = [result() for result in results]
@@ -143,23 +143,23 @@ def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(30) == 0
     assert last()[1] in processes | {worker.pid}
-    # With its session, a lock would be free after ten seconds.
+    # If only the end of the session freed the locks, they would be free after ten seconds.
     observer.wait_queue(path, 0, timeout=5)
     observer.wait_queue(f"{path}-kept", 0, timeout=5)
     assert "Traceback" not in station.logs()
 
 
 def test_a_child_is_replaced(station: Station, observer: Observer, path: str) -> None:
-    """A child that has done its share of tasks ends, and frees what it held."""
+    """A child that has reached its maximum number of tasks exits and frees its locks."""
     station.environment["MAX_TASKS"] = "1"
     station.start("prefork", 1)
     station.send("keep")()
-    # The child ends at once, so its lock is free; the next child keeps it again.
+    # The child exits after this task, which frees its lock.
     observer.wait_queue(f"{path}-kept", 0, timeout=8)
 
 
 def test_a_child_is_killed(station: Station, observer: Observer, path: str) -> None:
-    """The lock is free after the session time-out, and the task is done again by another child."""
+    """After a child is killed, the session timeout frees its lock, and another child repeats the task."""
     station.start("prefork", 2)
     done = station.send("die")
     other = station.send("work", 0.1)
@@ -171,7 +171,7 @@ def test_a_child_is_killed(station: Station, observer: Observer, path: str) -> N
 
 
 def test_eventlet_is_refused(station: Station) -> None:
-    """The task fails, with what to do instead."""
+    """The task fails with an error that says what to do instead."""
     station.start("eventlet", 2)
     failed = station.send("work", 0.1, status="FAILURE")()
     assert failed["exc_type"] == "RuntimeError"
@@ -179,7 +179,7 @@ def test_eventlet_is_refused(station: Station) -> None:
 
 
 def show(station: Station, name: str, *more: tuple[str, str]) -> None:
-    """Puts a module of docs/frameworks.md where workers find it, with a configuration of its own."""
+    """Write a module of docs/frameworks.md to the workers' directory, with its own configuration."""
     (code,) = re.findall(rf"```python\n(# {name}\.py.*?)```", PAGE.read_text(), re.DOTALL)
     for old, new in more:
         assert code.count(old) == 1
@@ -197,7 +197,7 @@ def show(station: Station, name: str, *more: tuple[str, str]) -> None:
         "worker_redirect_stdouts": False,
     }
     config = "".join(f"{key} = {value!r}\n" for key, value in settings.items())
-    # celery_app puts messages there as a whole, for beats too.
+    # celery_app writes messages atomically, also for beats.
     config += f"import sys\nsys.path.append({str(HERE)!r})\nimport celery_app as _\n"
     (station.files / "celeryconfig.py").write_text(config)
     station.module, station.folder = name, station.files
@@ -211,11 +211,11 @@ def test_what_the_documentation_shows(station: Station) -> None:
 
 @contextmanager
 def beats(station: Station, *before: str) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Beats on three hosts, which start one after the other: a tick of each is later than a task takes."""
+    """Run beats on three hosts, started one after another. Their ticks differ by more than a task takes."""
     with ExitStack() as stack:
         started = []
         for number in range(3):
-            # Each host has a schedule of its own.
+            # Each host has its own schedule.
             options = ("--schedule", str(station.files / f"schedule-{number}"), "--loglevel", "INFO")
             command = [*before, *BEAT, *options]
             with (station.files / f"log-beat-{number}").open("wb") as log:
@@ -227,7 +227,7 @@ def beats(station: Station, *before: str) -> Iterator[list[subprocess.Popen[byte
 
 
 def written(station: Station) -> list[str]:
-    """The lines of the tasks that ran to their end."""
+    """Return the lines of the tasks that completed."""
     return [line for line in station.logs().splitlines() if line.startswith("written, with token ")]
 
 
@@ -252,7 +252,7 @@ def test_a_tick_of_three_beats_runs_again_under_a_plain_lock(station: Station) -
 
 
 def test_another_beat_takes_over(station: Station, observer: Observer) -> None:
-    """One of three beats runs; when it ends, the next one begins."""
+    """One of three beats runs. When it exits, the next one takes over."""
     require("command")
     (line,) = re.findall(r"^(zklock run .*) -- celery --app ticks beat$", PAGE.read_text(), re.MULTILINE)
     station.environment["ZKLOCK_HOSTS"] += "/beat"
@@ -278,14 +278,14 @@ kept: list[zklock.Mutex] = []
 
 
 def _keep(hosts: str, path: str) -> int:
-    """What a child does before it ends."""
+    """Acquire a lock in a child that then exits without releasing it."""
     kept.append(zklock.Mutex(hosts, path))
     kept[0].acquire()
     return os.getpid()
 
 
 def test_children_of_billiard_alone(server: Standalone, observer: Observer, path: str) -> None:
-    """Without Celery: a process, and a worker of a pool, whose end nobody else has asked to be told of."""
+    """Without Celery, a billiard process and a pool worker both free their locks when they exit."""
     process = billiard.Process(target=_keep, args=(server.hosts, f"{path}-process"))
     process.start()
     process.join(20)

@@ -1,4 +1,4 @@
-"""The crontab of docs/howto/cron.md, as printed: a night runs on one of three hosts whose clocks differ."""
+"""Runs the crontab of docs/howto/cron.md as printed. One of three hosts, with different clocks, runs a night."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ echo "$ZKLOCK_TOKEN"
 
 
 def lines() -> list[str]:
-    """The commands of the page's crontab, as cron gives them to a shell."""
+    """Return the commands of the page's crontab, as cron passes them to a shell."""
     found = re.findall(r"^\d+ \d+ \* \* \*  (.*)$", PAGE.read_text(), re.MULTILINE)
     return [line.replace(r"\%", "%") for line in found]
 
 
 def ran(line: str, server: Standalone, directory: Path) -> list[str]:
-    """The lines that the hosts' jobs print in some nights."""
+    """Return the lines that the hosts' jobs print in several nights."""
     require("command")
     (directory / "zklock").symlink_to(COMMAND)
     job = directory / "nightly"

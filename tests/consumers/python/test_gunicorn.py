@@ -1,4 +1,4 @@
-"""Requests take locks in gunicorn's gevent workers, where each request is a greenlet."""
+"""Requests use locks in gunicorn's gevent workers, where each request is a greenlet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 
 class Gunicorn:
-    """A master, and two workers that run greenlets."""
+    """A gunicorn master with two workers that run greenlets."""
 
     def __init__(self, hosts: str, path: str, log: Path, *options: str) -> None:
         self.log = log
@@ -38,17 +38,17 @@ class Gunicorn:
         environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path}
         with log.open("wb") as errors:
             self.master = spawn(command, env=environment, stdout=errors, stderr=errors, cwd=HERE)
-        # One that has not begun to listen does not end at SIGTERM either, and the master waits for it.
+        # Before a worker listens it does not exit on SIGTERM either, and the master would wait for it.
         self.expect_workers()
 
     def ask(self, page: str = "") -> dict[str, Any]:
-        """The report of whichever worker answers."""
+        """Return the reply to a request, from either worker."""
         with urllib.request.urlopen(f"http://{self.address}/{page}", timeout=30) as answer:
             told: dict[str, Any] = json.load(answer)
         return told
 
     def expect_workers(self) -> None:
-        """Wait until both workers have answered."""
+        """Wait until both workers have replied."""
         workers = set()
 
         def both() -> bool:
@@ -79,7 +79,7 @@ def gunicorn(
 
 
 def test_requests_exclude_each_other(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
-    """In one worker and between workers."""
+    """Requests exclude each other, in the same worker and in different workers."""
     with ThreadPoolExecutor(20) as pool:
         told = list(pool.map(lambda _: gunicorn.ask("enter"), range(40)))
     assert {answer["most"] for answer in told} == {1}
@@ -87,7 +87,7 @@ def test_requests_exclude_each_other(gunicorn: Gunicorn, observer: Observer, pat
     turns = sorted((answer["token"], answer["began"], answer["ended"]) for answer in told)
     assert all(before[2] <= after[1] for before, after in pairwise(turns))
     assert all(before[0] < after[0] for before, after in pairwise(turns))
-    # Its name is that of the module from which it comes where gevent has patched it.
+    # The module name of the patched function shows that gevent has patched it.
     assert {answer["patched"][1] for answer in told} == {"gevent.hub"}
     observer.wait_queue(path, 0)
 
@@ -105,7 +105,7 @@ def test_a_worker_answers_while_its_requests_wait(
 
 
 def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
-    """One that a request kept is free at once, and not only when the session ends."""
+    """When gunicorn stops, all locks are free immediately, also one that a request never released."""
     gunicorn.ask("keep")
     observer.wait_queue(f"{path}-kept", 1)
     gunicorn.ask("enter")
@@ -119,7 +119,7 @@ def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer
 
 
 def test_what_the_documentation_shows(server: Standalone, observer: Observer, tmp_path: Path) -> None:
-    """The module of docs/frameworks.md."""
+    """The module in docs/frameworks.md works as printed."""
     page = (HERE.parents[2] / "docs" / "frameworks.md").read_text()
     (snippet,) = re.findall(r"```python\n(# wsgi\.py.*?)```", page, re.DOTALL)
     (tmp_path / "wsgi.py").write_text(snippet)

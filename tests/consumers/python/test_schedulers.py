@@ -15,7 +15,7 @@ from harness.server import Standalone
 
 PAGE = REPOSITORY / "docs" / "frameworks.md"
 
-# A task that kills the worker on which it first holds the lock.
+# A program whose task kills the Dask worker on which it first holds the lock.
 KILLED = """
 import os, signal, sys
 import zklock
@@ -40,7 +40,7 @@ if __name__ == "__main__":
 
 
 def written(name: str, directory: Path) -> Path:
-    """A program of the page."""
+    """Write a program of the page to a directory. Return its path."""
     (code,) = re.findall(rf"```python\n(# {name}:.*?)```", PAGE.read_text(), re.DOTALL)
     (directory / name).write_text(code)
     return directory / name
@@ -84,7 +84,7 @@ def test_dask(server: Standalone, observer: Observer, tmp_path: Path) -> None:
 
 
 def nightly(program: Path, server: Standalone, chroot: str) -> list[str]:
-    """The parts that three programs write in two nights."""
+    """Return the parts that three programs write in two nights."""
     ran = program.with_name("ran")
     for day in ("2026-11-25", "2026-11-26"):
         command = [sys.executable, str(program), day]
@@ -94,7 +94,7 @@ def nightly(program: Path, server: Standalone, chroot: str) -> list[str]:
 
 
 def test_dask_once(server: Standalone, tmp_path: Path) -> None:
-    """Three programs with a cluster each: every part of a night is written on one worker of all."""
+    """With three programs and a cluster each, exactly one worker writes each part of a night."""
     regions = ("east", "north", "south", "west")
     written_once = [f"{region} 2026-11-{day}" for region in regions for day in (25, 26)]
     assert nightly(written("dask_once.py", tmp_path), server, "dask-once") == written_once

@@ -1,4 +1,4 @@
-"""The lines of `[patch.crates-io]`: each set of them either builds, or the build names the missing one."""
+"""The lines of `[patch.crates-io]`: each subset of them builds, or the build error names the missing line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = ["async-io", "async-net"]
 
 
 def manifest(patched: list[str], zklock: str) -> str:
-    """The manifest of the program `stock`, with a stand-in for each name."""
+    """Return the manifest of the program `stock`, with a patch line for each name."""
     text = (HERE / "stock" / "Cargo.toml").read_text()
     text = re.sub(r"(?m)^zklock = .*$", zklock, text)
     lines = [f'{name} = {{ path = "{SHIMS / name}" }}' for name in patched]
@@ -28,7 +28,7 @@ def manifest(patched: list[str], zklock: str) -> str:
 
 
 def program(at: Path, patched: list[str], zklock: str = f'zklock = {{ path = "{CORE}" }}') -> Path:
-    """A program whose lock file is older than its patch lines, updated as the page says."""
+    """Create a program whose lock file is older than its patch lines, and update it as the page says."""
     shutil.copytree(HERE / "stock", at)
     (at / "Cargo.toml").write_text(manifest(patched, zklock))
     if patched:
@@ -47,7 +47,7 @@ def build(at: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def documented_check() -> list[str]:
-    """The arguments of `cargo tree` on the page for Rust."""
+    """Return the arguments of `cargo tree` in docs/rust.md."""
     page = (REPOSITORY / "docs" / "rust.md").read_text()
     found = re.search(r"`cargo (tree [^`]+)`", page)
     assert found is not None
@@ -57,7 +57,7 @@ def documented_check() -> list[str]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("patched", "missing"), [(["async-io"], "async-net"), (["async-net"], "async-io")])
 def test_one_line_without_the_other_stops_the_build(tmp_path: Path, patched: list[str], missing: str) -> None:
-    # Where all else is compiled already, the registry's `async-net` fails beside the check, or before it.
+    # If everything else is already compiled, the registry's `async-net` can fail before our check does.
     done = build(program(tmp_path / "program", patched), "--keep-going")
     assert done.returncode != 0
     (ours,) = [line for line in done.stderr.splitlines() if line.startswith("error: zklock")]
@@ -67,7 +67,7 @@ def test_one_line_without_the_other_stops_the_build(tmp_path: Path, patched: lis
 
 @pytest.mark.timeout(900)
 def test_a_second_copy_of_the_transport_stops_the_build(tmp_path: Path) -> None:
-    """zklock and its transport are from a registry, the stand-ins and theirs from a repository."""
+    """zklock and its transport are from a registry, the shims and their transport from a repository."""
     repository = repository_of_core(tmp_path / "repository")
     at = program(tmp_path / "program", [], f'zklock = {{ path = "{crates.published()["zklock"]}" }}')
     lines = [f'{name} = {{ git = "file://{repository}" }}' for name in LINES]
@@ -84,7 +84,7 @@ def test_a_second_copy_of_the_transport_stops_the_build(tmp_path: Path) -> None:
 
 
 def repository_of_core(at: Path) -> Path:
-    """A repository with the crates of core as they are now."""
+    """Create a Git repository with core's crates in their current state."""
     shutil.copytree(CORE, at / "core")
     shutil.copy2(REPOSITORY / "Cargo.toml", at)
     author = ("-c", "user.name=test", "-c", "user.email=test@example.com")
@@ -98,7 +98,7 @@ def repository_of_core(at: Path) -> Path:
     "patched", [[], ["async-io"], ["async-net"], LINES], ids=lambda names: "+".join(names)
 )
 def test_the_check_of_the_page_is_right(tmp_path: Path, patched: list[str]) -> None:
-    """A line for each of the two crates, which names this repository if the stand-in is in place."""
+    """The check prints a line for each of the two crates. It names this repository if the patch applies."""
     done = cargo(program(tmp_path / "program", patched), *documented_check())
     assert done.returncode == 0, done.stderr
     shown = {line.split()[0]: str(SHIMS) in line for line in done.stdout.splitlines() if line.strip()}

@@ -1,4 +1,4 @@
-"""Crates outside the workspace."""
+"""Programs in crates outside the workspace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.timeout(900)
 def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
-    """It works, is told so once, and its TLS is refused, whatever providers its own rustls has."""
+    """The program works, logs one warning, and TLS is refused, whatever providers its own rustls has."""
     target = REPOSITORY / ".make" / "stock"
     build = ["cargo", "build", "--locked", "--quiet", "--target-dir", str(target)]
     subprocess.run(build, cwd=HERE / "stock", check=True, timeout=800)
@@ -39,9 +39,9 @@ def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_from_a_registry_without_the_patch_it_is_the_stock_transport() -> None:
-    """The other half of S595, apart because it compiles the crate once more, on the oldest Rust."""
+    """The second half of S595. It is separate because it compiles the crate again, on the oldest Rust."""
     minimal = HERE / "minimal"
-    # Where cargo finds the same settings, and so uses what is compiled for the other one.
+    # In this directory cargo finds the same settings, so it reuses what was compiled for the first half.
     copied = REPOSITORY / ".make" / "unpatched" / "minimal"
     shutil.rmtree(copied, ignore_errors=True)
     shutil.copytree(minimal / "src", copied / "src")
@@ -59,8 +59,9 @@ def test_from_a_registry_without_the_patch_it_is_the_stock_transport() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("example", ["blocking", "loss", "multi", "read_write", "semaphore"])
 def test_examples(example: str) -> None:
-    """The examples that release what they hold run to their end."""
-    # As part of the whole workspace, with whose features everything below it has been compiled.
+    """The examples that release their locks run to completion."""
+    # Built with the whole workspace, so that the features are the same and cargo reuses compiled
+    # dependencies.
     build = ["cargo", "build", "--locked", "--quiet", "--workspace", "--bin", example]
     subprocess.run(build, cwd=REPOSITORY, check=True, timeout=800)
     with Standalone() as server:

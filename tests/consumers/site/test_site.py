@@ -1,4 +1,4 @@
-"""The site in a browser: no code is cut off, pages fit a phone, and the search finds pages for users."""
+"""The site in a browser: no code is cut off, pages fit a phone, and the search lists user pages first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.browser import look
 from harness.paths import REPOSITORY
 from harness.site import build
 
-# The references are built too, and hundreds of pages are shown one after the other.
+# The build includes the API references, and the tests show hundreds of pages one after another.
 pytestmark = pytest.mark.timeout(600)
 
 TOO_WIDE = """
@@ -27,7 +27,7 @@ for (const page of pages) {
 return wide;
 """
 
-# The pages that the search lists, in its order, for each query. It says how many when it has searched.
+# Returns the pages that the search lists for each query, in order. The result count appears after the search.
 FOUND = """
 const found = {};
 for (const query of given) {
@@ -55,12 +55,12 @@ FIRST = {
     "tls": "/howto/security/",
     "upgrade": "/howto/upgrade/",
 }
-"""The page that a user who asks this has to find first."""
+"""The page that must be the first result for each query."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, with its references."""
+    """Build the site with its API references. Return its directory."""
     made = tmp_path_factory.mktemp("site")
     done = build(REPOSITORY, made)
     assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def addresses(site: Path) -> list[str]:
-    """All pages but those of rustdoc, which has a look of its own."""
+    """Return all pages except those of rustdoc, which has its own layout."""
     pages = [page.relative_to(site) for page in site.rglob("index.html")]
     found = sorted(f"/{page}" for page in pages if page.parts[0] != generated.RUST)
     assert len(found) > 100
@@ -77,12 +77,12 @@ def addresses(site: Path) -> list[str]:
 
 
 def test_no_code_is_wider_than_its_column(site: Path, addresses: list[str]) -> None:
-    """Readers overlook the end of a line that has to be scrolled sideways, such as a comment."""
+    """Code is never wider than its column: readers overlook text to which they must scroll sideways."""
     assert look(site, TOO_WIDE, {"pages": addresses, "width": 1400, "blocks": "pre, pre > code"}) == []
 
 
 def test_no_page_is_wider_than_a_phone(site: Path, addresses: list[str]) -> None:
-    """Code and tables scroll by themselves there; a page must not."""
+    """No page is wider than a phone. Code and tables scroll by themselves; a page must not."""
     assert look(site, TOO_WIDE, {"pages": addresses, "width": 390}) == []
 
 
@@ -91,5 +91,5 @@ def test_the_search_finds_pages_for_users_first(site: Path) -> None:
     assert {query: pages[:1] for query, pages in found.items()} == {
         query: [page] for query, page in FIRST.items()
     }
-    # Decisions are found, behind the pages that apply them.
+    # The search also finds decisions, but after the pages that apply them.
     assert "/decisions/0076-metrics-are-read-and-spans-are-asked-for/" in found["metrics"]

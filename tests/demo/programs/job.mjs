@@ -1,11 +1,12 @@
-// A job that one process at a time may do, in Node: `node job.mjs PATH ROUNDS`. ZKLOCK_HOSTS names the servers.
+// A job that only one process at a time runs, in Node: `node job.mjs PATH ROUNDS`. ZKLOCK_HOSTS
+// names the servers.
 
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 
 import { Client, Mutex } from 'zklock';
 
-/** Prints what happens, and when. */
+/** Prints the time and an event. */
 const say = (...words) => console.log(String(process.hrtime.bigint()), ...words.map(String));
 
 const [path, rounds] = process.argv.slice(2);

@@ -1,6 +1,7 @@
-"""A job that one process at a time may do, in Python: `job.py PATH ROUNDS`. ZKLOCK_HOSTS names the servers.
+"""A job that only one process at a time runs, in Python: `job.py PATH ROUNDS`. ZKLOCK_HOSTS names the
+servers.
 
-Each line that it prints begins with the time; the demo draws its picture from them.
+Each printed line starts with the time. The demo draws its picture from these lines.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import zklock
 
 
 def say(*words: object) -> None:
-    """Prints what happens, and when."""
+    """Print the time and an event."""
     print(time.monotonic_ns(), *words, flush=True)
 
 

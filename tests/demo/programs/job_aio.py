@@ -1,4 +1,4 @@
-"""A job that one process at a time may do, in Python with asyncio: `job_aio.py PATH ROUNDS`."""
+"""A job that only one process at a time runs, in Python with asyncio: `job_aio.py PATH ROUNDS`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zklock import aio
 
 
 def say(*words: object) -> None:
-    """Prints what happens, and when."""
+    """Print the time and an event."""
     print(time.monotonic_ns(), *words, flush=True)
 
 
 async def main(path: str, rounds: int) -> None:
-    """Does the job so many times."""
+    """Run the job this many times."""
     async with aio.Client(session_timeout=2) as client:
         lock = aio.Mutex(client, path)
         for _ in range(rounds):

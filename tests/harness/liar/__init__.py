@@ -1,5 +1,5 @@
-"""A server that is honest until it is asked for something, and then lies; and the judge of its clients.
+"""A server that replies correctly until a chosen step and then lies, and the checks of its clients.
 
-No real server lies on demand. What this one says is kept apart from what is true, so that the judge knows
+No real server lies on demand. The server keeps the true state apart from its replies, so that the judge knows
 which locks were really granted.
 """

@@ -1,4 +1,4 @@
-"""Lies by mass: frames that are announced or sent at any size."""
+"""Lies of size: frames that are announced or sent with an extreme length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MILLION = 1_000_000
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return [*_frames(), *_listings()]
 
 
@@ -30,7 +30,7 @@ def _names(count: int) -> bytes:
 
 
 def _many(count: int) -> Tell:
-    # Made beforehand, because it takes a second, in which other liars have to talk.
+    # Created in advance, because this takes a second during which other liars must reply.
     names = _names(count)
 
     async def tell(turn: Turn) -> None:

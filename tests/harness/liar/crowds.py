@@ -1,4 +1,4 @@
-"""Contenders whose data are not what a contender writes, for a client that asks who contends."""
+"""Lies about contenders: node data that no contender writes, sent to a client that lists contenders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.liar.server import ANYTHING, Lie, Tell, Turn
 from harness.liar.truth import DIRECTORY, Node
 
 MANY = 20
-"""How many contenders there are besides the client: with a megabyte each, more than a frame may have."""
+"""Number of other contenders: with a megabyte of data each, their reply exceeds the maximum frame size."""
 
 HOSTILE = {
     "a megabyte of JSON": b'{"host":"' + b"x" * 1_000_000 + b'","pid":1}',
@@ -22,11 +22,11 @@ HOSTILE = {
 }
 
 LEGIBLE = ("an escape in every field", "bytes that are no text")
-"""With these, the answer is to come."""
+"""With these data, the client must still receive its answer."""
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return list(_data())
 
 
@@ -42,7 +42,7 @@ def _data() -> Iterator[Lie]:
 
 
 def _crowd(data: bytes, *, told: int | None = None) -> Tell:
-    """The truth, among contenders with these data; or with a Stat that tells another size."""
+    """Reply truthfully, with extra contenders that have this data, or a Stat with the wrong size `told`."""
 
     async def tell(turn: Turn) -> None:
         for number in range(MANY):

@@ -1,4 +1,4 @@
-"""Lies about success: errors that are unknown, or not meant for what was asked; and successes."""
+"""Lies about success: unknown errors, errors that do not fit the request, and false successes."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def _errors() -> Iterator[Lie]:
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return list(_errors())

@@ -1,4 +1,4 @@
-"""Events and answers that nobody asked for, as fast as the client reads them."""
+"""Floods of unsolicited events and replies, as fast as the client reads them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from harness.liar.server import Lie
 from harness.liar.truth import DIRECTORY
 
 SECONDS = 1.0
-"""How long a flood lasts, once for each time that its step is reached."""
+"""Duration of one flood in seconds. A flood runs each time its step is reached."""
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return list(_floods())
 
 

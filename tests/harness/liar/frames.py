@@ -1,4 +1,4 @@
-"""Lies in frames and bodies: what is no answer at all, or cannot be one to this request."""
+"""Lies in frames and bodies: bytes that are no reply, or that cannot be a reply to this request."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.liar.truth import DIRECTORY
 HUGE = 0x7FFF_FFFF
 
 STEPS = ("hello", "auth", "create", "list", "watch", "beat", "delete", "close")
-"""Where a client can be lied to; `accept` comes before all of them."""
+"""Steps at which the server can lie to a client. `accept` comes before all of them."""
 
 
 def at(name: str, step: str, tell: Tell, **options: object) -> Lie:
-    """A lie at a step, with what it takes for the client to get there."""
+    """Return a lie at a step, with the options that make the client reach the step."""
     given = dict(options)
     if step == "auth":
         given["options"] = {"auth": [("digest", "user:secret")]}
@@ -96,5 +96,5 @@ def _types() -> Iterator[Lie]:
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return [*_noise(), *_cut(), *_counts(), *_types()]

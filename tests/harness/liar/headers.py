@@ -1,4 +1,4 @@
-"""Lies in headers: answers to other requests, in another order, or to no request at all; and events."""
+"""Lies in headers: replies to other requests, in the wrong order or unsolicited, and events."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def _events() -> Iterator[Lie]:
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return [*_xids(), *_events()]

@@ -1,4 +1,4 @@
-"""Lies to a client that holds the lock, or waits for it: about heartbeats, deletes and watches."""
+"""Lies about heartbeats, deletes and watches, to a client that holds the lock or waits for it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from harness.liar.server import Lie, Tell, Turn
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return [*_heartbeats(), *_deletes(), *_watches()]
 
 
 def _heartbeats() -> Iterator[Lie]:
     for name, code in CODES.items():
         failed = jute.int32(-1) + b"\0" + jute.int32(code, code) + jute.int32(-1) + b"\1" + jute.int32(-1)
-        # A server looks at a node before it looks at its rights, so NOAUTH says that the node exists.
+        # A server checks that a node exists before it checks access, so NOAUTH proves that the node exists.
         yield at(f"a heartbeat that fails with {name}", "beat", tells.body(failed, proves=name == "NOAUTH"))
         yield at(f"the second heartbeat is {name}", "beat", tells.error(code), after=1)
     yield at("the second heartbeat is silence", "beat", tells.silence, after=1)
@@ -34,7 +34,7 @@ def _deletes() -> Iterator[Lie]:
 
 
 def _about_own(kind: int) -> Tell:
-    """An event about the client's own node, which is still there."""
+    """Send an event about the client's own node, although the node is unchanged."""
     return tells.behind(lambda turn: jute.event(kind, _checked(turn)))
 
 
@@ -45,7 +45,7 @@ def _checked(turn: Turn) -> str:
 
 
 def watched(turn: Turn) -> str:
-    """The path of a request that sets a watch."""
+    """Return the path in a request that sets a watch."""
     return jute.Reader(turn.request.payload).text()
 
 

@@ -1,7 +1,7 @@
-"""What a client made of liars: whether it came to an end in time, and believed nothing that was not so.
+"""Judges clients of lying servers: each must finish in time and must not believe a lie.
 
-A client is a worker's. While it is lied to, another client of the same worker holds a lock on a real
-server: that lease shows that nothing stood still in the process.
+The clients run in a worker. While servers lie to them, another client of the same worker holds a lock on a
+real server. If that lease stays held, nothing has blocked the process.
 """
 
 from __future__ import annotations
@@ -22,47 +22,48 @@ from harness.liar.truth import DIRECTORY
 from harness.worker import Worker
 
 SESSION_TIMEOUT = 3.0
-"""What clients ask liars for, in seconds. A heartbeat is sent every 0.5 s, and a term is 1.5 s."""
+"""Session timeout of the clients in seconds. They send a heartbeat every 0.5 s, and a term is 1.5 s."""
 
 PATIENCE = 3.0
-"""How long a client tries to connect, and then to acquire."""
+"""Timeout in seconds of a client's connect, and of its acquire."""
 
 HOLD = 2.0
-"""For how long it holds what it is granted: a heartbeat fails within it, and a term ends."""
+"""Time in seconds for which a client holds its lock. A heartbeat can fail and a term can end within it."""
 
 CLOSE_LIMIT = 2.0
-"""How long a close waits for the server's acknowledgement."""
+"""Maximum time in seconds that a close waits for the server's reply."""
 
 MARGIN = 2.5
-"""How late an answer may be. A time-out is kept within 0.2 s on an idle machine (S7); here a hundred clients
-and their liars share two processors with whatever else runs. What hangs does so for ever."""
+"""Maximum delay of a reply in seconds. On an idle machine a timeout is at most 0.2 s late (S7), but here a
+hundred clients and their liars share two processors with other programs. A client that hangs never
+replies."""
 
 MEMORY = 64 * 1024
-"""By how many KiB the process may have grown at its largest."""
+"""Maximum growth of the process's peak memory, in KiB."""
 
 RATE = 5
-"""How many connections a second a client may open, once the first second is over."""
+"""Maximum number of new connections of a client per second, after the first second."""
 
 FIRST_SECOND = 25
-"""How many it may open in the first second, in which the pauses are still short."""
+"""Maximum number of new connections in the first second, when the backoff is still short."""
 
 WINDOW = 2.0
-"""Over how many seconds that is judged: pauses between connections are random, within a factor of three."""
+"""Window in seconds for checking `RATE`: the backoff is random within a factor of three."""
 
 HONEST_TIMEOUT = 12.0
-"""The session time-out of the honest lease. The session is proven every sixth of it, which leaves a third at
-any time; at a sixth the lease is no longer `held`. So the thread that proves it may stand still for two
-seconds, as it may when eight threads want one processor, and not for longer."""
+"""Session timeout of the honest lease. The client proves the session every sixth of it, so a third always
+remains. If only a sixth remains, the lease is no longer `held`. Therefore the thread that proves it can stall
+for two seconds, which happens when eight threads share a processor, but not for longer."""
 
 LEAST_REMAINING = HONEST_TIMEOUT / 6
 
 POLL = 0.1
 
 TRIALS = 16
-"""How many times a set of lies that harms the process is halved, to find the lies that do it."""
+"""Maximum number of bisection steps when searching for the lies that harm the process."""
 
 CHOSEN = re.compile(os.environ.get("ZKLOCK_LIES", ""))
-"""Which lies are told, by their names."""
+"""Pattern of the lies to run, by name."""
 
 UNTOLD = "the lie was not told"
 
@@ -71,21 +72,21 @@ FATAL = re.compile(
 )
 
 CODES = {"CONNECTION_FAILED", "AUTH_FAILED", "LOCK_LOST", "LOCK_TIMEOUT", "SEQUENCE_EXHAUSTED"}
-"""How a call may fail among liars."""
+"""Error codes with which a call to a liar can fail."""
 
 
 @dataclass
 class Account:
-    """What happened with one liar, and what is wrong with that."""
+    """Result of one liar's client: its replies, and the problems found."""
 
     liar: Liar
-    # The answers, by command.
+    # Replies by command.
     answers: dict[str, Line] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     done: float = 0.0
 
     def summary(self) -> str:
-        """In one line."""
+        """Return the result in one line."""
         heard = ", ".join(
             f"{name}: {line.get('code') or line['event']}" for name, line in self.answers.items()
         )
@@ -94,7 +95,7 @@ class Account:
 
 
 class Meeting:
-    """One client and one liar."""
+    """The conversation of one client with one liar."""
 
     def __init__(self, worker: Worker, liar: Liar, name: str) -> None:
         self._worker = worker
@@ -103,7 +104,7 @@ class Meeting:
         self.account = Account(liar)
 
     def _ask(self, command: str, limit: float, **fields: object) -> Line | None:
-        """Send a command; its answer, if one comes within the limit and the margin."""
+        """Send a command. Return its reply, or None if the limit and the margin pass without one."""
         pending = self._worker.send(command, owner=self._name, **fields)
         return self._await(command, pending, limit)
 
@@ -127,7 +128,7 @@ class Meeting:
             self.account.wrong.append(f"{command}: the message is not fit to print: {message[:300]!r}")
 
     def run(self) -> Account:
-        """Connect, acquire, hold, release, close."""
+        """Connect, acquire, hold, release and close."""
         name, lie = self._name, self._liar.lie
         options = {"session_timeout": SESSION_TIMEOUT, "connect_timeout": PATIENCE, **lie.options}
         connected = self._ask("connect", PATIENCE, client=name, hosts=self._liar.hosts, **options)
@@ -162,13 +163,13 @@ class Meeting:
         self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
 
     def _is_told_late(self, ends: float) -> bool:
-        """Whether a lie about the hold itself is still to come, on a machine with much else to do."""
+        """Return whether a lie about the hold can still come: a busy machine delays it."""
         to_come = self._liar.lie.step == "beat" and not self._liar.told
         return to_come and time.monotonic() < ends + MARGIN
 
 
 def vet_hold(account: Account, acquired: Line) -> bool:
-    """Whether the lock was granted, as far as anyone who was told the truth can know."""
+    """Check that the lock was granted, according to the true replies. Return whether it was."""
     right = acquired["node"] in account.liar.truth.granted
     if not right:
         account.wrong.append(f"held wrongly: {acquired['node']} was not granted")
@@ -178,7 +179,7 @@ def vet_hold(account: Account, acquired: Line) -> bool:
 
 
 def vet_term(account: Account, at: float, state: str) -> None:
-    """A lease is lost once half the time-out is over since the last proof."""
+    """Check that the lease was lost in time: half a session timeout after the last proof."""
     proofs = list(account.liar.truth.proofs)
     ends = max((proof.asked + proof.timeout / 2 for proof in proofs), default=0.0)
     if at > ends:
@@ -186,7 +187,7 @@ def vet_term(account: Account, at: float, state: str) -> None:
 
 
 def vet_record(account: Account) -> None:
-    """What the liar noted."""
+    """Check the liar's record of the client's connections."""
     liar, wrong = account.liar, account.wrong
     if not liar.told:
         wrong.append(UNTOLD)
@@ -205,28 +206,28 @@ def vet_record(account: Account) -> None:
 
 
 def largest(pid: int) -> int:
-    """How much memory a process has used at most, in KiB."""
+    """Return the peak memory of a process in KiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE).group(1))  # type: ignore[union-attr]
 
 
 @dataclass
 class Verdict:
-    """What came of it."""
+    """Results of one run: those of every liar's client, and the problems of the process."""
 
     accounts: list[Account]
-    # What is wrong with the process as a whole.
+    # Problems of the whole process.
     wrong: list[str] = field(default_factory=list)
     growth: int = 0
     least: float = HONEST_TIMEOUT
 
     def problems(self) -> list[str]:
-        """Everything that is wrong."""
+        """All problems, those of the clients first."""
         return [f"{account.liar}: {what}" for account in self.accounts for what in account.wrong] + self.wrong
 
 
 def meet(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
-    """Let a worker meet all of these liars at once, while it holds a lock on an honest server."""
+    """Run one client for each lie in a worker at the same time, while the worker holds an honest lock."""
     worker.connect(honest, client="honest", session_timeout=HONEST_TIMEOUT)
     worker.lock(path, lock="honest", client="honest")
     worker.hold("honest", lock="honest", owner="honest")
@@ -250,14 +251,14 @@ def meet(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict
 
 
 def _unfit(lines: Sequence[str]) -> list[str]:
-    """What should not be on standard error."""
+    """Report crashes and unprintable text in the lines of standard error."""
     fatal = [line for line in lines if FATAL.search(line)]
     unfit = [line for line in lines if not line.replace("\t", "").isprintable()]
     return [f"standard error, {len(found)} times: {found[0][:300]!r}" for found in (fatal, unfit) if found]
 
 
 def _watch(worker: Worker, verdict: Verdict, done: Callable[[], bool]) -> None:
-    """Watch the honest lease until all is done."""
+    """Watch the honest lease until all clients are done."""
     while not done():
         try:
             state = worker.send("state", lease="honest").line(2 * MARGIN)
@@ -272,7 +273,7 @@ def _watch(worker: Worker, verdict: Verdict, done: Callable[[], bool]) -> None:
 
 
 def _leave(worker: Worker, verdict: Verdict) -> None:
-    """The honest lease is released as if nothing had happened, and the worker ends by itself."""
+    """Check that the honest lease can still be released, and that the worker exits by itself."""
     try:
         worker.release("honest", owner="honest")
         worker.exit()
@@ -281,9 +282,9 @@ def _leave(worker: Worker, verdict: Verdict) -> None:
 
 
 def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
-    """Let a worker meet all of these liars, and find out which of them harm the process as a whole.
+    """Run all lies in one worker. If the process as a whole is harmed, find the lies that cause it.
 
-    On a busy machine some clients do not get as far as their lies in time; those try once more.
+    On a busy machine some clients do not reach their lies in time. Those run once more.
     """
     verdict = meet(start(), honest, path, lies)
     untold = [account.liar.lie for account in verdict.accounts if account.wrong == [UNTOLD]]
@@ -306,7 +307,7 @@ def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Li
 
 
 def assert_unharmed(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Lie]) -> None:
-    """Let a worker meet all of these liars, or those that were chosen; fail with all that is wrong."""
+    """Run the lies that `ZKLOCK_LIES` selects, by default all. Fail with a list of all problems."""
     chosen = [lie for lie in lies if CHOSEN.search(lie.name)]
     if not chosen:
         pytest.skip("none of these lies was chosen")

@@ -1,4 +1,4 @@
-"""Connections that end at every step and after every byte, fall silent, or carry one byte at a time."""
+"""Lies about connections: they end at every step and after every byte, fall silent, or send byte by byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.liar.server import ACCEPT, Lie, Turn
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return [*_ends(), *_silences(), *_drips()]
 
 

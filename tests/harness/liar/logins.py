@@ -39,5 +39,5 @@ def _logins() -> Iterator[Lie]:
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return list(_logins())

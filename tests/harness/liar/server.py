@@ -1,4 +1,4 @@
-"""The server: listens, keeps count, and hands each request to the truth or to a lie."""
+"""The lying server: accepts connections, records them, and answers each request truthfully or with a lie."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PASSWORD = bytes(range(16))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
-"""Steps besides the requests: a connection is there; it asks for a session; any request behind that."""
+"""Steps besides the requests: a new connection, its session handshake, and any request after that."""
 
 
 class Turn:
-    """One request, and what can be done about it."""
+    """One request, with the possible ways to answer it."""
 
     def __init__(self, connection: Connection, request: Request, asked: float) -> None:
         self.connection = connection
@@ -34,13 +34,13 @@ class Turn:
         self._asked = asked
 
     def carry_out(self) -> tuple[int, bytes]:
-        """Do what is asked for, and say nothing: the error and the body of the honest answer."""
+        """Execute the request without replying. Return the error and the body of the true reply."""
         if self.request.op == HELLO:
             return 0, self.connection.greet()
         return self.truth.carry_out(self.request, self.connection.session)
 
     async def honest(self) -> None:
-        """Do what is asked for, and tell the truth."""
+        """Execute the request and reply truthfully."""
         error, body = self.carry_out()
         self.keep(error, body)
         if self.request.op == HELLO:
@@ -49,7 +49,7 @@ class Turn:
             await self.reply(body, error=error)
 
     def keep(self, error: int, body: bytes) -> None:
-        """Note what an honest answer lets the client believe."""
+        """Record the facts that a client can derive from a true reply."""
         connection, op = self.connection, self.request.op
         if error == 0 and op in ("create", "beat", "delete"):
             self.truth.proofs.append(Proof(self._asked, connection.timeout))
@@ -63,13 +63,13 @@ class Turn:
     async def reply(
         self, body: bytes = b"", *, error: int = 0, xid: int | None = None, zxid: int | None = None
     ) -> None:
-        """Answer with this, true or not."""
+        """Send a reply with this content, true or not."""
         await self.write(self.framed(body, error=error, xid=xid, zxid=zxid))
 
     def framed(
         self, body: bytes = b"", *, error: int = 0, xid: int | None = None, zxid: int | None = None
     ) -> bytes:
-        """The bytes of such an answer."""
+        """Return the bytes of a reply with this content."""
         if self.request.op == HELLO:
             return jute.frame(body)
         head = jute.header(
@@ -78,11 +78,11 @@ class Turn:
         return jute.frame(head + body)
 
     async def write(self, data: bytes) -> None:
-        """Write these bytes."""
+        """Send raw bytes."""
         await self.connection.write(data)
 
     async def silence(self) -> None:
-        """Say nothing more on this connection, and read nothing."""
+        """Send and read nothing more on this connection."""
         await self.connection.over.wait()
 
     def hang_up(self) -> None:
@@ -95,36 +95,37 @@ Tell = Callable[[Turn], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Lie:
-    """What is said instead of the truth, and when."""
+    """A lie: a false answer, and the step and conditions at which the server gives it."""
 
     name: str
-    # The step at which it is told: `accept`, `hello`, or what is asked for.
+    # Step of the lie: `accept`, `hello`, or the operation of a request.
     step: str
     tell: Tell = field(repr=False)
-    # How often the truth is told at this step before.
+    # Number of true replies at this step before the lie.
     after: int = 0
-    # Another contender is first in the queue.
+    # True if another contender is first in the queue.
     queued: bool = False
-    # What the client is given beyond the hosts, such as credentials.
+    # Client options in addition to the hosts, such as credentials.
     options: dict[str, Any] = field(default_factory=dict)
-    # Seconds after which every connection ends.
+    # Time in seconds after which every connection is cut.
     cuts: float | None = None
-    # Seconds between two bytes of everything that is said.
+    # Delay in seconds between two bytes of all replies.
     drip: float | None = None
-    # Whether the client asks who contends, once it holds the lock.
+    # True if the client lists the contenders once it holds the lock.
     curious: bool = False
-    # Whether it is too large, which the caller may mend: a bad argument.
+    # True if the reply is too large. The client then reports a bad argument, because the caller can change
+    # it.
     large: bool = False
-    # Whether it is no lie: the client has to be granted the lock.
+    # True if the answer is no lie: the client must be granted the lock.
     harmless: bool = False
 
 
 class Connection:
-    """A client's connection."""
+    """A client's connection to the liar."""
 
     def __init__(self, liar: Liar, writer: asyncio.StreamWriter) -> None:
         self.liar = liar
-        # Whose requests are carried out here, and what the client was told that its session is.
+        # True session of this connection, and the session id that the client received.
         self.session = 0
         self.known_as = 0
         self.timeout = 0.0
@@ -135,18 +136,18 @@ class Connection:
 
     @property
     def asked(self) -> tuple[int, int]:
-        """The time-out in milliseconds and the session that the client asks for."""
+        """The timeout in milliseconds and the session id in the client's handshake."""
         return self._hello
 
     def greet(self) -> bytes:
-        """Give the client a session, or the one that it asks for; the body of the answer."""
+        """Give the client a new session or its old one. Return the body of the reply."""
         timeout, session = self._hello
         self.session = self.known_as = self.liar.truth.begin(session)
         self.timeout = timeout / 1000
         return welcome(timeout if self.session else 0, self.session)
 
     async def write(self, data: bytes) -> None:
-        """Write these bytes, as slowly as the lie says."""
+        """Write bytes, as slowly as the lie says."""
         drip = self.liar.lie.drip
         if drip is None:
             self._writer.write(data)
@@ -158,7 +159,7 @@ class Connection:
             await asyncio.sleep(drip)
 
     def reset(self) -> None:
-        """End it, so that the other end cannot miss it."""
+        """Reset the connection, so that the client always notices."""
         self.over.set()
         plug = self._writer.get_extra_info("socket")
         with contextlib.suppress(OSError):
@@ -166,7 +167,7 @@ class Connection:
         self._writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Answer until one end hangs up."""
+        """Answer requests until one side closes the connection."""
         if self.liar.lie.cuts is not None:
             asyncio.get_running_loop().call_later(self.liar.lie.cuts, self.reset)
         await self.liar.answer(Turn(self, Request(0, ACCEPT, 0, b""), time.monotonic()))
@@ -184,7 +185,7 @@ class Connection:
 
 
 def welcome(timeout: int, session: int, password: bytes = PASSWORD, *, tail: bytes = b"\0") -> bytes:
-    """The body of the answer to a connection's first message."""
+    """Return the body of the reply to a connection's handshake."""
     return jute.int32(0, timeout) + jute.int64(session) + jute.buffer(password) + tail
 
 
@@ -194,13 +195,13 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 class Liar:
-    """One server with one lie. The loop's thread writes its record, which is read when the client is done."""
+    """A server with one lie. The event loop's thread writes its record. The test reads it at the end."""
 
     def __init__(self, lie: Lie) -> None:
         self.lie = lie
         self.truth = Truth()
         self.hosts = ""
-        # When connections came, when requests came, and when the lie was told.
+        # Times of connections, of requests, and of lies.
         self.accepts: list[float] = []
         self.requests: list[tuple[float, str]] = []
         self.told: list[float] = []
@@ -213,7 +214,7 @@ class Liar:
         return f"{self.lie.name} (at {self.lie.step})"
 
     async def answer(self, turn: Turn) -> None:
-        """Answer a request, with the truth or a lie."""
+        """Answer a request truthfully or with the lie."""
         op = turn.request.op
         if op == self.lie.step or (self.lie.step == ANYTHING and op not in (ACCEPT, HELLO)):
             self._reached += 1
@@ -227,7 +228,7 @@ class Liar:
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection."""
         self.accepts.append(time.monotonic())
-        # A loop keeps its tasks by weak references only.
+        # The event loop keeps only weak references to tasks.
         if (task := asyncio.current_task()) is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -241,7 +242,7 @@ class Liar:
 
 
 class Liars:
-    """Any number of such servers, on a thread of their own."""
+    """Any number of lying servers, all on one thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -266,7 +267,7 @@ class Liars:
     async def _stop(self) -> None:
         for server in self._servers:
             server.close()
-        # Connections that were accepted by then begin a moment later.
+        # Tasks of connections that were just accepted start a moment later.
         for _ in range(3):
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
@@ -275,7 +276,7 @@ class Liars:
             await asyncio.sleep(0.02)
 
     def start(self, lie: Lie) -> Liar:
-        """A server with this lie."""
+        """Start a server with this lie."""
         liar = Liar(lie)
 
         async def listen() -> None:

@@ -45,7 +45,7 @@ def _ids() -> Iterator[Lie]:
 
 
 def _stat(change: Callable[[int, int], tuple[int, int]]) -> Tell:
-    """The node is made, and the answer tells another czxid and owner."""
+    """Create the node, and reply with a changed czxid and owner."""
 
     async def tell(turn: Turn) -> None:
         code, body = turn.carry_out()
@@ -97,5 +97,5 @@ def _more_and_more() -> Callable[[], list[bytes]]:
 
 
 def lies() -> list[Lie]:
-    """All of them."""
+    """Return all lies of this module."""
     return [*_time_outs(), *_ids(), *_owners(), *_children()]

@@ -1,4 +1,4 @@
-"""How lies are told."""
+"""Building blocks of lies: functions that answer a request wrongly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.liar.server import Tell, Turn
 
 
 def raw(data: bytes) -> Tell:
-    """These bytes instead of an answer, and then nothing more."""
+    """Send these bytes instead of a reply, and then nothing more."""
 
     async def tell(turn: Turn) -> None:
         await turn.write(data)
@@ -22,7 +22,7 @@ def raw(data: bytes) -> Tell:
 
 
 def body(data: bytes, *, proves: bool = False) -> Tell:
-    """A well-formed answer with this body; nothing is done. `proves`: a client may take it for a proof."""
+    """Reply with this body without executing the request. With `proves`, a client can take it as a proof."""
 
     async def tell(turn: Turn) -> None:
         if proves:
@@ -33,7 +33,7 @@ def body(data: bytes, *, proves: bool = False) -> Tell:
 
 
 def error(code: int, *, done: bool = False) -> Tell:
-    """An error; nothing is done, unless it is."""
+    """Reply with an error. The request is executed only with `done`."""
 
     async def tell(turn: Turn) -> None:
         if done:
@@ -44,7 +44,7 @@ def error(code: int, *, done: bool = False) -> Tell:
 
 
 def altered(alter: Callable[[bytes], bytes], *, harmless: bool = False) -> Tell:
-    """The truth with its body altered. Harmless: what it says is still clear, and true."""
+    """Send the true reply with an altered body. With `harmless`, its content is still clear and true."""
 
     async def tell(turn: Turn) -> None:
         code, truth = turn.carry_out()
@@ -56,7 +56,7 @@ def altered(alter: Callable[[bytes], bytes], *, harmless: bool = False) -> Tell:
 
 
 def with_xid(number: Callable[[int], int]) -> Tell:
-    """The truth, as an answer to another request."""
+    """Send the true reply as a reply to another request."""
 
     async def tell(turn: Turn) -> None:
         code, truth = turn.carry_out()
@@ -66,7 +66,7 @@ def with_xid(number: Callable[[int], int]) -> Tell:
 
 
 def before(data: Callable[[Turn], bytes]) -> Tell:
-    """The truth, and something that nobody asked for before it."""
+    """Send unsolicited data before the true reply."""
 
     async def tell(turn: Turn) -> None:
         await turn.write(data(turn))
@@ -76,7 +76,7 @@ def before(data: Callable[[Turn], bytes]) -> Tell:
 
 
 def behind(data: Callable[[Turn], bytes], *, pause: float = 0.0) -> Tell:
-    """The truth, and something that nobody asked for behind it."""
+    """Send unsolicited data after the true reply."""
 
     async def tell(turn: Turn) -> None:
         await turn.honest()
@@ -87,7 +87,7 @@ def behind(data: Callable[[Turn], bytes], *, pause: float = 0.0) -> Tell:
 
 
 async def twice(turn: Turn) -> None:
-    """The truth, and the same answer once more."""
+    """Send the true reply twice."""
     code, truth = turn.carry_out()
     turn.keep(code, truth)
     await turn.reply(truth, error=code)
@@ -95,7 +95,7 @@ async def twice(turn: Turn) -> None:
 
 
 def part(share: float) -> Tell:
-    """The first part of the truth; then the connection ends."""
+    """Send the first part of the true reply, then cut the connection."""
 
     async def tell(turn: Turn) -> None:
         code, truth = turn.carry_out()
@@ -107,39 +107,39 @@ def part(share: float) -> Tell:
 
 
 async def hang_up(turn: Turn) -> None:
-    """Nothing is done, and the connection ends."""
+    """Cut the connection without executing the request."""
     turn.hang_up()
 
 
 async def do_and_hang_up(turn: Turn) -> None:
-    """What was asked for is done, and the connection ends."""
+    """Execute the request, then cut the connection."""
     turn.carry_out()
     turn.hang_up()
 
 
 async def answer_and_hang_up(turn: Turn) -> None:
-    """The truth; then the connection ends."""
+    """Send the true reply, then cut the connection."""
     await turn.honest()
     turn.hang_up()
 
 
 async def silence(turn: Turn) -> None:
-    """Nothing is done or said, now or later on this connection."""
+    """Ignore this request and all later ones on this connection."""
     await turn.silence()
 
 
 async def do_and_be_silent(turn: Turn) -> None:
-    """What was asked for is done; nothing is said, now or later on this connection."""
+    """Execute the request, but send nothing more on this connection."""
     turn.carry_out()
     await turn.silence()
 
 
 async def swallow(turn: Turn) -> None:
-    """Nothing is done or said; what comes next is answered."""
+    """Ignore this request. Later ones are answered."""
 
 
 def nth_byte() -> Tell:
-    """The first connection ends after one byte of the answer, the second after two, and so on."""
+    """Cut the first connection after one byte of the reply, the second after two bytes, and so on."""
     count = 0
 
     async def tell(turn: Turn) -> None:
@@ -153,7 +153,7 @@ def nth_byte() -> Tell:
 
 
 def flood(data: Callable[[Turn], bytes], seconds: float) -> Tell:
-    """The truth, and behind it the same again and again, as fast as the client reads."""
+    """Send the true reply, then repeat this data as fast as the client reads."""
 
     async def tell(turn: Turn) -> None:
         await turn.honest()
@@ -168,7 +168,7 @@ def flood(data: Callable[[Turn], bytes], seconds: float) -> Tell:
 
 
 def slow_frame(size: int, rate: int, seconds: float) -> Tell:
-    """A frame of that size is announced, and zeros come at that rate; then nothing more."""
+    """Announce a frame of this size and send zeros at `rate` bytes per second; then send nothing."""
 
     async def tell(turn: Turn) -> None:
         head = b"" if turn.request.op == "hello" else jute.header(turn.request.xid, turn.truth.zxid)
@@ -184,7 +184,7 @@ def slow_frame(size: int, rate: int, seconds: float) -> Tell:
 
 
 def children(names: Callable[[], list[bytes]], *, own: bool = True) -> Tell:
-    """A listing with these names, behind the true ones or instead of them."""
+    """Reply with a listing of these names, after the true names or instead of them."""
 
     async def tell(turn: Turn) -> None:
         true = [name.encode() for name in turn.truth.children()] if own else []

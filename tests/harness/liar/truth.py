@@ -1,4 +1,4 @@
-"""What is true on a server that may lie about it: nodes, sessions, and what its clients were really told."""
+"""The true state of a lying server: nodes, sessions, and the true replies that its clients received."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.liar import jute
 from harness.observer import SEQUENCED, sequence
 
 DIRECTORY = "/lock"
-"""Where the one lock is. It exists."""
+"""Directory of the only lock. It exists from the start."""
 
 NO_NODE, NODE_EXISTS, BAD_VERSION, UNIMPLEMENTED = -101, -110, -103, -6
 
@@ -33,16 +33,16 @@ OPS = {
     105: "rewatch",
     -11: "close",
 }
-"""What the engine asks for.
+"""Operations that the engine requests.
 
-The data of one node are read only together with a watch. A transaction that only checks is a heartbeat;
-another one counts as `parents`.
+The engine reads a node's data only together with a watch. A transaction that consists only of checks is a
+heartbeat (`beat`); any other transaction counts as `parents`.
 """
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request, and what of it matters here."""
+    """A request, reduced to the fields that matter here."""
 
     xid: int
     op: str
@@ -51,7 +51,7 @@ class Request:
 
     @classmethod
     def read(cls, frame: bytes) -> Request:
-        """Read one without its length."""
+        """Parse a request without its length."""
         head = jute.Reader(frame)
         xid, kind = head.int32(), head.int32()
         op = OPS.get(kind, f"op{kind}")
@@ -71,7 +71,7 @@ class Node:
 
 @dataclass
 class Proof:
-    """A committed write that was acknowledged: from when it came, a session's term is counted."""
+    """An acknowledged committed write. A session's term starts when the server received it."""
 
     asked: float
     timeout: float
@@ -79,16 +79,16 @@ class Proof:
 
 @dataclass
 class Truth:
-    """The tree, and the record of honest words.
+    """The tree, and the record of true replies.
 
-    Times are CLOCK_MONOTONIC in seconds, like the workers' stamps.
+    Times are CLOCK_MONOTONIC in seconds, the clock of the workers' stamps.
     """
 
     zxid: int = 0
     nodes: dict[str, Node] = field(default_factory=dict)
     sessions: set[int] = field(default_factory=set)
-    # Nodes that were acknowledged to the session that asked for them, and nodes that were shown to be the
-    # first of the queue. Those that are both have the lock.
+    # Nodes whose creation was confirmed to their session, and nodes that were shown as first in the queue.
+    # A node in both sets has the lock.
     acknowledged: set[str] = field(default_factory=set)
     first: set[str] = field(default_factory=set)
     proofs: list[Proof] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Truth:
         self.zxid = 1
 
     def begin(self, asked: int) -> int:
-        """The session that a client gets which asks for this one; 0: it is over."""
+        """Return a new session for 0, the same session if it exists, or 0 if it has expired."""
         if asked == 0:
             self._begun += 1
             asked = 0x1000 + self._begun
@@ -108,7 +108,7 @@ class Truth:
         return asked if asked in self.sessions else 0
 
     def add(self, owner: int, data: bytes = b"", prefix: str = "_c_0-lock-") -> str:
-        """A node at the end of the queue, of any session; returns its path."""
+        """Add a node of any session at the end of the queue. Return its path."""
         path = f"{DIRECTORY}/{prefix}{self._numbers:010}"
         self._numbers += 1
         self.zxid += 1
@@ -116,28 +116,28 @@ class Truth:
         return path
 
     def children(self) -> list[str]:
-        """The names in the queue, in an order that means nothing."""
+        """Return the names in the queue, in arbitrary order."""
         return [path.rsplit("/", 1)[1] for path in self.nodes if path.startswith(f"{DIRECTORY}/")]
 
     def shown(self, names: list[bytes]) -> None:
-        """A listing was sent: who is first in it has the lock."""
+        """Record a listing that was sent: its first contender can take the lock."""
         texts = [name.decode(errors="replace") for name in names]
         queue = sorted((name for name in texts if SEQUENCED.search(name)), key=sequence)
         if queue:
             self.first.add(f"{DIRECTORY}/{queue[0]}")
 
     def gone(self, path: str) -> None:
-        """It was told that a node is gone, so the next is first."""
+        """Record a reported deletion: the next contender can take the lock."""
         behind = [name for name in self.children() if f"{DIRECTORY}/{name}" != path]
         self.shown([name.encode() for name in behind])
 
     @property
     def granted(self) -> set[str]:
-        """The nodes that were granted the lock, as far as anyone who was told the truth can know."""
+        """Nodes that were granted the lock, according to the true replies."""
         return self.acknowledged & self.first
 
     def carry_out(self, request: Request, session: int) -> tuple[int, bytes]:
-        """Do what a request asks for; the error and the body of the answer."""
+        """Execute a request. Return the error and the body of the reply."""
         reader = jute.Reader(request.payload)
         match request.op:
             case "create" | "parents" if request.kind != 14:
@@ -227,7 +227,7 @@ class Truth:
         body, earlier = b"", True
         for _path, error in results:
             if failed:
-                # What comes behind the failure is called a runtime inconsistency.
+                # The server reports operations after the failed one as a runtime inconsistency.
                 code = error if earlier else -2
                 earlier = earlier and not error
                 body += jute.int32(-1) + b"\0" + jute.int32(code, code)

@@ -1,7 +1,10 @@
-"""Workers of all kinds contend while a nemesis breaks one thing after another.
+"""Fault injection: workers of all kinds contend while the nemesis causes one fault after another.
 
-``station`` is where a worker runs and how it is reached; ``workload`` is what each of its owners does;
-``register`` is what the locks guard; ``stage`` is what a fault may touch, ``faults`` and ``outages`` are what
-can break; ``record`` is what is written down, and ``judge`` what is wrong with it; ``campaign`` is all of it
-together.
+- ``station``: where a worker runs, and its connections.
+- ``workload``: what each owner does.
+- ``register``: the data that the locks guard.
+- ``stage``: what a fault can use and change.
+- ``faults`` and ``outages``: the faults.
+- ``record``: the recorded events. ``judge``: the checks of these records.
+- ``campaign``: runs all of this together.
 """

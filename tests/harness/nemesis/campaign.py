@@ -1,4 +1,4 @@
-"""One campaign: all stations contend, one thing after another breaks, and the records are judged."""
+"""One campaign: all stations contend, faults occur one after another, and the records are checked."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ from harness.surfaces import PEERS
 from harness.worker import Worker
 
 CALM = (0.1, 0.4)
-"""Session time-outs between one fault and the next."""
+"""Pause between two faults, in session timeouts."""
 
 PERMITS = 2
 TICKS = 8
-"""Per session time-out."""
+"""Server ticks per session timeout."""
 
 LAST_WORDS = 8
-"""Of each station, if something has gone wrong."""
+"""Number of last lines of each station that a failure report contains."""
 
 HISTORIES = "ZKLOCK_HISTORIES"
-"""The environment variable that names a directory in which campaigns keep their histories."""
+"""Environment variable with a directory in which campaigns store their histories."""
 
 TLS = "+tls"
-"""Behind the name of a surface: over encrypted connections."""
+"""Suffix of a surface's name: its connections are encrypted."""
 
-# They register what can break.
+# Importing these modules registers their faults.
 assert faults
 assert outages
 
 
 @dataclass
 class Row:
-    """What a fault did, over all its occurrences."""
+    """Results of one fault, summed over all its occurrences."""
 
     rounds: int = 0
     grants: int = 0
@@ -73,7 +73,7 @@ class Row:
     refused: int = 0
 
     def add(self, other: Row) -> None:
-        """Add the next occurrence."""
+        """Add the results of another occurrence."""
         self.rounds += other.rounds
         self.grants += other.grants
         self.lost += other.lost
@@ -83,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Window:
-    """From when a fault broke something until everything served again. Stamps in nanoseconds."""
+    """Time from a fault until all servers and stations worked again. Stamps are in nanoseconds."""
 
     fault: str
     began: int
@@ -94,7 +94,7 @@ class Window:
 
 
 class Campaign:
-    """A number of stations, an ensemble that can be partitioned, and a record of all that happened."""
+    """Stations, an ensemble that can be partitioned, and a record of all events."""
 
     def __init__(self, surfaces: Sequence[str], root: str, seed: str, session_timeout: float) -> None:
         self.seed = seed
@@ -124,13 +124,13 @@ class Campaign:
         with ExitStack() as stack:
             links = stack.enter_context(Links())
             tick = round(self._session_timeout * 1000 / TICKS)
-            # A server that is cut off keeps answering for half again as long as its clients' sessions last.
+            # A server that is cut off keeps replying for one and a half session timeouts.
             lines, tls = stack.enter_context(certificates())
             settings = Settings(
                 tick=tick,
                 sync_limit=TICKS * 3 // 2,
                 init_limit=TICKS * 3,
-                # The spare lock's directory is a container: that it is reaped between two uses is part of it.
+                # The spare lock's directory is a container, so that the server deletes it between two uses.
                 container_check=SOON,
                 secure=True,
                 config=lines,
@@ -138,8 +138,8 @@ class Campaign:
             ensemble = stack.enter_context(Ensemble(settings=settings, links=links))
             observer = stack.enter_context(Observer(ensemble.hosts))
             self.registers = stack.enter_context(Registers())
-            # Persistent: go-zookeeper and kazoo ensure only once that their parents exist, and numbers never
-            # begin anew, except where a fault deletes the directory.
+            # Persistent nodes, because go-zookeeper and kazoo create their parents only once, and so that
+            # sequence numbers never restart unless a fault deletes the directory.
             for path in {*self._paths, f"{self._root}/{PROBE}"} - {self._spare}:
                 observer.create(path)
             self.stations = [
@@ -179,7 +179,7 @@ class Campaign:
         self._stack.close()
 
     def play(self, name: str) -> None:
-        """Break something, mend it, and check that it bit, and that all stations move on."""
+        """Run a fault and repair it. Check that it took effect, and that all stations make progress."""
         before = self._counted()
         began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         self._stage.struck = None
@@ -213,13 +213,13 @@ class Campaign:
         )
 
     def _await_progress(self, name: str) -> None:
-        """Every lock is granted again, and every station is granted something."""
+        """Wait until every lock and every station has a new grant."""
         before = self.progress.grants.copy()
         wanted = {*self._paths, *map(str, self.stations)}
         deadline = time.monotonic() + HANG
         while stuck := {one for one in wanted if self.progress.grants[one] == before[one]}:
             self._assert_no_failure()
-            # A peer that has reported an error is replaced, even if it reports it late.
+            # A peer that has reported an error is replaced, even if the report is late.
             settle(self._stage)
             assert time.monotonic() < deadline, (
                 f"after {name} nothing is granted at {sorted(stuck)}\n{self.state()}"
@@ -230,7 +230,7 @@ class Campaign:
         assert not self.progress.failures, "\n".join([*self.progress.failures, self.state()])
 
     def state(self) -> str:
-        """Who stands where, and who last said what: for the person who has to find out."""
+        """Describe the queues and each station's last lines, for a person who analyzes a failure."""
         observer = self._stage.observer
         told = [f"seed {self.seed}", *map(str, self.windows[-5:])]
         for path in self._paths:
@@ -247,7 +247,7 @@ class Campaign:
         return "\n".join(told)
 
     def judge(self) -> list[Hold]:
-        """Let everything end, and judge everything that was recorded. Returns the holds."""
+        """Stop all contenders, check all records, and return the holds."""
         self.progress.over.set()
         for contender in self._contenders:
             contender.join(HANG)
@@ -278,7 +278,7 @@ class Campaign:
         return holds
 
     def _ask_both_judges(self, holds: Sequence[Hold]) -> list[str]:
-        """Findings of the outside judge, or of only one of the two."""
+        """Return histories that Porcupine rejects, and disagreements between the two checkers."""
         history = History(f"faults {self.seed}", tuple(holds), frozenset({self._spare}))
         keep = os.environ.get(HISTORIES)
         comparison = compared(history, None if keep is None else Path(keep))
@@ -286,7 +286,7 @@ class Campaign:
         return comparison.problems
 
     def _assert_nothing_left(self) -> None:
-        """No node and no watch is left while the clients that might have left one still exist."""
+        """Assert that no node and no watch is left, while the clients that created them still exist."""
         observer = self._stage.observer
         for station in self.stations:
             if not station.is_ours:
@@ -309,7 +309,7 @@ class Campaign:
         )
 
     def _certain(self, excuses: Excuses) -> list[Hold]:
-        """The holds that can be judged against each other."""
+        """Return the holds that the checker can compare."""
         grace = round(2e9 * self._session_timeout)
         troubles = [
             (window.began, window.ended + grace) for window in self.windows if window.fault in OF_SERVERS
@@ -319,7 +319,7 @@ class Campaign:
         return certain(holds, excuses, peers, troubles)
 
     def _losses(self) -> list[Loss]:
-        """The losses that our workers reported."""
+        """Return the losses that our workers reported."""
         found = []
         for station in self.stations:
             for worker in station.workers if station.is_ours else ():
@@ -340,7 +340,7 @@ class Campaign:
         return [worker for station in self.stations for worker in station.workers]
 
     def table(self) -> str:
-        """The results, as Markdown."""
+        """Return the results as a Markdown table."""
         total = Row()
         for row in self.rows.values():
             total.add(row)

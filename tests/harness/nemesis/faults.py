@@ -1,8 +1,8 @@
-"""What can break at a holder: its process, its connection, its session, its node.
+"""Faults at a holder: in its process, its connection, its session, or its node.
 
-Each fault breaks something, lets time pass, mends it, and proves that it bit, or its round fails. A fault
-looks for a holder: its victim's holders are detained until the fault is over or they have lost. Where
-certainty about a hold ends without the holder's doing, the worker's record is told beforehand.
+Each fault causes damage, waits, repairs the damage, and proves that it took effect; otherwise its round
+fails. A fault needs a holder: the holders at its victim stay detained until the fault is over or they lose
+the lock. If a fault ends the certainty of a hold, it notes this in the worker's record first.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from harness.nemesis.station import Station
 HOUR = 3600
 
 HARMLESS = 0.25
-"""Session time-outs of silence that cost no lease: a term is never shorter than a third while proofs come."""
+"""Silence, in session timeouts, that costs no lease: a term is at least a third of it while proofs arrive."""
 
 # The holder's process.
 
 
 @fault("holder killed (`SIGKILL`)")
 def killed(stage: Stage) -> None:
-    """The session stays open without a client, until it expires."""
+    """The session stays open without a client until it expires."""
     with stage.holder() as (victim, grant):
         victim.worker.kill()
         stage.needs(stage.observer.exists(grant.node_path), "the dead holder's node is still there")
@@ -42,7 +42,7 @@ def killed(stage: Stage) -> None:
 
 @fault("holder stopped for longer than its session (`SIGSTOP`)")
 def stopped(stage: Stage) -> None:
-    """It is stopped between its check and its write, and writes when it resumes."""
+    """The holder is stopped between its check and its write, and writes when it resumes."""
     with stage.holder() as (victim, grant):
         victim.worker.pause()
         stage.strike()
@@ -54,7 +54,7 @@ def stopped(stage: Stage) -> None:
 
 @fault("wall clock stepped by an hour")
 def wall_clock_stepped(stage: Stage) -> None:
-    """Forward, back, and then right again. The engine writes its wall clock into its nodes."""
+    """The clock moves forward, back, and to the true time. The engine writes its wall clock to its nodes."""
     with stage.holder() as (victim, grant):
         try:
             for step in stage.random.sample([HOUR, -HOUR], 2):
@@ -70,12 +70,12 @@ def wall_clock_stepped(stage: Stage) -> None:
 
 
 def probe(stage: Stage, station: Station) -> tuple[float, str]:
-    """Let a worker take a lock that only faults use: the rest of its term then, and the data of its node."""
+    """Let a worker take a lock that only faults use. Return its remaining term and its node's data."""
     path = stage.locks[0].path.rpartition("/")[0] + f"/{PROBE}"
     station.worker.lock(path, lock=PROBE)
     line = station.worker.hold(PROBE, lock=PROBE, owner=PROBE)
     assert 0 < line["remaining"] <= stage.session_timeout / 2, f"the term of a grant is wrong: {line}"
-    # The observer's server may not have heard of the node yet.
+    # The observer's server might not have the node yet.
     stage.observer.client.sync(line["node"])
     data = stage.observer.client.get(line["node"])[0]
     station.worker.release(PROBE, owner=PROBE)
@@ -83,7 +83,7 @@ def probe(stage: Stage, station: Station) -> tuple[float, str]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal."""
+    """Return whether a process is stopped by a signal."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
@@ -92,7 +92,7 @@ def is_stopped(pid: int) -> bool:
 
 @fault("connection silent, both ways")
 def silent(stage: Stage) -> None:
-    """A black hole for longer than the session."""
+    """The connection is a black hole for longer than the session lasts."""
     with stage.holder() as (victim, grant):
         before = victim.cable.withheld
         victim.cable.silence()
@@ -106,7 +106,7 @@ def silent(stage: Stage) -> None:
 
 @fault("connection silent for a moment")
 def silent_for_a_moment(stage: Stage) -> None:
-    """A black hole within the term."""
+    """The connection is a black hole for less than a term."""
     with stage.holder() as (victim, grant):
         before = victim.cable.withheld
         began = now()
@@ -121,7 +121,7 @@ def silent_for_a_moment(stage: Stage) -> None:
 
 @fault("requests dropped, replies pass")
 def requests_dropped(stage: Stage) -> None:
-    """The server receives nothing any more."""
+    """The server receives nothing more, but its replies pass."""
     with stage.holder() as (victim, grant):
         before = victim.cable.withheld
         victim.cable.silence("up")
@@ -136,7 +136,7 @@ def requests_dropped(stage: Stage) -> None:
 
 @fault("replies dropped, requests pass")
 def replies_dropped(stage: Stage) -> None:
-    """The server receives everything, and the client nothing."""
+    """The server receives everything, but the client receives nothing."""
     with stage.holder() as (victim, grant):
         before = victim.cable.withheld
         victim.cable.silence("down")
@@ -151,7 +151,7 @@ def replies_dropped(stage: Stage) -> None:
 
 @fault("connection reset, again and again")
 def reset(stage: Stage) -> None:
-    """RST to both ends."""
+    """Both ends receive an RST."""
     with stage.holder() as (victim, _):
         for _ in range(5):
             stage.awaits(victim.cable.reset, "there was a connection to reset")
@@ -160,12 +160,12 @@ def reset(stage: Stage) -> None:
 
 @fault("slow link")
 def slow(stage: Stage) -> None:
-    """Each way takes a tenth of the session time-out, more than half the time between two heartbeats."""
+    """Each direction takes a tenth of the session timeout, more than half of the heartbeat interval."""
     delay = 0.1 * stage.session_timeout
     with stage.holder() as (victim, _):
         victim.cable.slow_down(delay)
         stage.pass_time(1)
-        # A term begins when its proof is sent, and there is none before the reply.
+        # A term starts when its proof is sent, and the proof counts only after the reply.
         longest = stage.session_timeout / 2 - 2 * delay
         remaining, _ = probe(stage, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
@@ -182,7 +182,7 @@ def create_reply_lost(stage: Stage) -> None:
 
 @fault("reply to a delete lost")
 def delete_reply_lost(stage: Stage) -> None:
-    """The node is gone, but its owner does not know."""
+    """The node is deleted, but its owner does not know that."""
     _lose_reply(stage, "delete")
 
 
@@ -199,7 +199,7 @@ def _lose_reply(stage: Stage, op: str) -> None:
 
 @fault("session ended by somebody else")
 def session_ended(stage: Stage) -> None:
-    """A second connection takes the session over and closes it."""
+    """A second connection takes over the session and closes it."""
     with stage.holder(stage.victim(plain=True)) as (victim, grant):
         password = victim.cable.passwords[grant.session]
         began = now()
@@ -216,7 +216,7 @@ def session_ended(stage: Stage) -> None:
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
         stage.awaits(lambda: bool(told()), f"{victim.worker} was told that its session is over")
-        # An acquire may have succeeded just before, and be stamped just after.
+        # An acquire might have succeeded just before and have a stamp just after.
         known = told()[0] + round(stage.session_timeout / 8 * 1e9)
         stage.deeds.append(Deed(grant.session, None, began, known))
         stage.pass_time(0.5)
@@ -224,7 +224,7 @@ def session_ended(stage: Stage) -> None:
 
 @fault("node deleted by an operator")
 def node_deleted(stage: Stage) -> None:
-    """The holder's, while it holds."""
+    """An operator deletes the holder's node while it holds."""
     with stage.holder() as (_, grant):
         grant.worker.presume_lost(grant.lease)
         stage.deeds.append(Deed(grant.session, grant.node, now(), NEVER))
@@ -238,11 +238,11 @@ def node_deleted(stage: Stage) -> None:
 
 @fault("lock directory deleted between uses")
 def parent_deleted(stage: Stage) -> None:
-    """The next contender creates it again, and its sequence starts at zero."""
+    """The next contender creates the directory again, and sequence numbers start at zero."""
     path = next(lock.path for lock in stage.locks if lock.name == "spare")
     deadline = time.monotonic() + WAIT
     while (before := _delete_idle(stage, path, deadline)) is None:
-        # A container, and the server was faster.
+        # The directory is a container, and the server has deleted it first.
         stage.needs(time.monotonic() < deadline, f"there was a directory {path} to delete")
         stage.awaits(lambda: stage.observer.exists(path), f"{path} is used again")
 
@@ -255,7 +255,7 @@ def parent_deleted(stage: Stage) -> None:
 
 
 def _delete_idle(stage: Stage, path: str, deadline: float) -> int | None:
-    """Delete a directory that nobody uses for now, and return its czxid; None if there was none."""
+    """Delete a directory while it is unused. Return its czxid, or None if it does not exist."""
     stage.paused.add(path)
     try:
         while True:

@@ -1,8 +1,7 @@
-"""What is wrong with the records of a campaign. Whatever is not excused here is a violation.
+"""Checks the records of a campaign. Every violation that is not excused here is reported.
 
-There are two excuses: the process was stopped or killed, and what it held was taken from it by somebody who
-ended its session or deleted its node. The second ends when the client knows: nothing voids what a session is
-granted later.
+There are two excuses. First, the process was stopped or killed. Second, another client closed its session or
+deleted its node. The second excuse ends when the owner's client knows: it does not excuse later grants.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from harness.nemesis.record import Deed, Entry, FirstLook, Held, Loss, Reading, 
 Span = tuple[int, int | None]
 
 RESUMING = 500_000_000
-"""So long after it goes on a process may still be late: what it stamps then may have been done before."""
+"""A resumed process can be late for this many nanoseconds: it can stamp an action that it did before."""
 
 
 @dataclass(frozen=True)
 class Excuses:
-    """What happened to workers and sessions."""
+    """Faults that workers and sessions suffered."""
 
-    # When a worker was stopped, and when it went on.
+    # Times at which a worker was stopped and resumed.
     stops: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     killed: Mapping[str, int] = field(default_factory=dict)
     deeds: Sequence[Deed] = ()
 
     def stopped(self, worker: str, since: int, until: int) -> bool:
-        """Whether a worker's process did not run all the time between two moments."""
+        """Return whether a worker's process was stopped or dead at any time between two stamps."""
         spans = self.stops.get(worker, ())
         stopped = any(
             began < until and since < (NEVER if ended is None else ended + RESUMING) for began, ended in spans
@@ -37,17 +36,17 @@ class Excuses:
         return stopped or self.killed.get(worker, NEVER) < until
 
     def excuse(self, held: Held, until: int) -> bool:
-        """Whether a hold may have ended before this moment without its owner's doing or knowing."""
+        """Return whether a hold can have ended before this stamp without its owner's action or knowledge."""
         return self.stopped(held.worker, held.granted, until) or any(deed.took(held) for deed in self.deeds)
 
 
 def certain(
     holds: Iterable[Hold], excuses: Excuses, peers: Collection[str], troubles: Sequence[tuple[int, int]]
 ) -> list[Hold]:
-    """The holds that can be judged against each other, each as far as it was certain.
+    """Return the holds that the checker can compare, shortened to the part that was certain.
 
-    A peer does not learn in time what it has lost when servers fail: what it held before counts until then,
-    and what it is granted until all is well again does not count.
+    When servers fail, a peer does not learn in time what it has lost. Its earlier holds count until the
+    fault. Its grants between the fault and full recovery do not count.
     """
     found = []
     for hold in holds:
@@ -60,9 +59,9 @@ def certain(
             deed.node is None and deed.session == hold.session and deed.began <= hold.granted < deed.known
             for deed in excuses.deeds
         ):
-            # Of a session that was over, by a client that could not know.
+            # Granted in a session that was closed, to a client that could not know it yet.
             continue
-        # All levels of a hold go with its node, whichever of them was being watched.
+        # A deleted node ends all levels of its hold, including those that were not being watched.
         deletions = [deed.began for deed in excuses.deeds if deed.took_node(hold.session, hold.node)]
         hold = replace(hold, ended=min([hold.until, *deletions])) if deletions else hold
         if hold.until > hold.granted:
@@ -71,7 +70,7 @@ def certain(
 
 
 def lost_at_first_look(looks: Iterable[FirstLook], excuses: Excuses) -> list[str]:
-    """Grants that were over before their term was, when their owner first looked."""
+    """Report grants that were lost at the owner's first check, although their term still ran."""
     return [
         f"lost at the first look: {look}"
         for look in looks
@@ -86,7 +85,7 @@ def lost_at_first_look(looks: Iterable[FirstLook], excuses: Excuses) -> list[str
 
 
 def lost_early(losses: Iterable[Loss], excuses: Excuses) -> list[str]:
-    """Leases that were lost while the term of their grant still ran, though nobody took them away."""
+    """Report leases that were lost without an excuse while the term of their grant still ran."""
     return [
         f"lost before its term was over: {loss}"
         for loss in losses
@@ -95,7 +94,7 @@ def lost_early(losses: Iterable[Loss], excuses: Excuses) -> list[str]:
 
 
 def granted_after(looks: Iterable[FirstLook], deeds: Sequence[Deed]) -> list[str]:
-    """Grants in sessions that their clients knew to be over."""
+    """Report grants in sessions that their clients knew to be closed."""
     ends = {deed.session: deed.known for deed in deeds if deed.node is None}
     return [
         f"granted in a session that was over: {look}"
@@ -105,7 +104,7 @@ def granted_after(looks: Iterable[FirstLook], deeds: Sequence[Deed]) -> list[str
 
 
 def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
-    """Fenced writes that undid others, tokens that came back, and late writes without an excuse."""
+    """Report fenced writes that undid others, tokens that decreased, and late writes without an excuse."""
     found = []
     newest: dict[str, int] = {}
     for write in writes:
@@ -122,7 +121,7 @@ def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
 
 
 def _spoilt_by_another(write: Write, writes: Sequence[Write]) -> bool:
-    """Whether a late write of another, which is judged by itself, came between a read and this write."""
+    """Return whether another owner's refused late write came between the read and this write."""
     return any(
         late.refused and late.name == write.name and write.held.granted < late.t < write.t for late in writes
     )
@@ -131,9 +130,9 @@ def _spoilt_by_another(write: Write, writes: Sequence[Write]) -> bool:
 def changed_while_reading(
     readings: Iterable[Reading], writes: Sequence[Write], excuses: Excuses
 ) -> list[str]:
-    """Registers that changed under a reader.
+    """Report registers that changed while a reader held the lock.
 
-    The plain one is also changed by late writes, which are judged by themselves.
+    Late writes, which are checked separately, can also change the plain register.
     """
     found = []
     refused = [write for write in writes if write.refused]
@@ -146,7 +145,7 @@ def changed_while_reading(
 
 
 def too_many_inside(entries: Iterable[Entry], excuses: Excuses) -> list[str]:
-    """Rooms in which there were more holders of permits than there are permits."""
+    """Report rooms with more permit holders than permits."""
     found = []
     for entry in entries:
         inside = [held for held in (entry.held, *entry.others) if not excuses.excuse(held, entry.t)]

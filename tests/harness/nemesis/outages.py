@@ -1,4 +1,4 @@
-"""What can break at the servers, for all clients at once. Each fault proves that it bit."""
+"""Faults at the servers, which affect all clients. Each fault proves that it took effect."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from harness.nemesis.stage import Stage, fault
 from harness.server import NotServing, Server
 
 CONFINED = 0.5
-"""In this share of cases the victim of a server that is cut off can reach no other server."""
+"""Probability that the victim, at a server that is cut off, can reach no other server."""
 
 
 @fault("leader killed", servers=True)
 def leader_killed(stage: Stage) -> None:
-    """The others elect a new one."""
+    """The remaining servers elect a new leader."""
     leader = stage.ensemble.leader()
     with stage.holder(at=leader):
         stage.strike()
@@ -28,7 +28,7 @@ def leader_killed(stage: Stage) -> None:
 
 @fault("follower cut from the leader, its clients connected", servers=True)
 def follower_cut(stage: Stage) -> None:
-    """It keeps answering reads and pings for longer than a session lasts."""
+    """The follower keeps replying to reads and pings for longer than a session lasts."""
     leader = stage.ensemble.leader()
     follower = stage.random.choice(stage.ensemble.others(leader))
     before = stage.links.withheld(leader.server_id, follower.server_id)
@@ -42,7 +42,7 @@ def follower_cut(stage: Stage) -> None:
 
 @fault("leader cut from its followers, its clients connected", servers=True)
 def leader_cut(stage: Stage) -> None:
-    """It keeps leading without followers while the others elect a new leader."""
+    """The leader keeps leading without followers while the other servers elect a new one."""
     leader = stage.ensemble.leader()
     others = stage.ensemble.others(leader)
 
@@ -96,7 +96,7 @@ def quorum_lost(stage: Stage) -> None:
 
 @fault("rolling restart", servers=True)
 def rolling_restart(stage: Stage) -> None:
-    """One server after another, including the leader."""
+    """One server after another restarts, including the leader."""
     before = stage.ensemble.leader().epoch()
     with stage.holder():
         stage.strike()
@@ -109,7 +109,7 @@ def rolling_restart(stage: Stage) -> None:
 
 @fault("follower stopped for longer than a session", servers=True)
 def follower_stopped(stage: Stage) -> None:
-    """Its clients move elsewhere, or lose their leases."""
+    """The follower's clients move to another server or lose their leases."""
     follower = stage.random.choice(stage.ensemble.others(stage.ensemble.leader()))
     with stage.holder(at=follower) as (victim, grant):
         stage.strike()
@@ -123,7 +123,7 @@ def follower_stopped(stage: Stage) -> None:
 
 @fault("leader stopped for a moment", servers=True)
 def leader_stopped(stage: Stage) -> None:
-    """For less than the margin that a term leaves: the one assumption about a leader."""
+    """The leader stops for less than a term's margin. This is the only assumption about a leader."""
     leader = stage.ensemble.leader()
     with stage.holder(at=leader):
         stage.strike()

@@ -1,4 +1,4 @@
-"""What a campaign writes down, and the judge reads. Stamps are CLOCK_MONOTONIC in nanoseconds."""
+"""Records that a campaign writes and the judge reads. Stamps are CLOCK_MONOTONIC in nanoseconds."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Held:
-    """Which hold somebody speaks for."""
+    """The hold on whose behalf an action was taken."""
 
     worker: str
     session: int
     node: str
-    # When the worker had it.
+    # Time at which the worker knew of its grant.
     granted: int
     token: int = 0
 
 
 @dataclass(frozen=True)
 class Deed:
-    """Somebody took from a session all that it held, or one node."""
+    """An intervention that took one node, or all nodes, from a session."""
 
     session: int
-    # All, if there is none.
+    # None for all nodes of the session.
     node: str | None
-    # Just before it was done.
+    # Time just before the intervention.
     began: int
-    # When the session's client knew.
+    # Time at which the session's client knew.
     known: int
 
     def took(self, held: Held) -> bool:
-        """Whether it took this hold, which its client cannot have known when it was granted."""
+        """Return whether it took this hold. Grants after the client knew are not affected."""
         mine = held.session == self.session and self.node in {None, held.node}
         return mine and held.granted < self.known
 
     def took_node(self, session: int | None, node: str | None) -> bool:
-        """Whether it took just this node."""
+        """Return whether it took exactly this node."""
         return self.node is not None and (session, node) == (self.session, self.node)
 
 
 @dataclass(frozen=True)
 class FirstLook:
-    """The first look at a grant."""
+    """The first check of a new grant."""
 
     path: str
     held: Held
-    # The rest of the term, in seconds, as the worker saw it right after the grant.
+    # Remaining term in seconds, as the worker saw it right after the grant.
     remaining: float
-    # When the lease was checked, and whether it was held then.
+    # Time of the check, and whether the lease was held then.
     looked: int
     passed: bool
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A reported loss."""
+    """A loss that a worker reported."""
 
     path: str
     held: Held
@@ -65,23 +65,23 @@ class Loss:
 
 @dataclass(frozen=True)
 class Write:
-    """A write, and what it did."""
+    """A write, and its effect."""
 
     name: str
     writer: str
     token: int
     t: int
-    # Another owner had written since the writer read: one of the two updates is lost.
+    # True if another owner had written since the writer's read, so one of the two updates is lost.
     spoilt_plain: bool
     spoilt_fenced: bool
-    # The fenced register refused it: another owner with a newer token had read or written.
+    # True if the fenced register refused it, because another owner with a newer token had read or written.
     refused: bool
     held: Held
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What happened to a register while a reader held its lock, according to two looks at it."""
+    """Whether a register changed while a reader held its lock, from two reads of the register."""
 
     name: str
     held: Held
@@ -93,7 +93,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Entry:
-    """The holder of a permit enters a room. Those who are in it leave when they have lost theirs."""
+    """A permit holder's entry to a room. The others in it leave once they have lost their permits."""
 
     name: str
     room_for: int

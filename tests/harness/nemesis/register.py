@@ -1,11 +1,11 @@
-"""What the locks guard.
+"""The data that the locks guard: registers and rooms.
 
-Numbers that holders read, think about, and write back incremented. Writing back a number that has changed
-since it was read undoes an update. Each register exists twice. The plain one accepts every write. The fenced
-one refuses a token that is smaller than the largest it has seen, whether with a read or with a write.
+A register is a number. A holder reads it, waits, and writes it back incremented. If the number has changed
+since the read, the write undoes another update. Each register exists twice. The plain one accepts every
+write. The fenced one refuses a token smaller than the largest token that it has seen in a read or a write.
 
-Readers look at a number when they begin and when they end: it must not change between the two. Holders of
-permits are in a room that has room for so many.
+A reader reads a number at the start and at the end of its hold: it must not change in between. Permit holders
+enter a room, which has space for as many holders as there are permits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Cell:
 
 
 class Registers:
-    """Serves registers by name. Each line is a JSON object, in both directions."""
+    """Serves registers by name. Requests and replies are lines with one JSON object each."""
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
@@ -62,12 +62,12 @@ class Registers:
 
     @property
     def address(self) -> str:
-        """The address on which it listens."""
+        """Address of the server."""
         host, port = self._server.server_address[:2]
         return f"{host!s}:{port}"
 
     def answer(self, line: dict[str, Any]) -> dict[str, Any]:
-        """Carry out a request."""
+        """Execute a request and return the reply."""
         held = Held(**line["held"])
         with self._lock:
             t = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -127,7 +127,7 @@ class Registers:
         return {}
 
     def lost_updates(self) -> dict[str, int]:
-        """How many writes each plain register does not show because they were undone."""
+        """Return the number of undone writes of each plain register."""
         with self._lock:
             counted: dict[str, int] = defaultdict(int)
             for write in self.writes:

@@ -1,4 +1,4 @@
-"""What a fault may touch, and how it proves that it bit."""
+"""The interface between faults and a campaign: the parts that a fault can use, and checks of its effect."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ from harness.observer import Observer
 from harness.server import Ensemble, Server
 
 CATCH = 30.0
-"""Seconds to wait for a holder."""
+"""Maximum time in seconds to wait for a holder."""
 
 PROBE = "probe"
-"""Beside the locks that are contended for: one that only faults take."""
+"""Name of a lock that only faults acquire. No owner contends for it."""
 
 WAIT = 30.0
 POLL = 0.02
 
 
 class DidNotBite(AssertionError):
-    """Nothing was broken: what held in this round proves nothing."""
+    """A fault had no effect, so its round proves nothing."""
 
 
 class CostTooMuch(AssertionError):
-    """A fault cost a lease that it must not cost."""
+    """A fault that must not cost a lease did cost one."""
 
 
 @dataclass
 class Stage:
-    """What a fault may touch."""
+    """The parts of a campaign that a fault can use and change."""
 
     ensemble: Ensemble
     links: Links
     observer: Observer
     stations: list[Station]
     locks: list[Lock]
-    # Locks that no owner may ask for now.
+    # Paths of locks that no owner may acquire now.
     paused: set[str]
-    # Of all sessions, in seconds.
+    # Session timeout of all clients, in seconds.
     session_timeout: float
     random: random.Random
     deeds: list[Deed] = field(default_factory=list)
-    # When the fault broke something.
+    # Time at which the fault took effect.
     struck: int | None = None
 
     def pass_time(self, timeouts: float) -> None:
-        """Wait for this many session time-outs."""
+        """Wait for this many session timeouts."""
         time.sleep(timeouts * self.session_timeout)
 
     def pass_until(self, timeouts: float) -> None:
-        """Wait until this many session time-outs after the strike."""
+        """Wait until this many session timeouts after the strike."""
         assert self.struck is not None
         time.sleep(max(0.0, timeouts * self.session_timeout - (now() - self.struck) / 1e9))
 
     def victim(self, *, plain: bool = False) -> Station:
-        """One of our own stations; if need be one whose requests can be read on their way."""
+        """Return a random station of ours. With `plain`, its requests are unencrypted."""
         return self.random.choice(
             [station for station in self.stations if station.is_ours and not (plain and station.is_encrypted)]
         )
@@ -73,10 +73,10 @@ class Stage:
     def holder(
         self, station: Station | None = None, *, at: Server | None = None, confined: bool = False
     ) -> Iterator[tuple[Station, Grant]]:
-        """An owner at a station that holds, and keeps holding while this lasts.
+        """Run the block while an owner at a station holds a lock and keeps it.
 
-        The station can be connected to a certain server. Unless confined there it may move to others, but not
-        before it holds.
+        With `at`, the station is connected to that server. After its grant it can move to another server,
+        unless it is `confined`.
         """
         victim = station or self.victim()
         if at is not None:
@@ -94,17 +94,17 @@ class Stage:
             victim.detained.clear()
 
     def strike(self) -> int:
-        """Note that something breaks now."""
+        """Record that the fault takes effect now. Return the stamp."""
         self.struck = now()
         return self.struck
 
     def needs(self, bitten: bool, what: str) -> None:
-        """Fail the round unless the fault did what it is named after."""
+        """Fail the round unless the fault had the effect that its name says."""
         if not bitten:
             raise DidNotBite(f"not so: {what}")
 
     def awaits(self, bitten: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
-        """Wait until it did, or fail the round."""
+        """Wait until the fault has had its effect, or fail the round."""
         deadline = time.monotonic() + timeout
         while not bitten():
             self.needs(time.monotonic() < deadline, what)
@@ -122,7 +122,7 @@ class Stage:
         self.awaits(reported, f"{grant.lease} of {grant.worker} is lost")
 
     def awaits_gone(self, grant: Grant) -> None:
-        """Wait until the servers have given the lock to others."""
+        """Wait until the servers have deleted the grant's node."""
 
         def gone() -> bool:
             try:
@@ -141,10 +141,10 @@ class Stage:
 Fault = Callable[[Stage], None]
 
 FAULTS: dict[str, Fault] = {}
-"""By the names in the table of results."""
+"""All faults, by their names in the table of results."""
 
 OF_SERVERS: set[str] = set()
-"""Those that hit every station, including peers, which cannot tell what they have lost."""
+"""Faults that affect every station, including peers, which do not notice their losses."""
 
 
 def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
@@ -160,7 +160,7 @@ def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
 
 
 def settle(stage: Stage) -> None:
-    """Everything serves again, whatever broke last."""
+    """Wait until everything works again. Broken workers are replaced."""
     for station in stage.stations:
         station.detained.clear()
         if station.is_broken.is_set():

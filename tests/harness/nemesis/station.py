@@ -1,4 +1,4 @@
-"""Where a worker runs: the process, its cable to the servers, and its wall clock."""
+"""A station: a worker's process, its connections to the servers, and its wall clock."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from harness.worker import Worker, WorkerError
 
 POLL = 0.02
 STARTING = 60.0
-"""Seconds that a worker has to connect, whatever happened to the servers."""
+"""Timeout in seconds for a worker to connect, whatever fault the servers have."""
 
 CONNECTING = 10.0
-"""Seconds after which a client that does not wait gives up connecting: what it does by default."""
+"""Default connect timeout in seconds of a client that does not wait."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,19 @@ class Lock:
     kind: str
     permits: int | None = None
     naming: str = "curator"
-    # Of several locks as one.
+    # The locks that a multi lock combines.
     members: tuple[Lock, ...] = ()
-    # The reader's, of a writer.
+    # The reader's half, for a writer's half.
     other_half: Lock | None = None
 
     @property
     def paths(self) -> list[str]:
-        """Where its nodes are."""
+        """Directories of the lock's nodes."""
         return [member.path for member in self.members] or [self.path]
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether an owner holds it alone, and may write what the lock guards."""
+        """Return whether only one owner holds it at a time and can write the guarded data."""
         return self.kind in {"mutex", "write"}
 
 
@@ -65,27 +65,27 @@ class Grant:
     session: int
     token: int
     granted: int
-    # The rest of its term right after the grant, in seconds.
+    # Remaining term in seconds, right after the grant.
     remaining: float
 
     @property
     def held(self) -> Held:
-        """The same, for the record."""
+        """The grant in the form for the record."""
         return Held(self.worker.name, self.session, self.node, self.granted, self.token)
 
     @property
     def node_path(self) -> str:
-        """Where its node is."""
+        """Path of the grant's node."""
         return f"{self.lock.path}/{self.node}"
 
     @property
     def is_lost(self) -> bool:
-        """Whether the worker has reported that it is lost."""
+        """Return whether the worker has reported the loss of this lease."""
         return self.lease in self.worker.lost
 
 
 class Cable:
-    """A client's connections to all servers, each through its own proxy."""
+    """A client's connections to all servers. Each passes through its own proxy."""
 
     def __init__(self, servers: Sequence[Server], *, encrypted: bool) -> None:
         self._proxies = {
@@ -106,13 +106,13 @@ class Cable:
 
     @property
     def hosts(self) -> str:
-        """The connect string that leads through the proxies."""
+        """Connect string of the proxies."""
         return ",".join(proxy.hosts for proxy in self._proxies.values())
 
     @property
     def passwords(self) -> dict[int, bytes]:
-        """The passwords of the sessions that passed through."""
-        # Copies: sessions may begin meanwhile.
+        """Passwords of the sessions whose handshakes passed through."""
+        # A copy, because a session can start during the loop.
         return {
             session: word
             for proxy in self._proxies.values()
@@ -121,21 +121,21 @@ class Cable:
 
     @property
     def server_id(self) -> int | None:
-        """The server that the client is connected to, if any."""
+        """Id of the server to which the client is connected, or None."""
         return next((number for number, proxy in self._proxies.items() if proxy.connections), None)
 
     @property
     def withheld(self) -> Counter[Direction]:
-        """How much was held back so far, in each direction."""
+        """Number of frames held back so far, in each direction."""
         return sum((proxy.withheld for proxy in self._proxies.values()), Counter())
 
     @property
     def slowest(self) -> float:
-        """The longest time that something took that was delayed, in seconds."""
+        """Longest delay so far, in seconds."""
         return max(proxy.slowest for proxy in self._proxies.values())
 
     def silence(self, *directions: Direction) -> None:
-        """Pass nothing on, in both directions or in one."""
+        """Forward nothing, in one direction or both."""
         for proxy in self._proxies.values():
             proxy.black_hole(*directions)
 
@@ -154,31 +154,31 @@ class Cable:
             proxy.accept()
 
     def reset(self) -> bool:
-        """Reset the connection, if there is one; the client may come back at once."""
+        """Reset the connection, if there is one. The client can reconnect immediately."""
         return sum([proxy.cut() for proxy in self._proxies.values()]) > 0
 
     def slow_down(self, delay: float) -> None:
-        """Delay what is sent, in each direction."""
+        """Delay the traffic in each direction."""
         for proxy in self._proxies.values():
             proxy.slowest = 0.0
             proxy.delay = delay
 
     def drop_reply(self, op: str) -> list[Trap]:
-        """Swallow the reply to the next such request to a server, and cut its connection."""
+        """Drop the reply to the next `op` request to a server, and cut its connection."""
         return [proxy.drop_reply(op) for proxy in self._proxies.values()]
 
     def mend(self) -> None:
-        """Be a healthy cable again."""
+        """Undo all faults of the connections."""
         for proxy in self._proxies.values():
             proxy.delay = 0.0
             proxy.keep_replies()
             proxy.heal()
-            # The counts are not used, and would pile up.
+            # The counts are not used here and would grow without limit.
             proxy.reset()
 
 
 class Station:
-    """A succession of workers, all of one surface."""
+    """A succession of workers of the same surface."""
 
     _numbers = itertools.count(1)
 
@@ -193,18 +193,19 @@ class Station:
         self.surface = surface
         self.name = f"{surface}@{next(self._numbers)}"
         self.is_ours = surface not in PEERS
-        # The locks that its workers ask for: a peer asks only for the first with its names, a mutex.
+        # Locks that the workers acquire. A peer acquires only a mutex: the first one with the peer's node
+        # naming.
         naming = "kazoo" if surface == "kazoo" else "curator"
         named = [lock for lock in locks if lock.naming == naming]
         self.locks = locks if self.is_ours else named[:1]
         self.is_encrypted = tls is not None
         self.cable = Cable(servers, encrypted=self.is_encrypted)
         self.clock = WallClock()
-        # While set, holders keep holding.
+        # While this is set, holders keep holding.
         self.detained = threading.Event()
-        # The holders that do, by the names of their owners.
+        # Grants that are kept, by owner.
         self.kept: dict[str, Grant] = {}
-        # A peer that reported an error may have left anything behind, so it is ended.
+        # Set after a peer reported an error. Its state is unknown then, so it is killed.
         self.is_broken = threading.Event()
         self.workers: list[Worker] = []
         self._session_timeout = session_timeout
@@ -233,7 +234,7 @@ class Station:
         return self.workers[-1]
 
     def replace(self) -> None:
-        """Start a worker, the first or the replacement for one that was killed. From the main thread only."""
+        """Start the first worker, or replace one that was killed. Call this from the main thread only."""
         env: Mapping[str, str] = self.clock.env if self.is_ours else {}
         worker = Worker(self.surface, env=dict(env))
         self._connect(worker)
@@ -262,12 +263,12 @@ class Station:
             time.sleep(POLL)
 
     def await_another(self, worker: Worker) -> bool:
-        """Wait for the replacement of a worker that was killed; False if none comes."""
+        """Wait for the replacement of a killed worker. Return False if there is none in time."""
         with self._ready:
             return self._ready.wait_for(lambda: self.worker is not worker, STARTING)
 
     def await_holder(self, timeout: float) -> Grant | None:
-        """An owner here that holds alone and keeps holding: the target of a fault."""
+        """Wait for an owner that holds a lock exclusively and keeps it: the target of a fault."""
         deadline = time.monotonic() + timeout
         self.detained.set()
         while time.monotonic() < deadline:

@@ -1,4 +1,5 @@
-/* Preloaded into a worker: its wall clock is off by as many nanoseconds as a file says, from one moment to the next. */
+/* Preloaded into a worker. Shifts its wall clock by the nanoseconds in a file, which can change at
+any time. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

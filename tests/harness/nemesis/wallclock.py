@@ -1,4 +1,4 @@
-"""A wall clock that is set for one process while the others keep theirs."""
+"""Sets the wall clock of a single process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OFFSET = struct.Struct("=q")
 
 @cache
 def _library() -> Path:
-    """The library that is preloaded. Built with the C compiler that Rust links with."""
+    """Build the preloaded library with the C compiler that Rust links with. Return its path."""
     library = TESTS / "target" / "wallclock.so"
     if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
         library.parent.mkdir(exist_ok=True)
@@ -27,7 +27,7 @@ def _library() -> Path:
 
 
 class WallClock:
-    """The wall clock of any process that is started with ``env``."""
+    """The wall clock of every process that is started with ``env``."""
 
     def __init__(self) -> None:
         handle, name = tempfile.mkstemp(prefix="zklock-wall-clock-")
@@ -37,10 +37,10 @@ class WallClock:
         self.env = {"LD_PRELOAD": str(_library()), "ZKLOCK_TEST_WALL_CLOCK": name}
 
     def step(self, seconds: float) -> None:
-        """Let the clock show this many seconds more, or less, than the true time."""
+        """Set the clock this many seconds ahead of the true time, or behind it."""
         with self._file.open("r+b") as file:
             file.write(OFFSET.pack(round(seconds * 1e9)))
 
     def close(self) -> None:
-        """Delete the file."""
+        """Delete the file that contains the offset."""
         self._file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What each owner does, over and over: acquire, look, do what the lock guards, release."""
+"""The loop of each owner: acquire, check the lease, work with the guarded data, release."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from harness.worker import Line, Pending, Worker
 
 POLL = 0.01
 HANG = 90.0
-"""This many seconds without an answer are a hang, whatever was broken: no fault lasts a third as long."""
+"""Time in seconds after which a missing reply is a hang. Every fault lasts less than a third of this."""
 
 NAMES = 8
-"""How many names of leases an owner uses in turn: a loss that is reported late must not be taken for that of
-a newer lease."""
+"""Number of lease names that an owner cycles through. A late report of a loss must not
+match a newer lease."""
 
 HOLD = (0.0, 0.02)
 THINK = (0.02, 0.15)
@@ -31,33 +31,32 @@ PATIENCE = (0.2, 3.0)
 TRIED = 0.15
 IMPATIENT = 0.2
 CANCELLED = 0.1
-"""Seconds, and shares of all acquires: those that do not wait, those with a time-out, those that are
-cancelled."""
+"""Durations in seconds, and three shares of all acquires: without waiting, with a timeout, and cancelled."""
 
 AGAIN = 0.25
 DOWNGRADED = 0.35
-"""Shares of the holds of a mutex that are entered again, and of those of a writer that end as a reader's."""
+"""Shares of mutex holds that are re-entered, and of writer holds that end with a downgrade."""
 
 WORKLOADS = {"tried", "busy", "entered again", "downgraded", "several", "read", "visited", "kazoo's names"}
-"""What must have occurred in every campaign."""
+"""Outcomes that must occur in every campaign."""
 
 
 @dataclass
 class Progress:
-    """What all owners have done so far."""
+    """Progress of all owners so far."""
 
     grants: Counter[str] = field(default_factory=Counter)
-    """By lock and by station."""
+    """Number of grants, by lock and by station."""
     outcomes: Counter[str] = field(default_factory=Counter)
     looks: list[FirstLook] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     paused: set[str] = field(default_factory=set)
-    """Locks that no owner may ask for at the moment."""
+    """Paths of locks that no owner may acquire now."""
 
 
 class Contender(threading.Thread):
-    """One owner at one station, for one lock."""
+    """One owner of one lock at one station."""
 
     def __init__(
         self, station: Station, lock: Lock, registers: Registers, progress: Progress, seed: str
@@ -71,7 +70,7 @@ class Contender(threading.Thread):
         self._numbers = itertools.count()
 
     def run(self) -> None:
-        """Contend until the campaign is over, with one worker after another."""
+        """Contend until the campaign is over. A killed worker is replaced by the next one."""
         while not self._progress.over.is_set():
             worker = self._station.worker
             try:
@@ -83,7 +82,7 @@ class Contender(threading.Thread):
             time.sleep(self._random.uniform(*THINK))
 
     def _is_excused(self, worker: Worker) -> bool:
-        """Whether a turn may fail: its worker was killed, or is a peer, which is then killed."""
+        """Return whether a round can fail: its worker was killed, or is a peer, which is then killed."""
         if worker.killed is None:
             if self._station.is_ours:
                 return False
@@ -124,7 +123,7 @@ class Contender(threading.Thread):
         return self._answer(pending)
 
     def _try(self, worker: Worker, lease: str) -> Line:
-        """Without waiting. While no server answers, that fails, but not before it had time to connect."""
+        """Try without waiting. If no server replies, this fails only after the connect timeout."""
         worker.lost.discard(lease)
         pending = worker.send("try", lock=self._lock.name, lease=lease, owner=self.name)
         self._progress.outcomes["tried"] += 1
@@ -145,7 +144,7 @@ class Contender(threading.Thread):
         return pending.result(HANG)
 
     def _grants(self, worker: Worker, lock: Lock, lease: str, line: Line) -> list[Grant]:
-        """The parts of an acquire; a lock by itself is its only one."""
+        """Return the grants of an acquire: one for a single lock, one for each member of a multi lock."""
         told = [{**line, "lease": lease}] if not lock.members else line["leases"]
         by_path = {part.path: part for part in lock.members or (lock,)}
         found = []
@@ -164,7 +163,7 @@ class Contender(threading.Thread):
         return all(looks)
 
     def _is_held(self, grant: Grant) -> bool:
-        """The first look at a grant."""
+        """Record the first check of a grant. Return whether it is held."""
         answer = grant.worker.check(grant.lease).line(HANG)
         passed: bool = answer["event"] == "value"
         assert passed or answer.get("code") == "LOCK_LOST", answer
@@ -172,7 +171,7 @@ class Contender(threading.Thread):
             FirstLook(grant.lock.path, grant.held, grant.remaining, answer["t"], passed)
         )
         if not passed:
-            # If that was wrong, the look tells.
+            # If the loss was wrong, the recorded check shows it.
             grant.worker.presume_lost(grant.lease, at=grant.granted)
             self._progress.outcomes["lost at once"] += 1
         return passed
@@ -180,7 +179,7 @@ class Contender(threading.Thread):
     # Work.
 
     def _work(self, grants: list[Grant]) -> str | None:
-        """Do what the lock guards. Returns the lease to release, if it is another one by then."""
+        """Work with the guarded data. Return the lease to release, if it differs from the acquired one."""
         kind = self._lock.kind
         if self._lock.naming == "kazoo":
             self._progress.outcomes["kazoo's names"] += 1
@@ -200,7 +199,7 @@ class Contender(threading.Thread):
         return None
 
     def _update(self, grants: list[Grant]) -> None:
-        """Add one to the registers, unless a lease is lost meanwhile. No check before the write."""
+        """Increment the registers, unless a lease is lost meanwhile. There is no check before the write."""
         seen = [self._tell(grant, "read") for grant in grants]
         self._hold(grants)
         for grant, numbers in zip(grants, seen, strict=True):
@@ -208,7 +207,7 @@ class Contender(threading.Thread):
                 self._tell(grant, "write", **numbers)
 
     def _read(self, grant: Grant) -> None:
-        """See that a register does not change."""
+        """Check that a register does not change during the hold."""
         seen = self._tell(grant, "look")
         self._hold([grant])
         if not self._has_lost([grant]):
@@ -216,7 +215,7 @@ class Contender(threading.Thread):
             self._progress.outcomes["read"] += 1
 
     def _visit(self, grant: Grant) -> None:
-        """Be in the room."""
+        """Enter the room, hold, and leave."""
         self._tell(grant, "enter", room_for=self._lock.permits)
         self._hold([grant])
         self._has_lost([grant])
@@ -224,7 +223,7 @@ class Contender(threading.Thread):
         self._progress.outcomes["visited"] += 1
 
     def _enter_again(self, grant: Grant) -> None:
-        """Take a second level, on the same node unless the first is lost."""
+        """Acquire a second level. It has the same node unless the first level is lost."""
         again = self._second(grant, self._lock)
         assert again.node != grant.node or again.token == grant.token, f"{grant} again: {again}"
         if again.node == grant.node:
@@ -236,7 +235,7 @@ class Contender(threading.Thread):
         self._release(again.worker, again.lease)
 
     def _downgrade(self, grant: Grant) -> str:
-        """Write, and keep on as a reader. Returns the reader's lease."""
+        """Write, then downgrade to a reader. Return the reader's lease."""
         self._update([grant])
         assert self._lock.other_half is not None
         reader = self._second(grant, self._lock.other_half)

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// command is a command of the suite, with its fields as named in worker-protocol.md.
+// command is a command of the test suite, with the fields of worker-protocol.md.
 type command struct {
 	ID             int64      `json:"id"`
 	Cmd            string     `json:"cmd"`
@@ -35,7 +35,8 @@ type line map[string]any
 
 var output sync.Mutex
 
-// now reads CLOCK_MONOTONIC, the one clock that all processes of a machine share. Package time does not expose it.
+// now reads CLOCK_MONOTONIC, the clock that all processes of a machine share. Package time does not
+// expose it.
 func now() int64 {
 	const monotonic = 1
 	var at syscall.Timespec
@@ -46,7 +47,7 @@ func now() int64 {
 	return at.Nano()
 }
 
-// emit writes one whole line. It is stamped here unless it already has a stamp.
+// emit writes one whole line. It adds a stamp if the line has none.
 func emit(event string, fields line) {
 	written := line{"event": event, "t": now()}
 	for name, value := range fields {
@@ -63,7 +64,7 @@ func emit(event string, fields line) {
 	}
 }
 
-// answer answers a command.
+// answer replies to a command.
 func answer(asked command, event string, fields line) {
 	answered := line{"id": asked.ID}
 	for name, value := range fields {
@@ -72,7 +73,7 @@ func answer(asked command, event string, fields line) {
 	emit(event, answered)
 }
 
-// fail answers a command that failed, with zklock's code for the error if there is one.
+// fail replies to a failed command, with zklock's code for the error if there is one.
 func fail(asked command, err error) {
 	fields := line{"type": reflect.TypeOf(err).String(), "message": err.Error()}
 	if code := codeOf(err); code != "" {

@@ -13,7 +13,7 @@ import (
 
 var errNotConnected = errors.New("not connected in time")
 
-// lock is a lock object and the connection that it is on.
+// lock is a lock object and its connection.
 type lock struct {
 	*zk.Lock
 	conn *zk.Conn
@@ -26,7 +26,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// connect waits for the session, which zk.Connect does not.
+// connect waits for the session. zk.Connect returns earlier.
 func connect(hosts string, session, wait time.Duration) (*zk.Conn, error) {
 	conn, events, err := zk.Connect(strings.Split(hosts, ","), session, zk.WithLogInfo(false))
 	if err != nil {
@@ -52,7 +52,7 @@ func newLock(conn *zk.Conn, directory string) *lock {
 
 // seen returns node, token and session of a held lock.
 func (held *lock) seen() line {
-	// The recipe does not reveal the name of its node.
+	// The recipe does not expose the name of its node.
 	node := reflect.ValueOf(held.Lock).Elem().FieldByName("lockPath").String()
 	found := line{"node": path.Base(node), "session": strconv.FormatInt(held.conn.SessionID(), 10)}
 	if exists, stat, err := held.conn.Exists(node); err == nil && exists {

@@ -1,6 +1,8 @@
-// The worker on go-zookeeper's own recipe. Leases are lock objects here: each can be held once, by any owner.
+// Package main is the worker on go-zookeeper's own recipe. A lease is a lock object here: any owner
+// can hold it once.
 //
-// The recipe has no deadline, no try and no way to give up waiting: what needs one is answered "unsupported".
+// The recipe has no timeout, no try and no cancellation. Commands that need one get the reply
+// "unsupported".
 package main
 
 import (
@@ -17,7 +19,7 @@ import (
 
 const control = "control"
 
-// named is a map that many owners use.
+// named is a map that many owners use at the same time.
 type named[T any] struct {
 	sync.Mutex
 	values map[string]T
@@ -68,7 +70,7 @@ func main() {
 	closeAll()
 }
 
-// handOver queues a command behind those of the same owner.
+// handOver queues a command after the earlier commands of the same owner.
 func handOver(owners map[string]chan command, asked command) {
 	owner := asked.Owner
 	if owner == "" {
@@ -121,7 +123,7 @@ func doConnect(asked command) error {
 	return nil
 }
 
-// seconds is a time-out given by the suite, 10 s by default.
+// seconds converts a timeout given by the test suite. The default is 10 s.
 func seconds(given *float64) time.Duration {
 	if given == nil {
 		return 10 * time.Second
@@ -163,8 +165,8 @@ func doClose(asked command) error {
 	return nil
 }
 
-// doContend lets many owners contend. The recipe does not allow one object for all of them: it is not safe
-// for several goroutines.
+// doContend lets many owners contend. Each has its own lock object, because the recipe's object is
+// not safe for concurrent use by several goroutines.
 func doContend(asked command) error {
 	if asked.Objects == "shared" {
 		answer(asked, "unsupported", nil)
@@ -187,7 +189,7 @@ func doContend(asked command) error {
 	return nil
 }
 
-// contend is one owner's part.
+// contend runs the rounds of one owner.
 func contend(asked command, number int) error {
 	wanted := newLock(clients.get(asked.Client), asked.Path)
 	low, high := asked.HoldMs[0], asked.HoldMs[1]

@@ -1,4 +1,5 @@
-// What every bundle here is made of. Holds a lock for one line of its input, and then until it exits.
+// The program in every bundle. It holds a lock for one line of its input, and then again until it
+// exits.
 //
 //   node BUNDLE LOCK_PATH
 

@@ -3,7 +3,7 @@ const { once } = require('node:events');
 const { Client, LockLostError, Mutex } = require('zklock');
 const { Server } = require('zklock/testing');
 
-// Fake from before the package is loaded on: `fakeTimers.enableGlobally`, as many projects have it.
+// Timers are fake before the package is loaded: many projects set `fakeTimers.enableGlobally`.
 let client, server;
 
 beforeAll(async () => {

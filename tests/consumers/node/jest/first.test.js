@@ -8,7 +8,7 @@ beforeAll(async () => {
   client = await Client.connect(); // to ZKLOCK_HOSTS
 });
 
-// Ends the session, and frees what the tests left held.
+// Closes the session, and frees locks that the tests did not release.
 afterAll(() => client.close());
 
 test('one file at a time is inside', async () => {

@@ -1,4 +1,4 @@
-// Run by name only: a server that is left running keeps jest from ending.
+// Run by name only, because a running server keeps jest from exiting.
 
 const { Server } = require('zklock/testing');
 

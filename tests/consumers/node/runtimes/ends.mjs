@@ -1,4 +1,4 @@
-// Holds a lock, and ends without releasing it, in one of several ways.
+// Holds a lock and exits without releasing it, in one of several ways.
 //
 //   RUNTIME ends.mjs PATH HOW
 
@@ -7,7 +7,7 @@ import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { Client, Mutex } from 'zklock';
 
 const [path, how] = isMainThread ? process.argv.slice(2) : workerData;
-// Longer than the test waits.
+// The session timeout is longer than the test waits.
 const client = await Client.connect(undefined, { sessionTimeout: 30_000 }); // to ZKLOCK_HOSTS
 const hold = async () => (await new Mutex(client, path).acquire()).node;
 

@@ -1,4 +1,4 @@
-// A program that uses the package, on Node, Bun and Deno. Prints a line for each thing that works.
+// A program that uses the package on Node, Bun and Deno. Prints a line for each check that passes.
 //
 //   RUNTIME smoke.mjs PATH
 
@@ -127,7 +127,7 @@ for (const [name, check] of Object.entries(checks)) {
   console.log(name);
 }
 await other.close();
-// This one is left open, with a lock that is freed when the process ends by itself.
+// This client stays open with a lock. The server frees the lock when the process exits by itself.
 await mutex.acquire();
 client.unref();
 console.log('end');

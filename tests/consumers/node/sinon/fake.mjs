@@ -1,4 +1,4 @@
-// Timers are fake from the middle of a hold on, until the end. The process must end by itself.
+// Timers become fake during a hold and stay so. The process must exit by itself.
 
 import sinon from 'sinon';
 import { Client, Mutex } from 'zklock';

@@ -43,7 +43,7 @@ import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Stat;
 
-/** The worker on Apache Curator's own recipe. Owners are threads, as in Curator. */
+/** The worker on Apache Curator's own recipes. Owners are threads, as in Curator. */
 public final class CuratorWorker {
     private static final String CONTROL = "control";
 
@@ -58,16 +58,17 @@ public final class CuratorWorker {
 
     /** Something that can be acquired. */
     private interface Lock {
-        /** Waits for this long, or for ever; null if it was not acquired in time. */
+        /** Waits at most this long, or forever if {@code timeout} is null. Returns null if the wait
+        timed out. */
         List<Held> acquire(Double timeout, int count) throws Exception;
 
         boolean owned();
 
-        /** Undoes this thread's newest level. */
+        /** Releases this thread's newest level. */
         void release() throws Exception;
     }
 
-    /** A mutex or a half of a read/write lock. Its levels are all the same. */
+    /** A mutex or a half of a read/write lock. All its levels are the same object. */
     private static final class Mutual implements Lock, Held {
         private final CuratorFramework client;
         private final InterProcessMutex mutex;
@@ -165,7 +166,7 @@ public final class CuratorWorker {
         }
     }
 
-    /** A candidate of an election. A latch cannot be started again, so every campaign has one of its own. */
+    /** A candidate of an election. A latch cannot be restarted, so every campaign has its own. */
     private static final class Electing implements Lock {
         private final CuratorFramework client;
         private final String path;
@@ -235,7 +236,7 @@ public final class CuratorWorker {
         }
     }
 
-    /** Curator reveals the name of a mutex's node only to subclasses. */
+    /** A mutex that exposes the name of its node, which Curator shows only to subclasses. */
     private static final class Mutex extends InterProcessMutex {
         Mutex(CuratorFramework client, String directory) {
             super(client, directory);
@@ -249,7 +250,7 @@ public final class CuratorWorker {
     private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
     private final Map<String, CuratorFramework> clients = new ConcurrentHashMap<>();
     private final Map<String, Lock> locks = new ConcurrentHashMap<>();
-    /** A name stands for one lease, or for all of one acquire. */
+    /** Leases by name. A name stands for one lease, or for all leases of one acquire. */
     private final Map<String, List<Held>> leases = new ConcurrentHashMap<>();
     private final Map<String, InterProcessReadWriteLock> readWrites = new ConcurrentHashMap<>();
     private final Map<String, ExecutorService> owners = new ConcurrentHashMap<>();
@@ -374,8 +375,9 @@ public final class CuratorWorker {
     private void connect(JsonObject command) throws Exception {
         double session = command.has("session_timeout") ? command.get("session_timeout").getAsDouble() : 10;
         double connect = command.has("connect_timeout") ? command.get("connect_timeout").getAsDouble() : 10;
-        // Short retries for ever: the tests mostly concern the queue, not how long Curator backs off. A limited number is
-        // for tests of the latter, with the pause of Curator's own examples.
+        // By default, retry forever with short pauses: most tests are about the queue, not about
+        // Curator's backoff. Tests of the backoff set the number of retries, with the pause of
+        // Curator's own examples.
         RetryPolicy retries = command.has("retries")
                 ? new ExponentialBackoffRetry(1000, command.get("retries").getAsInt())
                 : new RetryForever(50);
@@ -403,14 +405,14 @@ public final class CuratorWorker {
         answer(command, connected);
     }
 
-    /** A lock object of its own. */
+    /** Creates an independent lock object. */
     private Lock make(JsonObject command) throws Exception {
         CuratorFramework client = clients.get(text(command, "client"));
         String path = text(command, "path");
         String kind = kind(command);
         if (kind.equals("mutex")) {
             Mutex mutex = new Mutex(client, path);
-            // Only on request, because the watch that it sets is another request.
+            // Only on request, because it sets a watch, which is an additional request.
             if (command.has("revocable")) {
                 mutex.makeRevocable(asked -> tellRevoked(command));
             }
@@ -427,7 +429,7 @@ public final class CuratorWorker {
 
     private void leader(JsonObject command) throws Exception {
         Participant leader = ((Electing) locks.get(text(command, "lock"))).leader();
-        // Nobody is a participant who does not lead.
+        // If there is no leader, Curator returns a dummy participant that does not lead.
         value(command, leader.isLeader() ? participant(leader, 0) : JsonNull.INSTANCE);
     }
 
@@ -446,7 +448,7 @@ public final class CuratorWorker {
         return line;
     }
 
-    /** The only access control list that the suite uses with Curator. */
+    /** The only access control list that the tests use with Curator. */
     private static final class CreatorAll implements ACLProvider {
         @Override
         public List<ACL> getDefaultAcl() {
@@ -475,7 +477,7 @@ public final class CuratorWorker {
         return new InterProcessSemaphoreV2(client, path, count);
     }
 
-    /** The same, except that halves created on one client and path belong to one read/write lock. */
+    /** Creates a lock object. Halves on the same client and path belong to one read/write lock. */
     private Lock shared(JsonObject command) throws Exception {
         if (command.has("reentrant") && !command.get("reentrant").getAsBoolean()) {
             throw new UnsupportedOperationException("Curator's InterProcessSemaphoreMutex has another layout");
@@ -636,7 +638,7 @@ public final class CuratorWorker {
         return command.get(field).getAsString();
     }
 
-    /** CLOCK_MONOTONIC: on Linux nanoTime reads it. */
+    /** Returns CLOCK_MONOTONIC, which nanoTime reads on Linux. */
     private static long now() {
         return System.nanoTime();
     }

@@ -1,5 +1,5 @@
-//! Takes a lock in each way that a small service would, and prints on which transport. The servers are those of
-//! `ZKLOCK_HOSTS`.
+//! Uses a lock in each way that a small service would, and prints the transport. `ZKLOCK_HOSTS`
+//! names the servers.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A job that one process at a time may do, in Rust: `zklock-demo-job PATH ROUNDS`. `ZKLOCK_HOSTS` names the servers.
+//! A job that only one process at a time runs, in Rust: `zklock-demo-job PATH ROUNDS`.
+//! `ZKLOCK_HOSTS` names the servers.
 #![expect(clippy::print_stdout, reason = "the demo draws its picture from what is printed")]
 
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use zklock::{Client, ClientOptions, Mutex};
 
-/// The time, in nanoseconds, on the clock that all processes of this machine share.
+/// Returns the time in nanoseconds, on the clock that all processes of this machine share.
 fn now() -> i128 {
     let time = clock_gettime(ClockId::Monotonic);
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
