@@ -111,7 +111,7 @@ fuzz: ## Fuzz frames, names, data and hosts strings, guided by coverage: `make f
 	@python3 tools/fuzz.py --minutes $(MINUTES)
 
 .PHONY: lint
-lint: venv ## Check format, lints, types and generated files; checks without a build run first
+lint: venv npm ## Check format, lints, types and generated files; checks without a build run first
 	@$(PYTHON) tools/lint.py
 
 .PHONY: tables

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import api
 import notices
-from circles import circles
 from documented import problems as undocumented
 from documented import unpublished
 from references import problems
@@ -87,11 +86,6 @@ def planted() -> str | None:
     return "\n".join(found) or None
 
 
-def arrows() -> str | None:
-    """Check that arrows between folders form no circle."""
-    return "\n".join(circles(ROOT)) or None
-
-
 def references() -> str | None:
     """Check that the functions named by the protocol exist."""
     return "\n".join(problems(ROOT)) or None
@@ -132,7 +126,16 @@ QUICK = [
     Check("rustfmt: fuzz", command("cargo", "fmt", "--manifest-path", "tests/fuzz/Cargo.toml", "--check")),
     Check("ruff", tool("ruff", "check", *PYTHON_SOURCES)),
     Check("ruff format", tool("ruff", "format", "--check", *PYTHON_SOURCES)),
-    Check("circles", arrows),
+    Check("layers: Rust", command(sys.executable, "tools/rust_layers.py")),
+    Check(
+        "layers: Python",
+        command(
+            *("env", "PYTHONPATH=.", "../../.venv/bin/lint-imports", "--no-cache", "../pyproject.toml"),
+            cwd="bindings-python/python",
+        ),
+    ),
+    Check("layers: Node", command("node_modules/.bin/depcruise", "src", cwd="bindings-node")),
+    Check("spelling", tool("typos", "--config", "tools/typos.toml")),
     Check("planted", planted),
     Check("references", references),
     Check("documented", documented),
