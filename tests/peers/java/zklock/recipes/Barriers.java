@@ -16,7 +16,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 
-/** Curator's barriers: nobody passes early, and everybody passes. */
+/** Checks of Curator's barriers: no member passes early, and every member passes. */
 final class Barriers {
     private Barriers() {}
 
@@ -42,7 +42,7 @@ final class Barriers {
         }
     }
 
-    /** All enter when all are there, and all leave when all are ready. */
+    /** All members enter when all are present, and all leave when all are ready. */
     private static void doubleBarrier(World world) throws Exception {
         int members = 3;
         AtomicInteger arrived = new AtomicInteger();
