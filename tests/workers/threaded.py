@@ -153,7 +153,7 @@ class ThreadedWorker(ABC):
 
     @staticmethod
     def pass_time(command: Command) -> None:
-        """Hold for as long as the command says."""
+        """Sleep for a random time within the command's `hold_ms`."""
         low, high = command["hold_ms"]
         time.sleep(random.uniform(low, high) / 1000)
 
@@ -167,7 +167,7 @@ class ThreadedWorker(ABC):
 
     @abstractmethod
     def scope(self, lock: Any) -> AbstractContextManager[Callable[[], dict[str, str]]]:
-        """Return a context manager that holds a lock and yields a function that reports `node` and `token`."""
+        """Return a context manager that holds a lock and yields a reporter of `node` and `token`."""
 
     @abstractmethod
     def close_all(self) -> None:

@@ -26,7 +26,7 @@ HOUR = 3600
 HARMLESS = 0.25
 """Silence, in session timeouts, that costs no lease: a term is at least a third of it while proofs arrive."""
 
-# The holder's process.
+# Faults of the holder's process.
 
 
 @fault("holder killed (`SIGKILL`)")
@@ -87,7 +87,7 @@ def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-# Its connection.
+# Faults of the holder's connection.
 
 
 @fault("connection silent, both ways")
@@ -194,7 +194,7 @@ def _lose_reply(stage: Stage, op: str) -> None:
     victim.cable.mend()
 
 
-# Its session and its node.
+# Faults of the holder's session and node.
 
 
 @fault("session ended by somebody else")
