@@ -170,7 +170,7 @@ def slow(stage: Stage) -> None:
         remaining, _ = probe(stage, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
         stage.pass_time(0.5)
-        stage.needs(victim.cable.slowest >= delay, "what was sent took so long")
+        stage.needs(victim.cable.slowest >= delay, "frames were delayed by this much")
     victim.cable.mend()
 
 
@@ -215,7 +215,7 @@ def session_ended(stage: Stage) -> None:
             lines = victim.worker.lines()
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
-        stage.awaits(lambda: bool(told()), f"{victim.worker} was told that its session is over")
+        stage.awaits(lambda: bool(told()), f"{victim.worker} reported that its session is over")
         # An acquire might have succeeded just before and have a stamp just after.
         known = told()[0] + round(stage.session_timeout / 8 * 1e9)
         stage.deeds.append(Deed(grant.session, None, began, known))

@@ -55,11 +55,11 @@ final class Barriers {
                 DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, world.path(), members);
                 Thread.sleep(20L * number);
                 arrived.incrementAndGet();
-                require(barrier.enter(PATIENCE, TimeUnit.MILLISECONDS), "one could not enter");
+                require(barrier.enter(PATIENCE, TimeUnit.MILLISECONDS), "a member could not enter");
                 same(members, arrived.get(), "members when one enters");
                 Thread.sleep(20L * (members - number));
                 ready.incrementAndGet();
-                require(barrier.leave(PATIENCE, TimeUnit.MILLISECONDS), "one could not leave");
+                require(barrier.leave(PATIENCE, TimeUnit.MILLISECONDS), "a member could not leave");
                 same(members, ready.get(), "members that are ready when one leaves");
                 return null;
             }));

@@ -44,7 +44,7 @@ final class Caches {
                 }
             });
             cache.start(PathChildrenCache.StartMode.BUILD_INITIAL_CACHE);
-            same(1, cache.getCurrentData().size(), "what was there before");
+            same(1, cache.getCurrentData().size(), "children that existed before");
             writer.create().forPath(child, bytes("1"));
             eventually("the child", () -> cache.getCurrentData(child) != null);
             writer.setData().forPath(child, bytes("2"));
@@ -76,12 +76,12 @@ final class Caches {
             eventually("the root", () -> cache.get(root).isPresent());
             writer.create().forPath(root + "/a", bytes("1"));
             writer.create().forPath(root + "/a/b", bytes("2"));
-            eventually("what was created", () -> cache.size() == 3);
+            eventually("the created nodes", () -> cache.size() == 3);
             writer.setData().forPath(root + "/a/b", bytes("3"));
             Map<String, String> all = Map.of(root, "root", root + "/a", "1", root + "/a/b", "3");
             eventually("the new data", () -> content(cache).equals(all));
             writer.delete().deletingChildrenIfNeeded().forPath(root + "/a");
-            eventually("what was deleted", () -> content(cache).equals(Map.of(root, "root")));
+            eventually("the deletion of all nodes but the root", () -> content(cache).equals(Map.of(root, "root")));
             List<String> expected = List.of(
                     CuratorCacheListener.Type.NODE_CREATED + " " + root,
                     CuratorCacheListener.Type.NODE_CREATED + " " + root + "/a",
@@ -100,11 +100,11 @@ final class Caches {
         writer.create().creatingParentsIfNeeded().forPath(world.path() + "/gone", bytes("1"));
         try (CuratorCache cache = CuratorCache.build(clients.get(1), world.path())) {
             cache.start();
-            eventually("what is there", () -> cache.size() == 2);
+            eventually("all nodes in the cache", () -> cache.size() == 2);
             world.expire(clients.get(1));
             writer.delete().forPath(world.path() + "/gone");
             writer.create().forPath(world.path() + "/new", bytes("2"));
-            eventually("what has changed", () -> {
+            eventually("the changes during the expiry", () -> {
                 ChildData added = cache.get(world.path() + "/new").orElse(null);
                 return added != null && cache.get(world.path() + "/gone").isEmpty();
             });

@@ -92,7 +92,7 @@ final class Counts {
         require(!numbers[1].compareAndSet(now + 1, 0L).succeeded(), "a comparison with a wrong number");
         require(numbers[1].compareAndSet(now, 1_000L).succeeded(), "a comparison with the right number");
         same(998L, numbers[2].subtract(2L).postValue(), "a subtraction");
-        require(!numbers[2].initialize(5L), "the beginning of what has begun");
+        require(!numbers[2].initialize(5L), "a second initialization succeeds");
     }
 
     /** Every increment succeeds: after the optimistic attempts, the counter uses a lock. */

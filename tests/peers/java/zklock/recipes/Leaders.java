@@ -68,11 +68,11 @@ final class Leaders {
         second.start();
         eventually("two candidates", () -> first.getParticipants().size() == 2);
         world.expire(clients.get(0));
-        require(second.await(10, TimeUnit.SECONDS), "nobody leads after the leader's session");
+        require(second.await(10, TimeUnit.SECONDS), "no candidate leads after the leader's session expired");
         eventually("the end of the old leader", () -> !first.hasLeadership());
         eventually("its new candidacy", () -> ids(second).equals(List.of("second", "first")));
         second.close();
-        require(first.await(10, TimeUnit.SECONDS), "nobody leads after the resignation");
+        require(first.await(10, TimeUnit.SECONDS), "no candidate leads after the resignation");
         first.close();
     }
 

@@ -133,7 +133,7 @@ final class Locks {
         one.readLock().acquire();
         require(two.readLock().acquire(PATIENCE, TimeUnit.MILLISECONDS), "readers exclude each other");
         two.readLock().release();
-        require(!two.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer beside a reader");
+        require(!two.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer holds together with a reader");
         CountDownLatch release = new CountDownLatch(1);
         CountDownLatch written = new CountDownLatch(1);
         Future<Void> writing = world.begin(() -> {
@@ -148,12 +148,12 @@ final class Locks {
         require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader has overtaken a writer");
         one.readLock().release();
         require(written.await(PATIENCE, TimeUnit.MILLISECONDS), "the writer was not let in");
-        require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader beside a writer");
+        require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader holds together with a writer");
         release.countDown();
         end(writing);
         // The writer has become a reader: other readers can acquire, but no writer can.
         require(three.readLock().acquire(PATIENCE, TimeUnit.MILLISECONDS), "a downgraded lock keeps readers out");
-        require(!one.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer beside readers");
+        require(!one.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer holds together with readers");
     }
 
     /** There are never more permits in use than exist, and all permits can be in use. */
@@ -183,7 +183,7 @@ final class Locks {
         require(most.get() <= permits, most.get() + " permits of " + permits + " were out");
         InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(clients.get(0), world.path(), permits);
         Collection<Lease> all = semaphore.acquire(permits, PATIENCE, TimeUnit.MILLISECONDS);
-        require(all != null && all.size() == permits, "not all permits came back");
+        require(all != null && all.size() == permits, "not all permits are free again");
         same(null, semaphore.acquire(MOMENT, TimeUnit.MILLISECONDS), "one permit more");
         semaphore.returnAll(all);
         same(List.of(), left(semaphore::getParticipantNodes), "permits left");
@@ -214,8 +214,8 @@ final class Locks {
         InterProcessMultiLock both = new InterProcessMultiLock(clients.get(0), paths);
         InterProcessMutex second = new InterProcessMutex(clients.get(1), paths.get(1));
         second.acquire();
-        require(!both.acquire(MOMENT, TimeUnit.MILLISECONDS), "a lock that another has");
-        require(!both.isAcquiredInThisProcess(), "it says that it has the locks");
+        require(!both.acquire(MOMENT, TimeUnit.MILLISECONDS), "a multi lock with a member that another client holds");
+        require(!both.isAcquiredInThisProcess(), "it reports that it has the locks");
         InterProcessMutex first = new InterProcessMutex(clients.get(1), paths.get(0));
         require(first.acquire(PATIENCE, TimeUnit.MILLISECONDS), "the first lock was kept without the second");
         first.release();

@@ -58,7 +58,7 @@ final class Nodes {
         PersistentNode node =
                 new PersistentNode(clients.get(0), CreateMode.EPHEMERAL, false, path, bytes("1"));
         node.start();
-        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "it was not created");
+        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "the node was not created");
         Stat first = other.checkExists().forPath(path);
         node.setData(bytes("2"));
         eventually("its new data", () -> "2".equals(data(other, path)));
@@ -85,7 +85,7 @@ final class Nodes {
         CuratorFramework other = clients.get(1);
         PersistentTtlNode node = new PersistentTtlNode(clients.get(0), world.path(), ttl, bytes("1"));
         node.start();
-        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "it was not created");
+        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "the node was not created");
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(3 * ttl);
         while (System.nanoTime() < end) {
             same("1", data(other, world.path()), "its data while it is touched");
@@ -211,7 +211,7 @@ final class Nodes {
         } catch (KeeperException.BadVersionException refused) {
             same(3, refused.getResults().size(), "the results of a transaction that failed");
         }
-        same(null, client.checkExists().forPath(path + "/c"), "what it would have created");
+        same(null, client.checkExists().forPath(path + "/c"), "the node that the failed transaction would have created");
         require(client.checkExists().forPath(path + "/b") != null, "it has deleted something");
     }
 }

@@ -12,12 +12,12 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn say(what: &str) {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{what}").and_then(|()| out.flush()).expect("somebody reads this");
+    writeln!(out, "{what}").and_then(|()| out.flush()).expect("the test reads this");
 }
 
 fn holding() {
     say("holding");
-    std::io::stdin().read_line(&mut String::new()).expect("somebody writes that");
+    std::io::stdin().read_line(&mut String::new()).expect("the test writes a line");
 }
 
 fn options(hosts: &str) -> zklock::Result<ClientOptions> {

@@ -27,7 +27,7 @@ const SESSION: Duration = Duration::from_secs(2);
 
 fn say(what: &str) {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{what}").and_then(|()| out.flush()).expect("somebody reads this");
+    writeln!(out, "{what}").and_then(|()| out.flush()).expect("the test reads this");
 }
 
 /// Returns `CLOCK_MONOTONIC` in nanoseconds.
