@@ -24,7 +24,7 @@ from harness.nemesis.station import Station
 HOUR = 3600
 
 HARMLESS = 0.25
-"""Silence, in session timeouts, that costs no lease: a term is at least a third of it while proofs arrive."""
+"""Session timeouts of silence that cost no lease: while proofs arrive, a term is at least a third of one."""
 
 # Faults of the holder's process.
 
