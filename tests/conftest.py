@@ -36,7 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--scenario", help="run these numbers only: S20, or S20,S31, or S20-S29")
     parser.addoption(
-        "--server", choices=SERVERS, help="what scenarios run on; the default is Apache ZooKeeper"
+        "--server",
+        choices=SERVERS,
+        help="server for the scenarios; the default is Apache ZooKeeper if this machine has Java",
     )
     parser.addoption("--soak", action="store_true", help="run the long variants too")
 

@@ -87,8 +87,10 @@ def conclude(play: Play, start: int, left: list[str], console: Console, drawing:
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each process takes the lock")
-    parser.add_argument("--picture", type=Path, default=Path("demo.svg"), help="where the picture is written")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="number of times that each process acquires the lock"
+    )
+    parser.add_argument("--picture", type=Path, default=Path("demo.svg"), help="file for the picture")
     options = parser.parse_args()
     if options.rounds < KILLED_IN_ROUND:
         parser.error(f"--rounds must be at least {KILLED_IN_ROUND}: one process is killed in that round")

@@ -89,7 +89,7 @@ def _said(bar: Bar, title: str) -> str:
         case Kind.HOLDS:
             return f"{title} holds {span}, with fencing token {bar.token}"
         case Kind.ORPHANED:
-            return f"{title} was killed; its session goes on {span}"
+            return f"{title} was killed; its session continues {span}"
 
 
 def _bar(drawing: _Drawing, parent: Element, bar: Bar, row: int, css: str) -> None:

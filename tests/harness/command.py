@@ -77,7 +77,9 @@ class Command:
         deadline = time.monotonic() + limit
         # The last character can be incomplete.
         while text not in (shown := os.pread(self.out.fileno(), 1 << 20, 0).decode(errors="replace")):
-            assert time.monotonic() < deadline, f"no {text!r} in {limit} s, but {shown!r}"
+            assert time.monotonic() < deadline, (
+                f"{text!r} is missing from the output after {limit} s: {shown!r}"
+            )
             time.sleep(POLL)
         return shown
 
@@ -138,7 +140,9 @@ class Log:
         """Wait until the log has at least `number` events with this name."""
         deadline = time.monotonic() + limit
         while len(found := self.events(name)) < number:
-            assert time.monotonic() < deadline, f"no {number} {name} in {limit} s, but {self.events()}"
+            assert time.monotonic() < deadline, (
+                f"fewer than {number} {name} events in {limit} s: {self.events()}"
+            )
             time.sleep(POLL)
         return found
 

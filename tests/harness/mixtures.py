@@ -53,5 +53,7 @@ class Mixture:
         released = int(first.release(held)["t0"])
         granted = int(waiting.expect("acquired")["t"])
         second.release(asked)
-        assert kept_out == (released < granted), "what the stamps show"
+        assert kept_out == (released < granted), (
+            "whether the other side was kept out, according to the stamps"
+        )
         return kept_out

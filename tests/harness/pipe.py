@@ -170,7 +170,7 @@ class Process:
         try:
             status = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise Unanswered(f"{self} said bye and did not end within {timeout} s") from None
+            raise Unanswered(f"{self} replied bye and did not exit within {timeout} s") from None
         reap(self._process, readers=self._readers)
         assert status == 0, f"{self} ended with status {status}\n{self.last_words()}"
 

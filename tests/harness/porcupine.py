@@ -132,7 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check files. Return 1 if a history is rejected or the checkers disagree."""
     parser = argparse.ArgumentParser(prog="python -m harness.porcupine", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--at-least", type=int, default=1, metavar="N", help="fail if there are fewer")
+    parser.add_argument(
+        "--at-least", type=int, default=1, metavar="N", help="fail if there are fewer histories"
+    )
     asked = parser.parse_args(arguments)
     found = compare(*asked.files)
     print(*found.problems[:SHOWN], found, sep="\n")

@@ -104,7 +104,7 @@ class Proxy(Switchboard):
         self._run(end())
 
     def turn_away(self) -> None:
-        """Cut every connection. Accept and close new ones, so that, unlike refused ones, they are counted."""
+        """Cut every connection. Accept new connections, count them, and close them immediately."""
 
         def end() -> None:
             self.turning_away = True

@@ -213,14 +213,14 @@ class Server:
         for line in self.four_letter("srvr").splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ")
-        raise NotServing("the server is up, but serves no requests")
+        raise NotServing("the server runs, but serves no requests")
 
     def epoch(self) -> int:
         """Return the epoch of this server's leader."""
         for line in self.four_letter("srvr").splitlines():
             if line.startswith("Zxid: "):
                 return int(line.removeprefix("Zxid: "), 16) >> 32
-        raise NotServing("the server is up, but serves no requests")
+        raise NotServing("the server runs, but serves no requests")
 
     def stop(self) -> None:
         """Stop the process in an orderly way."""

@@ -14,7 +14,7 @@ from harness.answers import now
 
 TICK = 0.01
 NOTICED = 0.002
-"""Delays of a wake-up shorter than this many seconds are ignored."""
+"""Wake-up delays shorter than this many seconds are ignored."""
 WAKE_UPS = 4
 """Number of threads that a command wakes: the worker's and the library's, and both again for the reply."""
 

@@ -29,7 +29,7 @@ def seconds(line: Line, since: int) -> float:
 
 
 def assert_within(what: Line | WorkerError, since: int, most: float, late: float = LATE) -> float:
-    """Assert that an answer came within `most` seconds, plus `late` and the machine's own delays."""
+    """Assert that a reply arrived within `most` seconds of a stamp, plus `late` and the machine's delays."""
     stamp = what.t if isinstance(what, WorkerError) else int(what["t"])
     took = (stamp - since) / 1e9
     limit = most + late + METRONOME.allowance(since, stamp)
@@ -112,7 +112,7 @@ def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
         return line["event"] == "error" and WorkerError(line).code == "LOCK_LOST"
 
     eventually(lost, f"{worker} knows that {lease} is lost", timeout)
-    assert lost(), "a lost lease came back"
+    assert lost(), "a lost lease is held again"
     assert worker.call("state", lease=lease)["value"] == "lost"
 
 

@@ -68,7 +68,7 @@ class Trap:
     def wait(self, timeout: float = 10.0) -> None:
         """Wait until the trap has sprung."""
         if not self._done.wait(timeout):
-            raise AssertionError(f"no reply to {self.op} came within {timeout} s")
+            raise AssertionError(f"no reply to {self.op} within {timeout} s")
 
 
 class Traps:

@@ -33,7 +33,7 @@ print("%d.%d" % sys.version_info[:2], sorted(name for name in sys.modules if nam
 @pytest.mark.parametrize("version", VERSIONS)
 def test_s591_each_version_of_python_locks(version: str, tmp_path: Path) -> None:
     if (interpreter := interpreters().get(version)) is None:
-        pytest.skip(f"Python {version} is not here")
+        pytest.skip(f"Python {version} is not available")
     python = installed.environment(tmp_path / "venv", interpreter)
     command = python.parent / "zklock"
     with dev(command) as hosts:

@@ -1,4 +1,4 @@
-"""The kazoo worker: kazoo's own locks, told to see Curator's nodes as well."""
+"""Worker on kazoo's own locks, configured to see Curator's nodes too."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from workers.threaded import ThreadedWorker
 
 
 class NotHeld(Exception):
-    """Kazoo's release of a lock that is not held merely returns False."""
+    """The lock was not held. In that case kazoo's release only returns False."""
 
     code = "NOT_HELD"
 
 
 class KazooWorker(ThreadedWorker):
-    """Leases are lock objects here: a kazoo lock can be held once."""
+    """A worker on kazoo's locks. A lease is a lock object here: a kazoo lock can be held only once."""
 
     surface = "kazoo"
 
@@ -29,7 +29,7 @@ class KazooWorker(ThreadedWorker):
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
-        # What was asked for by which command.
+        # Lock objects by the id of the acquire command.
         self._asked: dict[Any, Any] = {}
 
     def cancel(self, command: Command) -> None:
@@ -48,7 +48,8 @@ class KazooWorker(ThreadedWorker):
         client = self._clients[command["client"]]
         recipe, seen = {
             "mutex": (client.Lock, ["-lock-"]),
-            # The nodes that a reader waits for. Curator's readers are not named, so it ignores them.
+            # Nodes that a reader waits for. It ignores Curator's readers, because their pattern is missing
+            # here.
             "read": (client.ReadLock, ["-lock-", "__WRIT__"]),
             "write": (client.WriteLock, ["-lock-", "__WRIT__", "__READ__"]),
         }[command.get("kind", "mutex")]
@@ -62,7 +63,7 @@ class KazooWorker(ThreadedWorker):
 
     @staticmethod
     def seen(lock: Any) -> dict[str, str]:
-        """Node, token and session of a held lock."""
+        """Return node, token and session of a held lock."""
         found = {"node": str(lock.node), "session": str(lock.client.client_id[0])}
         with contextlib.suppress(NoNodeError):
             found["token"] = str(lock.client.get(f"{lock.path}/{lock.node}")[1].czxid)

@@ -1,1 +1,1 @@
-"""One worker program per language: it does with locks what the line protocol tells it to do."""
+"""The worker programs, one for each language. Each executes the lock commands of the line protocol."""

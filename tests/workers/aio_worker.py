@@ -1,4 +1,4 @@
-"""The worker on the asyncio API. Owners are tasks; `main` is the main task, the one that Ctrl-C cancels."""
+"""Worker on the asyncio API. Owners are tasks. `main` is the main task, which Ctrl-C cancels."""
 
 from __future__ import annotations
 
@@ -36,24 +36,25 @@ MAIN = "main"
 CONTROL = "control"
 
 Being = tuple[Coroutine[Any, Any, dict[str, Any]], "asyncio.Future[dict[str, Any]]"]
-"""A scope inside another one, and its end."""
+"""The coroutine of an inner scope, and the future of its result."""
 
 Inner = asyncio.Queue[Being | None]
 
 
 class AioWorker:
-    """Hands each command to the task of its owner."""
+    """Passes each command to the task of its owner."""
 
     def __init__(self) -> None:
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
-        # The end of each scope, and the scopes to enter inside it; None has it leave.
+        # Result of each scope, and the queue of scopes to enter inside it. None in the queue makes the scope
+        # leave.
         self._scopes: dict[str, tuple[asyncio.Future[dict[str, Any]], Inner]] = {}
         self._queues: dict[str, asyncio.Queue[Command | None]] = {MAIN: asyncio.Queue()}
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._background: set[asyncio.Task[None]] = set()
-        # Which task is inside which acquire, so that a cancellation can hit nothing else.
+        # Tasks by the acquire that they are in, so that a cancellation cannot hit anything else.
         self._pending: dict[Any, asyncio.Task[Any]] = {}
 
     async def run(self) -> None:
@@ -62,7 +63,7 @@ class AioWorker:
         assert task is not None
         self._tasks[MAIN] = task
         loop = asyncio.get_running_loop()
-        # A thread, not an asyncio pipe, which would put standard output into non-blocking mode as well.
+        # A thread, because an asyncio pipe would also put standard output into non-blocking mode.
         threading.Thread(target=self._read, args=(loop,), name="reader", daemon=True).start()
         ready("aio")
         await self._serve(MAIN)
@@ -242,7 +243,8 @@ class AioWorker:
         answer(command, "released", t0=started)
 
     async def do_enter(self, command: Command) -> None:
-        # In a task of its own, because a loss cancels the task; or in that of the scope around it.
+        # A loss cancels the scope's task, so an outer scope runs in its own task. An inner scope runs in the
+        # task of the scope around it.
         entered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         inner: Inner = asyncio.Queue()
         being = self._be_in(command, entered, inner)
@@ -255,7 +257,7 @@ class AioWorker:
         self._scopes[command["scope"]] = (task, inner)
         await asyncio.wait((entered, task), return_when=asyncio.FIRST_COMPLETED)
         if not entered.done():
-            # It was not acquired, and says why.
+            # The acquire failed, and this raises its error.
             await task
         answer(command, "entered", **first_facts(await entered))
 
@@ -314,7 +316,7 @@ class AioWorker:
         answer(command, "value", value=state, t0=asked, remaining=lease.remaining)
 
     async def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path, with one lock object each or with one for all."""
+        """Let many owners contend for one path, with one lock object each or one for all."""
         shared = self._make(command) if command["objects"] == "shared" else None
         low, high = command["hold_ms"]
 

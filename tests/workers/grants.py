@@ -1,4 +1,4 @@
-"""How workers on zklock's Python APIs create locks, and report leases, contenders and statistics."""
+"""Helpers of the workers on zklock's Python APIs: they create locks and report leases and statistics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.line import Command, emit
 
 
 def connect_options(command: Command) -> dict[str, Any]:
-    """The options of a client in a command to connect, or in those of a lock."""
+    """Return the client's options from a `connect` command, or from a lock's `options`."""
     names = ("session_timeout", "connect_timeout", "acl", "parent_acl", "label", "identify", "max_frame")
     options = {name: command[name] for name in names if name in command}
     if "auth" in command:
@@ -25,7 +25,7 @@ def connect_options(command: Command) -> dict[str, Any]:
 
 
 def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any]) -> Any:
-    """A lock of `zklock` or of `zklock.aio`, as the command describes it; `locks` are the earlier ones."""
+    """Create a lock of `zklock` or `zklock.aio`. `locks` are the earlier locks, for a multi lock."""
     kind = command.get("kind", "mutex")
     if kind == "multi":
         return api.MultiLock([locks[name] for name in command["members"]])
@@ -44,7 +44,7 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
 
 
 def _shared_options(command: Command) -> dict[str, Any]:
-    """The options of the client of a lock on hosts, if there are any."""
+    """Return the client's options of a lock on hosts, if the command has any."""
     given = connect_options(command.get("options", {}))
     return {"options": zklock.ClientOptions(**given)} if given else {}
 
@@ -54,12 +54,12 @@ def _given(command: Command, *names: str) -> dict[str, Any]:
 
 
 def scope_of(lock: Any) -> Any:
-    """What holds a lock, or leads, for a block."""
+    """Return the context manager that holds the lock, or leads."""
     return lock.lead() if hasattr(lock, "lead") else lock.hold()
 
 
 def candidate(found: Any) -> dict[str, Any] | None:
-    """A candidate of an election, as the protocol reports it."""
+    """Return a candidate of an election in the protocol's form."""
     return found and {
         "position": found.position,
         "id": found.id,
@@ -70,7 +70,7 @@ def candidate(found: Any) -> dict[str, Any] | None:
 
 
 def facts(lease: Any) -> dict[str, Any]:
-    """How a grant is reported. The rest of its term is what a first look at it finds."""
+    """Return a grant in the protocol's form. `remaining` is read first, right after the grant."""
     return {
         "remaining": lease.remaining,
         "node": lease.node,
@@ -81,29 +81,29 @@ def facts(lease: Any) -> dict[str, Any]:
 
 
 def all_facts(name: str, leases: Sequence[Any]) -> dict[str, Any]:
-    """The same for several leases of one acquire, which are numbered."""
+    """Return several numbered leases of one acquire in the protocol's form."""
     told = [{"lease": f"{name}/{number}", **facts(lease)} for number, lease in enumerate(leases)]
     return {**facts(leases[0]), "leases": told}
 
 
 def first_facts(held: Any) -> dict[str, Any]:
-    """How a scope's grant is reported: by its first lease."""
+    """Return a scope's grant in the protocol's form: its first lease."""
     return facts(held if hasattr(held, "node") else held[0])
 
 
 def longest(held: Any) -> float:
-    """For how many seconds the terms of a scope's leases last."""
+    """Return the longest remaining term of a scope's leases in seconds."""
     leases = [held] if hasattr(held, "node") else held
     return max(float(lease.remaining) for lease in leases)
 
 
 def release_options(command: Command) -> dict[str, Any]:
-    """How a command says to release."""
+    """Return the options of a release command."""
     return _given(command, "wait", "timeout")
 
 
 def describe(contender: Any) -> dict[str, Any]:
-    """A contender, as the protocol reports it."""
+    """Return a contender in the protocol's form."""
     since, linger = contender.since, contender.linger
     return {
         "position": contender.position,
@@ -124,7 +124,7 @@ def describe(contender: Any) -> dict[str, Any]:
 
 
 class _Teller(logging.Handler):
-    """Tells the suite of each record, as a log would contain it."""
+    """Sends each log record to the tests, formatted as in a log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields: dict[str, str] = getattr(record, "fields", {})
@@ -132,14 +132,14 @@ class _Teller(logging.Handler):
 
 
 def listen_to_log() -> None:
-    """Have everything told that zklock logs."""
+    """Send everything that zklock logs to the tests."""
     logger = logging.getLogger("zklock")
     logger.setLevel(1)
     logger.addHandler(_Teller())
 
 
 def statistics(stats: Any) -> dict[str, Any]:
-    """A client's statistics, as the protocol reports them."""
+    """Return a client's statistics in the protocol's form."""
     counts = (
         "acquisitions",
         "contended",
@@ -160,7 +160,7 @@ def statistics(stats: Any) -> dict[str, Any]:
 
 
 def condition(health: Any) -> dict[str, Any]:
-    """How a client is, as the protocol reports it."""
+    """Return a client's health in the protocol's form."""
     fields = ("state", "server", "session_timeout", "last_proof", "remaining", "responsive")
     both = ("path", "mode", "label", "age", "node")
     waits, holds = (
@@ -179,7 +179,7 @@ def condition(health: Any) -> dict[str, Any]:
 
 
 def scrape(clients: Mapping[str, Any], exporter: str) -> list[tuple[str, dict[str, str], float]]:
-    """The metrics of clients by an exporter: names, labels and values."""
+    """Return the exporter's metrics of the clients: names, labels and values."""
     if exporter == "prometheus":
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.parser import text_string_to_metric_families
@@ -205,7 +205,7 @@ def scrape(clients: Mapping[str, Any], exporter: str) -> list[tuple[str, dict[st
 
 
 def add_operations(transaction: Any, operations: Sequence[Command]) -> Any:
-    """A transaction with the operations that the command lists."""
+    """Add the command's operations to a transaction."""
     for operation in operations:
         fields = {name: value for name, value in operation.items() if name != "op"}
         if "data" in fields:

@@ -1,4 +1,4 @@
-"""The framing of the line protocol, shared by all workers that are written in Python."""
+"""Framing of the line protocol, shared by all workers in Python."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _output = threading.Lock()
 
 
 def now() -> int:
-    """CLOCK_MONOTONIC in nanoseconds: the one clock that all processes of a machine share."""
+    """Return CLOCK_MONOTONIC in nanoseconds, the clock that all processes of a machine share."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 def emit(event: str, *, t: int | None = None, **fields: Any) -> None:
-    """Write one line, whole."""
+    """Write one line atomically."""
     line = json.dumps({"event": event, **fields, "t": now() if t is None else t})
     with _output:
         sys.stdout.write(line + "\n")
@@ -32,17 +32,17 @@ def emit(event: str, *, t: int | None = None, **fields: Any) -> None:
 
 
 def ready(surface: str) -> None:
-    """The first line of every worker."""
+    """Write the first line of a worker."""
     emit("ready", surface=surface, pid=os.getpid())
 
 
 def answer(command: Command, event: str, *, t: int | None = None, **fields: Any) -> None:
-    """Answer a command."""
+    """Reply to a command."""
     emit(event, id=command["id"], t=t, **fields)
 
 
 def fail(command: Command, error: BaseException) -> None:
-    """Answer a command that failed."""
+    """Reply to a command that failed."""
     fields: Answer = {"type": type(error).__name__, "message": str(error)}
     code = getattr(error, "code", None)
     if isinstance(code, str):
@@ -52,7 +52,7 @@ def fail(command: Command, error: BaseException) -> None:
 
 
 def details(error: BaseException) -> Answer:
-    """What an error has for programs."""
+    """Return the structured details of an error."""
     found: Answer = {}
     if servers := getattr(error, "servers", ()):
         found["servers"] = [[report.server, report.problem] for report in servers]
@@ -76,13 +76,13 @@ def details(error: BaseException) -> Answer:
 
 
 def timeout_of(command: Command) -> Any:
-    """The time-out of an acquire, unchanged except for numbers that JSON lacks."""
+    """Return the timeout of an acquire, unchanged except for numbers that JSON lacks."""
     timeout = command.get("timeout")
     return math.nan if timeout == "NaN" else timeout
 
 
 def exchange(command: Command) -> str:
-    """Write a line to the other end, and return the line that comes back."""
+    """Send a line to an address, and return the line received in reply."""
     host, port = command["address"].rsplit(":", 1)
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(command["text"].encode() + b"\n")
@@ -91,12 +91,12 @@ def exchange(command: Command) -> str:
 
 
 def thread_names() -> list[str]:
-    """The kernel's names for this process's threads."""
+    """Return the kernel's names of this process's threads."""
     names = []
     for task in Path("/proc/self/task").iterdir():
         try:
             names.append((task / "comm").read_text().strip())
         except OSError:
-            # It ended in the meantime.
+            # The thread has exited in the meantime.
             continue
     return names

@@ -1,5 +1,6 @@
-// The worker on zklock's Node API. Owners are promise chains; an owner that holds acquires within its newest lease, as
-// in a scope of `using`. For a read/write lock that is a lease of either half, for several locks as one a lease of each.
+// Worker on zklock's Node API. Owners are promise chains. An owner that holds a lock acquires within its newest lease,
+// as in a scope of `using`. For a read/write lock, that is a lease of either half; for a multi lock, a lease of each
+// member.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFileSync, readdirSync } from 'node:fs'
@@ -22,29 +23,29 @@ const locks = new Map()
 const leases = new Map()
 const scopes = new Map()
 const owners = new Map()
-// What cancels each acquire. Kept when it has ended: cancelling it then is to have no effect.
+// AbortController of each acquire. It is kept afterwards: cancelling a completed acquire must have no effect.
 const acquires = new Map()
 
-// CLOCK_MONOTONIC: on Linux hrtime reads it. A double holds it exactly for the first 104 days of uptime.
+// CLOCK_MONOTONIC, which hrtime reads on Linux. A double represents it exactly for the first 104 days of uptime.
 const now = () => Number(process.hrtime.bigint())
 const emit = (event, fields) => process.stdout.write(`${JSON.stringify({ event, t: now(), ...fields })}\n`)
 const answer = (command, event, fields) => emit(event, { id: command.id, ...fields })
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
-/** A promise, and what settles it. */
+/** Returns a promise with its resolve and reject functions. */
 function resolvers() {
   const resolvers = {}
   resolvers.promise = new Promise((resolve, reject) => Object.assign(resolvers, { resolve, reject }))
   return resolvers
 }
 
-/** Seconds to milliseconds; anything but a number passes through, because the binding has to refuse it. */
+/** Converts seconds to milliseconds. Other types pass through, because the binding must reject them. */
 function milliseconds(value) {
   if (value === 'NaN') return Number.NaN
   return typeof value === 'number' ? value * 1000 : value
 }
 
-/** A client that connects at its first use, as a lock with hosts does elsewhere. */
+/** Returns a client that connects at its first use, like a lock on hosts in other languages. */
 function atFirstUse(hosts, options = {}) {
   const name = JSON.stringify([hosts, options])
   const client = clients.get(name) ?? new Client(hosts, clientOptions(options))
@@ -52,7 +53,7 @@ function atFirstUse(hosts, options = {}) {
   return client
 }
 
-/** The options of a client in a command to connect, or in those of a lock. */
+/** Returns the client's options from a `connect` command, or from a lock's `options`. */
 function clientOptions(command) {
   const options = {}
   if ('session_timeout' in command) options.sessionTimeout = milliseconds(command.session_timeout)
@@ -88,7 +89,7 @@ function make(command) {
   return { ...lock, members: kind === 'multi' ? command.members.map((name) => locks.get(name)) : [lock] }
 }
 
-/** An election as a lock: it is acquired by campaigning. */
+/** Wraps an election as a lock: acquiring it is a campaign. */
 const campaigner = (election) => ({
   election,
   acquire: (options) => election.campaign(options),
@@ -136,7 +137,7 @@ const describe = ({ sessionId, fencingToken, about, data, dataLength, ...rest })
   data_length: dataLength,
 })
 
-/** The metrics of clients by each exporter: names, labels and values. */
+/** The metrics of clients by exporter: names, labels and values. */
 const scrape = {
   async prometheus(chosen) {
     const { Registry } = load('prom-client')
@@ -164,7 +165,7 @@ const scrape = {
   },
 }
 
-/** How an owner identifies itself: by its newest live lease on each client and path. A lost one cannot be re-entered. */
+/** Returns the options that identify an owner: its newest live lease on each client and path. Lost leases are not live. */
 function owned(lock, owner) {
   const enterable = lock.members.filter((member) => member.enterable)
   const within = enterable.flatMap(({ client, path }) => {
@@ -178,7 +179,7 @@ function owned(lock, owner) {
 
 function keep(name, lease, lock, owner) {
   const { client, enterable } = lock.members.find(({ path }) => path === lease.path)
-  // A lease that cannot be re-entered lends its owner to no one.
+  // A lease that cannot be re-entered is stored without its owner.
   leases.set(name, { lease, client, owner: enterable ? owner : undefined })
   lease.signal.addEventListener('abort', () => {
     emit('lost', { lease: name, reason: lease.lossReason })
@@ -199,7 +200,7 @@ function granted(command, lock, acquired) {
   for (const [name, lease] of named) keep(name, lease, lock, command.owner)
 }
 
-/** Acquires what was asked for; `otherwise` is the answer if it was not acquired in time. */
+/** Acquires a lock. `otherwise` is the reply if the acquire times out. */
 async function acquire(command, options, otherwise) {
   const lock = locks.get(command.lock)
   try {
@@ -278,7 +279,7 @@ const commands = {
       const remaining = Math.max(...[held].flat().map((lease) => lease.remaining)) / 1000
       return { t0: now(), remaining }
     }))
-    // A scope that fails before it is left is asked for its error then.
+    // Before the scope is entered, an error fails the `enter` command. A later error fails `leave`.
     left.catch(entered.reject)
     scopes.set(command.scope, Object.assign(scope, { left }))
     const [first] = await entered.promise
@@ -506,7 +507,7 @@ async function perform(command) {
   }
 }
 
-/** What an error has for programs. */
+/** Returns the structured details of an error. */
 function details(error) {
   const { servers = [], blockers = [], deadlock, reason } = error ?? {}
   const found = { ...(typeof reason === 'string' && { reason }) }
@@ -525,7 +526,7 @@ function details(error) {
   return found
 }
 
-/** The names of this process's threads; one may end while we look. */
+/** Returns the names of this process's threads. A thread can exit in the meantime. */
 function threadNames() {
   const tasks = '/proc/self/task'
   return readdirSync(tasks).flatMap((task) => {
@@ -547,7 +548,7 @@ input.on('line', (line) => {
   switch (command.cmd) {
     case 'exit':
       ending = true
-      // No process.exit(): that the process now ends by itself is part of the test.
+      // No process.exit(): the test checks that the process exits by itself now.
       closeAll().then(() => {
         answer(command, 'bye')
         input.close()
@@ -558,7 +559,7 @@ input.on('line', (line) => {
       answer(command, 'value', { value: threadNames() })
       break
     case 'cancel':
-      // It may have been answered in the meantime.
+      // The acquire might have completed in the meantime.
       acquires.get(command.target)?.abort()
       answer(command, 'cancelled')
       break

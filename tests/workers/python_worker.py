@@ -1,4 +1,4 @@
-"""The worker on zklock's blocking Python API. Owners are threads."""
+"""Worker on zklock's blocking Python API. Owners are threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from workers.threaded import ThreadedWorker
 
 
 class PythonWorker(ThreadedWorker):
-    """Does what the commands say, with the names that they contain."""
+    """Executes commands on the named clients, locks and leases."""
 
     surface = "python"
 
@@ -39,7 +39,7 @@ class PythonWorker(ThreadedWorker):
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
-        # What entered them, and what that gave.
+        # The context manager of each scope, and its result.
         self._scopes: dict[str, tuple[Any, Any]] = {}
 
     def do_connect(self, command: Command) -> None:
@@ -137,7 +137,8 @@ class PythonWorker(ThreadedWorker):
             with self.interrupts.armed():
                 held = lock.acquire(**options)
         except KeyboardInterrupt:
-            # It may arrive between the return of the acquire and our disarming: then the lock is ours.
+            # SIGINT can arrive after the acquire has returned and before it is disarmed. Then we hold the
+            # lock.
             held = getattr(lock, newest) not in (None, before)
             if not held:
                 raise

@@ -1,4 +1,4 @@
-"""The worker program for clients whose owners are threads."""
+"""The base of workers for clients whose owners are threads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CONTROL = "control"
 
 
 class Interrupts:
-    """Turns SIGINT into KeyboardInterrupt only while the main thread is inside an acquire.
+    """Converts SIGINT to KeyboardInterrupt only while the main thread is inside an acquire.
 
-    Anywhere else it would hit the worker's own plumbing and lose a command.
+    At any other place, the exception would interrupt the worker's own code and lose a command.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def armed(self) -> Any:
-        """Let a SIGINT through to the body, when that runs on the main thread."""
+        """Run the block with SIGINT enabled, if it runs on the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -51,7 +51,7 @@ class Interrupts:
 
 
 class ThreadedWorker(ABC):
-    """Reads commands and hands each to the thread of its owner. Subclasses do the locking."""
+    """Reads commands and passes each to its owner's thread. Subclasses implement the lock operations."""
 
     surface: str
 
@@ -115,7 +115,7 @@ class ThreadedWorker(ABC):
             fail(command, error)
 
     def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path, with one lock object each or with one for all."""
+        """Let many owners contend for one path, with one lock object each or one for all."""
         shared = self.make(command) if command["objects"] == "shared" else None
         errors: list[Exception] = []
         counts: list[int] = []
@@ -153,21 +153,21 @@ class ThreadedWorker(ABC):
 
     @staticmethod
     def pass_time(command: Command) -> None:
-        """Hold for as long as the command says."""
+        """Sleep for a random time within the command's `hold_ms`."""
         low, high = command["hold_ms"]
         time.sleep(random.uniform(low, high) / 1000)
 
     def cancel(self, command: Command) -> None:
-        """Cancel a pending acquire. In Python a thread cannot be cancelled."""
+        """Cancel a pending acquire. Python cannot cancel a thread, so the reply is `unsupported`."""
         answer(command, "unsupported")
 
     @abstractmethod
     def make(self, command: Command) -> Any:
-        """A new lock object for the command's client or hosts, and path."""
+        """Create a lock object for the command's client or hosts, and its path."""
 
     @abstractmethod
     def scope(self, lock: Any) -> AbstractContextManager[Callable[[], dict[str, str]]]:
-        """Hold a lock for a `with` block; yields what reports `node` and `token`."""
+        """Return a context manager that holds a lock and yields a reporter of `node` and `token`."""
 
     @abstractmethod
     def close_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs the crontab of docs/howto/cron.md as printed. One of three hosts, with different clocks, runs a night."""
+"""Runs the crontab of docs/howto/cron.md as printed: one of three hosts whose clocks differ runs a night."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Gunicorn:
         environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path}
         with log.open("wb") as errors:
             self.master = spawn(command, env=environment, stdout=errors, stderr=errors, cwd=HERE)
-        # Before a worker listens it does not exit on SIGTERM either, and the master would wait for it.
+        # A worker that does not listen yet ignores SIGTERM, and the master would wait for it.
         self.expect_workers()
 
     def ask(self, page: str = "") -> dict[str, Any]:

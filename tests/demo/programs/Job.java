@@ -4,8 +4,7 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryForever;
 
-/** A job that only one process at a time runs, in Java with Apache Curator: {@code java Job.java
-PATH ROUNDS}. */
+/** A job that only one process at a time runs, in Java with Apache Curator: {@code java Job.java PATH ROUNDS}. */
 public final class Job {
     /** Prints the time and an event. */
     private static void say(String what) {
@@ -23,8 +22,7 @@ public final class Job {
             say("waits");
             lock.acquire();
             try {
-                // Curator does not report the name of its node. The holder's node has the smallest
-                // number.
+                // Curator does not report the name of its node. The holder's node has the smallest number.
                 String node = client.getChildren().forPath(path).stream()
                         .min((one, other) -> number(one).compareTo(number(other))).orElseThrow();
                 long token = client.checkExists().forPath(path + "/" + node).getCzxid();

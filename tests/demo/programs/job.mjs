@@ -1,5 +1,4 @@
-// A job that only one process at a time runs, in Node: `node job.mjs PATH ROUNDS`. ZKLOCK_HOSTS
-// names the servers.
+// A job that only one process at a time runs, in Node: `node job.mjs PATH ROUNDS`. ZKLOCK_HOSTS names the servers.
 
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';

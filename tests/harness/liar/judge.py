@@ -91,7 +91,7 @@ class Account:
             f"{name}: {line.get('code') or line['event']}" for name, line in self.answers.items()
         )
         told, accepts = len(self.liar.told), len(self.liar.accepts)
-        return f"{self.liar}: told {told}, {accepts} connections, {len(self.liar.requests)} requests; {heard}"
+        return f"{self.liar}: {told} lies, {accepts} connections, {len(self.liar.requests)} requests; {heard}"
 
 
 class Meeting:
@@ -310,6 +310,6 @@ def assert_unharmed(start: Callable[[], Worker], honest: str, path: str, lies: S
     """Run the lies that `ZKLOCK_LIES` selects, by default all. Fail with a list of all problems."""
     chosen = [lie for lie in lies if CHOSEN.search(lie.name)]
     if not chosen:
-        pytest.skip("none of these lies was chosen")
+        pytest.skip("ZKLOCK_LIES selects none of these lies")
     problems = judge(start, honest, path, chosen).problems()
     assert not problems, f"{len(problems)} problems with {len(chosen)} liars:\n" + "\n".join(problems)

@@ -274,7 +274,9 @@ class Campaign:
         assert not found, "\n".join([*found, *known])
         missing = WORKLOADS - {name for name, count in self.progress.outcomes.items() if count}
         if missing:
-            raise DidNotBite(f"nobody was {sorted(missing)}: {self.progress.outcomes}")
+            raise DidNotBite(
+                f"these outcomes never occurred: {sorted(missing)}; only {self.progress.outcomes}"
+            )
         return holds
 
     def _ask_both_judges(self, holds: Sequence[Hold]) -> list[str]:

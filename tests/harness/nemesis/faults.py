@@ -24,9 +24,9 @@ from harness.nemesis.station import Station
 HOUR = 3600
 
 HARMLESS = 0.25
-"""Silence, in session timeouts, that costs no lease: a term is at least a third of it while proofs arrive."""
+"""Session timeouts of silence that cost no lease: while proofs arrive, a term is at least a third of one."""
 
-# The holder's process.
+# Faults of the holder's process.
 
 
 @fault("holder killed (`SIGKILL`)")
@@ -87,7 +87,7 @@ def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-# Its connection.
+# Faults of the holder's connection.
 
 
 @fault("connection silent, both ways")
@@ -170,7 +170,7 @@ def slow(stage: Stage) -> None:
         remaining, _ = probe(stage, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
         stage.pass_time(0.5)
-        stage.needs(victim.cable.slowest >= delay, "what was sent took so long")
+        stage.needs(victim.cable.slowest >= delay, "frames were delayed by this much")
     victim.cable.mend()
 
 
@@ -194,7 +194,7 @@ def _lose_reply(stage: Stage, op: str) -> None:
     victim.cable.mend()
 
 
-# Its session and its node.
+# Faults of the holder's session and node.
 
 
 @fault("session ended by somebody else")
@@ -215,7 +215,7 @@ def session_ended(stage: Stage) -> None:
             lines = victim.worker.lines()
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
-        stage.awaits(lambda: bool(told()), f"{victim.worker} was told that its session is over")
+        stage.awaits(lambda: bool(told()), f"{victim.worker} reported that its session is over")
         # An acquire might have succeeded just before and have a stamp just after.
         known = told()[0] + round(stage.session_timeout / 8 * 1e9)
         stage.deeds.append(Deed(grant.session, None, began, known))

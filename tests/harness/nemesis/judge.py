@@ -109,13 +109,13 @@ def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
     newest: dict[str, int] = {}
     for write in writes:
         if write.spoilt_fenced:
-            found.append(f"a fenced write undid another: {write}")
+            found.append(f"a fenced write undid another write: {write}")
         late = write.refused or (write.spoilt_plain and not _spoilt_by_another(write, writes))
         if late and not excuses.excuse(write.held, write.t):
-            found.append(f"late, and nothing excuses it: {write}")
+            found.append(f"late without an excuse: {write}")
         if not write.refused:
             if write.token <= newest.get(write.name, 0):
-                found.append(f"a token came back: {write}")
+                found.append(f"an older token was used again: {write}")
             newest[write.name] = max(write.token, newest.get(write.name, 0))
     return found
 
@@ -140,7 +140,7 @@ def changed_while_reading(
         late = any(write.name == reading.name and reading.began < write.t < reading.t for write in refused)
         changed = reading.changed_fenced or (reading.changed_plain and not late)
         if changed and not excuses.excuse(reading.held, reading.t):
-            found.append(f"it changed under a reader: {reading}")
+            found.append(f"the register changed during a read hold: {reading}")
     return found
 
 

@@ -84,7 +84,7 @@ class Stage:
         try:
             grant = victim.await_holder(CATCH)
             if grant is None:
-                raise DidNotBite(f"nobody at {victim} held anything")
+                raise DidNotBite(f"no owner at {victim} held a lock")
             if at is not None:
                 self.needs(victim.cable.server_id == at.server_id, f"{victim} is connected to the server")
                 if not confined:
@@ -101,7 +101,7 @@ class Stage:
     def needs(self, bitten: bool, what: str) -> None:
         """Fail the round unless the fault had the effect that its name says."""
         if not bitten:
-            raise DidNotBite(f"not so: {what}")
+            raise DidNotBite(f"the fault had no effect: {what}")
 
     def awaits(self, bitten: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
         """Wait until the fault has had its effect, or fail the round."""

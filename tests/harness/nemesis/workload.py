@@ -231,7 +231,9 @@ class Contender(threading.Thread):
             self._update([grant])
         elif self._is_held(again):
             answer = grant.worker.check(grant.lease).line(HANG)
-            assert answer.get("code") == "LOCK_LOST", f"it holds, and got another node: {grant} {again}"
+            assert answer.get("code") == "LOCK_LOST", (
+                f"it holds the lock, but the second acquire got another node: {grant} {again}"
+            )
         self._release(again.worker, again.lease)
 
     def _downgrade(self, grant: Grant) -> str:

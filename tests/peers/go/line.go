@@ -35,8 +35,7 @@ type line map[string]any
 
 var output sync.Mutex
 
-// now reads CLOCK_MONOTONIC, the clock that all processes of a machine share. Package time does not
-// expose it.
+// now reads CLOCK_MONOTONIC, the clock that all processes of a machine share. Package time does not expose it.
 func now() int64 {
 	const monotonic = 1
 	var at syscall.Timespec

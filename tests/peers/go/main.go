@@ -1,8 +1,6 @@
-// Package main is the worker on go-zookeeper's own recipe. A lease is a lock object here: any owner
-// can hold it once.
+// Package main is the worker on go-zookeeper's own recipe. A lease is a lock object here: any owner can hold it once.
 //
-// The recipe has no timeout, no try and no cancellation. Commands that need one get the reply
-// "unsupported".
+// The recipe has no timeout, no try and no cancellation. Commands that need one get the reply "unsupported".
 package main
 
 import (
@@ -165,8 +163,8 @@ func doClose(asked command) error {
 	return nil
 }
 
-// doContend lets many owners contend. Each has its own lock object, because the recipe's object is
-// not safe for concurrent use by several goroutines.
+// doContend lets many owners contend. Each has its own lock object, because the recipe's object is not safe
+// for concurrent use by several goroutines.
 func doContend(asked command) error {
 	if asked.Objects == "shared" {
 		answer(asked, "unsupported", nil)

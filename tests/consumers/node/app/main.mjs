@@ -1,5 +1,4 @@
-// The program in every bundle. It holds a lock for one line of its input, and then again until it
-// exits.
+// The program in every bundle. It holds a lock for one line of its input, and then again until it exits.
 //
 //   node BUNDLE LOCK_PATH
 

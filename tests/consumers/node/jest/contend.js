@@ -1,5 +1,4 @@
-// The code that both test files run at the same time. The caller of jest sets LOCK_PATH and
-// SCRATCH.
+// The code that both test files run at the same time. The caller of jest sets LOCK_PATH and SCRATCH.
 
 const { existsSync, rmSync, writeFileSync } = require('node:fs');
 const { join } = require('node:path');

@@ -1,5 +1,4 @@
-// The code that both test files run at the same time. The caller of vitest sets LOCK_PATH and
-// SCRATCH.
+// The code that both test files run at the same time. The caller of vitest sets LOCK_PATH and SCRATCH.
 
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

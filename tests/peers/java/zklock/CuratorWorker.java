@@ -58,8 +58,7 @@ public final class CuratorWorker {
 
     /** Something that can be acquired. */
     private interface Lock {
-        /** Waits at most this long, or forever if {@code timeout} is null. Returns null if the wait
-        timed out. */
+        /** Waits at most this long, or forever if {@code timeout} is null. Returns null if the wait timed out. */
         List<Held> acquire(Double timeout, int count) throws Exception;
 
         boolean owned();
@@ -375,9 +374,8 @@ public final class CuratorWorker {
     private void connect(JsonObject command) throws Exception {
         double session = command.has("session_timeout") ? command.get("session_timeout").getAsDouble() : 10;
         double connect = command.has("connect_timeout") ? command.get("connect_timeout").getAsDouble() : 10;
-        // By default, retry forever with short pauses: most tests are about the queue, not about
-        // Curator's backoff. Tests of the backoff set the number of retries, with the pause of
-        // Curator's own examples.
+        // By default, retry forever with short pauses: most tests are about the queue, not about Curator's backoff.
+        // Tests of the backoff set the number of retries, with the pause of Curator's own examples.
         RetryPolicy retries = command.has("retries")
                 ? new ExponentialBackoffRetry(1000, command.get("retries").getAsInt())
                 : new RetryForever(50);

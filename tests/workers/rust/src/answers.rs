@@ -1,4 +1,4 @@
-//! The lines that the suite gets: what became of a command, what is known of a lease, what an error says.
+//! The lines of replies: results of commands, leases, and errors.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use zklock::{
 
 use crate::write;
 
-/// A line to answer with, without its id.
+/// A reply without its id.
 pub(crate) type Answer = Result<Value, Failure>;
 
 pub(crate) enum Failure {
@@ -35,7 +35,7 @@ pub(crate) fn unknown(what: &str, name: &str) -> Failure {
     Failure::Suite(format!("no {what} is called {name}"))
 }
 
-/// What an error says, to people and to programs.
+/// Returns the line of an error, with its message and its structured details.
 pub(crate) fn told(error: &Error) -> Value {
     let mut line = json!({
         "event": "error", "code": error.code(), "type": format!("{:?}", error.kind()), "message": error.to_string(),
@@ -79,7 +79,7 @@ pub(crate) fn answer(id: &Value, answer: Answer) {
     write(line);
 }
 
-/// Adds what is known of a lease to a line.
+/// Adds a lease's properties to a line.
 pub(crate) fn tell(line: &mut Value, lease: &Lease) {
     line["node"] = lease.node().into();
     line["token"] = lease.fencing_token().to_string().into();
@@ -97,7 +97,7 @@ pub(crate) fn tell_loss(name: String, leases: &[Rc<Lease>]) {
     });
 }
 
-/// A snapshot with its times in seconds.
+/// Returns a client's statistics, with times in seconds.
 pub(crate) fn stats(stats: &Stats) -> Value {
     let requests: HashMap<_, _> = stats.requests.iter().map(|(kind, count)| (kind.as_str(), count)).collect();
     let losses: HashMap<_, _> =
@@ -110,7 +110,7 @@ pub(crate) fn stats(stats: &Stats) -> Value {
     })
 }
 
-/// How a client is, with its times in seconds.
+/// Returns a client's health, with times in seconds.
 pub(crate) fn health(health: &Health) -> Value {
     let wait = |wait: &WaitReport| {
         json!({

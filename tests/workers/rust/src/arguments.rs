@@ -1,4 +1,4 @@
-//! What the suite's commands describe, in the library's own types.
+//! Converts arguments of commands to the library's types.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::command::{self, Identity, Operation, Options};
 pub(crate) const RUST: Language =
     Language { name: "rust", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
-/// The options of a client on these hosts.
+/// Returns the options of a client on these hosts.
 pub(crate) fn options(hosts: Option<&str>, given: Options) -> Result<ClientOptions, Failure> {
     let Options { session_timeout, connect_timeout, max_frame, tls, environment, identity } = given;
     let new = if environment { ClientOptions::from_env } else { ClientOptions::new };
@@ -32,7 +32,7 @@ pub(crate) fn options(hosts: Option<&str>, given: Options) -> Result<ClientOptio
     Ok(options)
 }
 
-/// The options, with who the client is.
+/// Adds credentials, access control lists and labels to the options.
 fn identified(mut options: ClientOptions, identity: Identity) -> Result<ClientOptions, Error> {
     for (scheme, credential) in identity.auth {
         options = options.auth(&scheme, credential)?;
@@ -50,7 +50,7 @@ fn identified(mut options: ClientOptions, identity: Identity) -> Result<ClientOp
     Ok(options.label(identity.label)?.identify(identity.identify.unwrap_or(true)))
 }
 
-/// How to encrypt, from files.
+/// Reads the TLS settings from files.
 fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
     let read = |file: &Path| std::fs::read_to_string(file);
     let tls = Tls::new(&read(&files.ca)?)?;
@@ -60,7 +60,7 @@ fn encryption(files: &command::Tls) -> Result<Tls, Failure> {
     }
 }
 
-/// Adds one write.
+/// Adds one operation to a transaction.
 pub(crate) fn with(transaction: Transaction, operation: Operation) -> Transaction {
     match operation {
         Operation::Create { path, data } => transaction.create(&path, data.as_bytes()),

@@ -1,4 +1,4 @@
-//! The commands, as they come in.
+//! The commands in the form in which they arrive.
 
 use std::path::PathBuf;
 
@@ -143,14 +143,14 @@ pub(crate) struct Options {
     pub(crate) connect_timeout: Option<f64>,
     pub(crate) max_frame: Option<u32>,
     pub(crate) tls: Option<Tls>,
-    /// Whether variables of the environment set the rest.
+    /// True if environment variables set the other options.
     #[serde(default)]
     pub(crate) environment: bool,
     #[serde(flatten)]
     pub(crate) identity: Identity,
 }
 
-/// Who it is, and who may do what with its nodes.
+/// A client's credentials and labels, and the access control lists of its nodes.
 #[derive(Default, Deserialize)]
 pub(crate) struct Identity {
     /// Pairs of scheme and credential.
@@ -164,7 +164,7 @@ pub(crate) struct Identity {
     pub(crate) identify: Option<bool>,
 }
 
-/// Files in PEM.
+/// Paths of PEM files.
 #[derive(Deserialize)]
 pub(crate) struct Tls {
     pub(crate) ca: PathBuf,
@@ -172,7 +172,7 @@ pub(crate) struct Tls {
     pub(crate) key: Option<PathBuf>,
 }
 
-/// One write of a transaction.
+/// One operation of a transaction.
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Operation {
@@ -186,7 +186,7 @@ pub(crate) enum Operation {
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum LockObject {
-    /// Of the kind `multi`.
+    /// A lock object of the kind `multi`.
     Several {
         lock: String,
         members: Vec<String>,
@@ -194,14 +194,14 @@ pub(crate) enum LockObject {
     One(OneLock),
 }
 
-/// A lock object of its own.
+/// A single lock object.
 #[derive(Deserialize)]
 pub(crate) struct OneLock {
     pub(crate) lock: String,
     pub(crate) path: String,
     pub(crate) client: Option<String>,
     pub(crate) hosts: Option<String>,
-    /// Of the client, with `hosts`.
+    /// Options of the client, for a lock on `hosts`.
     #[serde(default)]
     pub(crate) options: Box<Options>,
     #[serde(default)]
@@ -216,11 +216,11 @@ pub(crate) struct OneLock {
     pub(crate) max_waiters: Option<u32>,
     pub(crate) cohort: Option<u32>,
     pub(crate) linger: Option<f64>,
-    /// Of a candidate.
+    /// Id of a candidate in an election.
     pub(crate) candidate: Option<String>,
 }
 
-/// Which lock an object is, or which half of one.
+/// The kind of a lock object, or the half of a read/write lock.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -265,7 +265,7 @@ pub(crate) struct Contend {
     pub(crate) hold_ms: [f64; 2],
 }
 
-/// Whether contenders have a lock object each, or share one.
+/// Whether each contender has its own lock object, or all share one.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Objects {
@@ -284,7 +284,7 @@ pub(crate) struct Once {
     pub(crate) hold_ms: [f64; 2],
 }
 
-/// Which slot it is: one by its name, or the current period of so many seconds.
+/// The slot: a named one, or the current period, whose length is in seconds.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SlotOf {

@@ -1,4 +1,4 @@
-//! How leases are released, and contenders that hold a lock again and again.
+//! Releases of leases, and contenders that hold a lock repeatedly.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::command::{Once, SlotOf};
 use crate::lockable::Lockable;
 use crate::{now, write};
 
-/// Releases them, the newest first; all are on their way before the first is waited for.
+/// Releases all leases, the newest first. All release requests start before the first reply is awaited.
 pub(crate) async fn release(leases: &[Rc<Lease>], timeout: Timeout) -> Result<(), Error> {
     let mut releases: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
     for lease in leases.iter().rev() {
@@ -31,7 +31,7 @@ pub(crate) async fn release(leases: &[Rc<Lease>], timeout: Timeout) -> Result<()
     Ok(())
 }
 
-/// One contender that takes the lock again and again, and reports each hold.
+/// Runs one contender that acquires the lock repeatedly. Reports each hold.
 pub(crate) async fn hold_often(
     id: Value,
     lock: Rc<Lockable>,
@@ -55,7 +55,7 @@ pub(crate) async fn hold_often(
     Ok(rounds)
 }
 
-/// Runs a body once per slot, and reports its hold. Returns how often it ran.
+/// Runs a body once per slot, and reports its hold. Returns the number of runs, 0 or 1.
 pub(crate) async fn hold_once(
     id: &Value,
     client: &Client,
@@ -84,7 +84,7 @@ pub(crate) async fn hold_once(
     Ok(ran.iter().len())
 }
 
-/// A while, in milliseconds between these.
+/// Sleeps for a random number of milliseconds in this range.
 async fn pass_time([low, high]: [f64; 2]) {
     let time = low + (high - low) * fastrand::f64();
     tokio::time::sleep(Duration::from_secs_f64(time / 1000.0)).await;

@@ -1,4 +1,4 @@
-//! The locks of all kinds, as the suite sees them.
+//! A common interface of all kinds of locks, as the commands use them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use zklock::{
 
 use crate::command::{Kind, Naming};
 
-/// How to create a lock, as far as it concerns its kind.
+/// The options of a lock that depend on its kind.
 #[derive(Default)]
 pub(crate) struct Manner {
     pub(crate) reentrant: Option<bool>,
@@ -65,7 +65,7 @@ impl Lockable {
         }))
     }
 
-    /// Acquires it: one lease, or as many as a count asks for, or one for each member.
+    /// Acquires the lock. Returns one lease, `count` leases, or one lease for each member.
     pub(crate) async fn acquire(
         &self,
         owner: &Owner,
@@ -82,7 +82,7 @@ impl Lockable {
         }
     }
 
-    /// `None` for a lock without owners.
+    /// Returns whether the owner holds the lock, or `None` for a lock without owners.
     pub(crate) fn owned_by(&self, owner: &Owner) -> Result<Option<bool>, Error> {
         match self {
             Self::One(AnyLock::Lock(lock)) => lock.owned_by(owner).map(Some),
@@ -97,7 +97,7 @@ impl Lockable {
         }
     }
 
-    /// Whether an acquire gives several leases.
+    /// Returns `true` if an acquire returns several leases.
     pub(crate) fn is_several(&self) -> bool {
         matches!(self, Self::Several(_))
     }
@@ -110,7 +110,7 @@ impl Lockable {
     }
 }
 
-/// How many permits a command asks for.
+/// Returns the permits that a command asks for.
 pub(crate) fn permits(number: Option<u32>, shared_count: Option<&str>) -> Permits {
     match shared_count {
         Some(path) => Permits::SharedCount(path.to_owned()),
@@ -118,7 +118,7 @@ pub(crate) fn permits(number: Option<u32>, shared_count: Option<&str>) -> Permit
     }
 }
 
-/// A candidate of an election, as the protocol reports it.
+/// Returns a candidate of an election in the protocol's form.
 pub(crate) fn candidate(candidate: &Candidate) -> Value {
     json!({
         "position": candidate.position,
@@ -129,10 +129,10 @@ pub(crate) fn candidate(candidate: &Candidate) -> Value {
     })
 }
 
-/// A contender, as the protocol reports it.
+/// Returns a contender in the protocol's form.
 pub(crate) fn describe(contender: &Contender) -> Value {
     let about = contender.about.as_ref();
-    // Each byte becomes a character, so that nothing is lost.
+    // Each byte becomes one character, so that no data is lost.
     let data: String = contender.data.iter().copied().map(char::from).collect();
     json!({
         "position": contender.position,

@@ -1,4 +1,4 @@
-//! Tells the suite of every event of the library, as a log would contain it.
+//! Reports every event that the library logs to the tests, formatted as in a log.
 
 use std::fmt::Debug;
 
@@ -9,9 +9,9 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::write;
 
-/// Begins to tell.
+/// Starts to report events.
 pub(crate) fn listen() {
-    // It fails for the second time, when the first still tells.
+    // A second call fails, and the first subscriber continues.
     tracing::subscriber::set_global_default(Teller).ok();
 }
 

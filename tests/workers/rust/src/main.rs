@@ -1,4 +1,4 @@
-//! The Rust worker of the scenario suite: does with locks what it is told (see `tests/worker-protocol.md`).
+//! The Rust worker of the scenario tests: executes lock commands (see `tests/worker-protocol.md`).
 
 mod answers;
 mod arguments;
@@ -19,19 +19,19 @@ use tokio::sync::mpsc;
 use crate::command::Command;
 use crate::world::World;
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 fn now() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Writes a line; its stamp is taken now unless it already has one.
+/// Writes a line. Adds a stamp if the line has none.
 fn write(mut line: Value) {
     if line.get("t").is_none() {
         line["t"] = now().into();
     }
     let mut output = std::io::stdout().lock();
-    // A suite that is gone reads no more; the end of the input follows.
+    // If the test process has exited, the write fails. The input then ends too.
     writeln!(output, "{line}").and_then(|()| output.flush()).ok();
 }
 
@@ -60,7 +60,7 @@ fn main() {
                     break;
                 }
                 Ok(command) => world.obey(id, command),
-                // Answered, or the suite would wait for as long as it waits for anything.
+                // Reply with an error: otherwise the test would wait until its timeout.
                 Err(error) => {
                     let message = format!("{error}: {line}");
                     write(json!({"id": id, "event": "error", "type": "Worker", "message": message}));

@@ -1,9 +1,9 @@
-//! This process, and its talk with others.
+//! Information about this process, and communication with other processes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
-/// The names of this process's threads.
+/// Returns the names of this process's threads.
 pub(crate) fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks
@@ -12,7 +12,8 @@ pub(crate) fn threads() -> Vec<String> {
         .collect()
 }
 
-/// Writes a line to another process, and returns the line that comes back. Blocks this thread, which is not the locks'.
+/// Sends a line to another process and returns the reply line. This blocks its thread, so it must not be the locks'
+/// thread.
 pub(crate) fn exchange(address: &str, text: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect(address)?;
     writeln!(connection, "{text}")?;

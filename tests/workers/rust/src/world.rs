@@ -1,5 +1,5 @@
-//! The clients, locks and leases that the suite has created, and what is done with them: one method for each command,
-//! all on the same tables of names, which is why they stand in one file.
+//! The clients, locks and leases that the tests have created, with one method for each command. All methods use the
+//! same tables of names, so they are in one file.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,14 +30,14 @@ type Job = Pin<Box<dyn Future<Output = ()>>>;
 pub(crate) struct World {
     clients: RefCell<HashMap<String, Client>>,
     locks: RefCell<HashMap<String, Rc<Lockable>>>,
-    /// A name stands for one lease, or for all of one acquire.
+    /// Leases by name. A name stands for one lease, or for all leases of one acquire.
     leases: RefCell<HashMap<String, Vec<Rc<Lease>>>>,
     owners: RefCell<HashMap<String, (Owner, mpsc::UnboundedSender<Job>)>>,
     pending: RefCell<HashMap<String, oneshot::Sender<()>>>,
 }
 
 impl World {
-    /// Starts what a command asks for; its answer comes when it is done.
+    /// Starts a command. Its reply follows when it is complete.
     pub(crate) fn obey(self: &Rc<Self>, id: Value, command: Command) {
         let world = Rc::clone(self);
         let owner = match &command {
@@ -51,7 +51,7 @@ impl World {
             Command::Release { owner, .. } => owner.clone(),
             _ => None,
         };
-        // Known from the moment that it was asked for, so that a cancel that follows finds it.
+        // Registered immediately, so that a later cancel command finds the acquire.
         let cancelled = matches!(command, Command::Acquire { .. }).then(|| {
             let (cancel, cancelled) = oneshot::channel();
             self.pending.borrow_mut().insert(id.to_string(), cancel);
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// An owner and its queue of jobs: one owner does one thing at a time.
+    /// Returns an owner and its queue of jobs. An owner runs one job at a time.
     fn owner(&self, name: &str) -> (Owner, mpsc::UnboundedSender<Job>) {
         let mut owners = self.owners.borrow_mut();
         let new = || {
@@ -306,7 +306,7 @@ impl World {
         Ok(json!({"event": "value", "value": session}))
     }
 
-    /// Ends what is a scope in other languages. Here a lease that turns out to be lost says so itself.
+    /// Ends a scope, which is only a set of leases in Rust. If a lease was lost, the reply is an error.
     async fn leave(&self, scope: &str) -> Answer {
         let leases = self.leases.borrow_mut().remove(scope).ok_or_else(|| unknown("scope", scope))?;
         let remaining = leases.iter().map(|lease| lease.remaining()).max().unwrap_or_default();
@@ -357,7 +357,7 @@ impl World {
             tell_loss(name.to_owned(), &leases);
             return Ok(line);
         }
-        // Several leases are numbered; the name in the command stands for all of them.
+        // Several leases are numbered. The name in the command stands for all of them.
         let mut told = Vec::new();
         for (number, lease) in leases.into_iter().enumerate() {
             let name = format!("{name}/{number}");
@@ -423,7 +423,7 @@ impl World {
         self.lock(name)?.election().cloned().ok_or_else(|| unknown("election", name))
     }
 
-    /// Several locks as one.
+    /// Combines several locks into a multi lock.
     fn several(&self, names: &[String]) -> Result<Lockable, Failure> {
         let mut members = Vec::new();
         for name in names {

@@ -1,5 +1,4 @@
-//! Uses a lock in each way that a small service would, and prints the transport. `ZKLOCK_HOSTS`
-//! names the servers.
+//! Uses a lock in each way that a small service would, and prints the transport. `ZKLOCK_HOSTS` names the servers.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A job that only one process at a time runs, in Rust: `zklock-demo-job PATH ROUNDS`.
-//! `ZKLOCK_HOSTS` names the servers.
+//! A job that only one process at a time runs, in Rust: `zklock-demo-job PATH ROUNDS`. `ZKLOCK_HOSTS` names the
+//! servers.
 #![expect(clippy::print_stdout, reason = "the demo draws its picture from what is printed")]
 
 use std::time::Duration;

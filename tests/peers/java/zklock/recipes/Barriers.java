@@ -16,7 +16,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 
-/** Curator's barriers: nobody passes early, and everybody passes. */
+/** Checks of Curator's barriers: no member passes early, and every member passes. */
 final class Barriers {
     private Barriers() {}
 
@@ -42,7 +42,7 @@ final class Barriers {
         }
     }
 
-    /** All enter when all are there, and all leave when all are ready. */
+    /** All members enter when all are present, and all leave when all are ready. */
     private static void doubleBarrier(World world) throws Exception {
         int members = 3;
         AtomicInteger arrived = new AtomicInteger();
@@ -55,11 +55,11 @@ final class Barriers {
                 DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, world.path(), members);
                 Thread.sleep(20L * number);
                 arrived.incrementAndGet();
-                require(barrier.enter(PATIENCE, TimeUnit.MILLISECONDS), "one could not enter");
+                require(barrier.enter(PATIENCE, TimeUnit.MILLISECONDS), "a member could not enter");
                 same(members, arrived.get(), "members when one enters");
                 Thread.sleep(20L * (members - number));
                 ready.incrementAndGet();
-                require(barrier.leave(PATIENCE, TimeUnit.MILLISECONDS), "one could not leave");
+                require(barrier.leave(PATIENCE, TimeUnit.MILLISECONDS), "a member could not leave");
                 same(members, ready.get(), "members that are ready when one leaves");
                 return null;
             }));

@@ -17,7 +17,7 @@ import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 import org.apache.curator.framework.recipes.cache.PathChildrenCache;
 import org.apache.curator.framework.recipes.watch.PersistentWatcher;
 
-/** Curator's caches: they hear of each change in order, and have in the end what the server has. */
+/** Checks of Curator's caches: they report all changes in order, and end with the server's state. */
 final class Caches {
     private Caches() {}
 
@@ -28,7 +28,7 @@ final class Caches {
         checks.put("PersistentWatcher", Caches::watcher);
     }
 
-    /** With ordinary watches, set again after each event. */
+    /** A cache with one-time watches, which it sets again after each event. */
     @SuppressWarnings("deprecation")
     private static void children(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
@@ -44,7 +44,7 @@ final class Caches {
                 }
             });
             cache.start(PathChildrenCache.StartMode.BUILD_INITIAL_CACHE);
-            same(1, cache.getCurrentData().size(), "what was there before");
+            same(1, cache.getCurrentData().size(), "children that existed before");
             writer.create().forPath(child, bytes("1"));
             eventually("the child", () -> cache.getCurrentData(child) != null);
             writer.setData().forPath(child, bytes("2"));
@@ -62,7 +62,7 @@ final class Caches {
         return content;
     }
 
-    /** With a persistent recursive watch. */
+    /** A cache with a persistent recursive watch. */
     private static void tree(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework writer = clients.get(0);
@@ -76,12 +76,12 @@ final class Caches {
             eventually("the root", () -> cache.get(root).isPresent());
             writer.create().forPath(root + "/a", bytes("1"));
             writer.create().forPath(root + "/a/b", bytes("2"));
-            eventually("what was created", () -> cache.size() == 3);
+            eventually("the created nodes", () -> cache.size() == 3);
             writer.setData().forPath(root + "/a/b", bytes("3"));
             Map<String, String> all = Map.of(root, "root", root + "/a", "1", root + "/a/b", "3");
             eventually("the new data", () -> content(cache).equals(all));
             writer.delete().deletingChildrenIfNeeded().forPath(root + "/a");
-            eventually("what was deleted", () -> content(cache).equals(Map.of(root, "root")));
+            eventually("the deletion of all nodes but the root", () -> content(cache).equals(Map.of(root, "root")));
             List<String> expected = List.of(
                     CuratorCacheListener.Type.NODE_CREATED + " " + root,
                     CuratorCacheListener.Type.NODE_CREATED + " " + root + "/a",
@@ -93,25 +93,25 @@ final class Caches {
         }
     }
 
-    /** What changes while its client has no session is not missed. */
+    /** A cache does not miss changes that happen while its client has no session. */
     private static void afterAnExpiry(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework writer = clients.get(0);
         writer.create().creatingParentsIfNeeded().forPath(world.path() + "/gone", bytes("1"));
         try (CuratorCache cache = CuratorCache.build(clients.get(1), world.path())) {
             cache.start();
-            eventually("what is there", () -> cache.size() == 2);
+            eventually("all nodes in the cache", () -> cache.size() == 2);
             world.expire(clients.get(1));
             writer.delete().forPath(world.path() + "/gone");
             writer.create().forPath(world.path() + "/new", bytes("2"));
-            eventually("what has changed", () -> {
+            eventually("the changes during the expiry", () -> {
                 ChildData added = cache.get(world.path() + "/new").orElse(null);
                 return added != null && cache.get(world.path() + "/gone").isEmpty();
             });
         }
     }
 
-    /** Every change of a node and its child is an event, in order; none after the watcher is gone. */
+    /** Every change of a node and its child causes one event, in order. A closed watcher receives none. */
     private static void watcher(World world) throws Exception {
         CuratorFramework client = world.client();
         Collection<String> events = new ConcurrentLinkedQueue<>();
@@ -123,7 +123,7 @@ final class Caches {
             }
         });
         watcher.start();
-        // Set when the server has answered a request that was sent after it.
+        // When this request returns, the server has also set the watch, which was requested before.
         client.checkExists().forPath(world.path());
         for (int round = 0; round < 2; round++) {
             client.create().forPath(world.path());
@@ -131,7 +131,7 @@ final class Caches {
             client.create().forPath(world.path() + "/child");
             client.delete().deletingChildrenIfNeeded().forPath(world.path());
             eventually("the events, not " + events, () -> List.copyOf(events).equals(expected));
-            // The second round is not heard of.
+            // The watcher is closed and must not report the second round.
             watcher.close();
             client.checkExists().forPath(world.path());
         }

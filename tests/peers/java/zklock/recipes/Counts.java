@@ -22,7 +22,7 @@ import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 
-/** Curator's shared numbers: no write is lost, and all see the newest. */
+/** Checks of Curator's shared counters: no write is lost, and all clients see the newest value. */
 final class Counts {
     private Counts() {}
 
@@ -32,7 +32,7 @@ final class Counts {
         checks.put("DistributedAtomicLong-promoted", Counts::promoted);
     }
 
-    /** A write on an old version is refused, and one that succeeds is heard of elsewhere. */
+    /** A write with an old version fails. A successful write is reported to the other client. */
     private static void shared(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         try (SharedCount ours = new SharedCount(clients.get(0), world.path(), 7);
@@ -92,10 +92,10 @@ final class Counts {
         require(!numbers[1].compareAndSet(now + 1, 0L).succeeded(), "a comparison with a wrong number");
         require(numbers[1].compareAndSet(now, 1_000L).succeeded(), "a comparison with the right number");
         same(998L, numbers[2].subtract(2L).postValue(), "a subtraction");
-        require(!numbers[2].initialize(5L), "the beginning of what has begun");
+        require(!numbers[2].initialize(5L), "a second initialization succeeds");
     }
 
-    /** With a lock behind the optimistic attempts, every increment succeeds. */
+    /** Every increment succeeds: after the optimistic attempts, the counter uses a lock. */
     private static void promoted(World world) throws Exception {
         DistributedAtomicLong[] numbers = new DistributedAtomicLong[3];
         for (int i = 0; i < numbers.length; i++) {

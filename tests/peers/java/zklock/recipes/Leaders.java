@@ -18,7 +18,7 @@ import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.leader.Participant;
 
-/** Curator's elections: one leader at a time, and always another after it. */
+/** Checks of Curator's elections: one leader at a time, and always a successor. */
 final class Leaders {
     private Leaders() {}
 
@@ -44,7 +44,7 @@ final class Leaders {
         return latches;
     }
 
-    /** One of them leads; when it resigns, the next one does. All agree on who it is. */
+    /** One candidate leads. When it resigns, the next one leads. All candidates agree on the leader. */
     private static void latches(World world) throws Exception {
         List<LeaderLatch> latches = start(world, 3);
         for (int turn = 0; turn < 3; turn++) {
@@ -58,7 +58,7 @@ final class Leaders {
         }
     }
 
-    /** A leader whose session has ended leads no more, and stands again behind the other. */
+    /** A leader whose session has expired stops leading, and queues again behind the other candidate. */
     private static void expiredLeader(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         LeaderLatch first = new LeaderLatch(clients.get(0), world.path(), "first");
@@ -68,11 +68,11 @@ final class Leaders {
         second.start();
         eventually("two candidates", () -> first.getParticipants().size() == 2);
         world.expire(clients.get(0));
-        require(second.await(10, TimeUnit.SECONDS), "nobody leads after the leader's session");
+        require(second.await(10, TimeUnit.SECONDS), "no candidate leads after the leader's session expired");
         eventually("the end of the old leader", () -> !first.hasLeadership());
         eventually("its new candidacy", () -> ids(second).equals(List.of("second", "first")));
         second.close();
-        require(first.await(10, TimeUnit.SECONDS), "nobody leads after the resignation");
+        require(first.await(10, TimeUnit.SECONDS), "no candidate leads after the resignation");
         first.close();
     }
 
@@ -80,7 +80,7 @@ final class Leaders {
         return latch.getParticipants().stream().map(Participant::getId).toList();
     }
 
-    /** Never two of them lead, and all that stand again have their turns. */
+    /** Two candidates never lead at the same time, and every candidate that queues again leads again. */
     private static void selectors(World world) throws Exception {
         int turns = 2;
         AtomicInteger leading = new AtomicInteger();
@@ -103,7 +103,7 @@ final class Leaders {
                             wanted.countDown();
                         }
                     } finally {
-                        // To close a selector interrupts its leader.
+                        // Closing a selector interrupts its leader.
                         leading.decrementAndGet();
                     }
                 }
@@ -115,7 +115,7 @@ final class Leaders {
         }
         boolean all = wanted.await(10, TimeUnit.SECONDS);
         for (LeaderSelector selector : selectors) {
-            // Waits for nothing.
+            // In another thread, with a timeout.
             end(world.begin(() -> {
                 selector.close();
                 return null;

@@ -29,7 +29,7 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.zookeeper.KeeperException;
 
-/** Curator's locks: who excludes whom, and in what order. */
+/** Checks of Curator's locks: which holders exclude each other, and in which order they acquire. */
 final class Locks {
     private Locks() {}
 
@@ -43,7 +43,7 @@ final class Locks {
         checks.put("InterProcessMultiLock", Locks::several);
     }
 
-    /** No increment is lost of a number that the contenders read and write without looking at its version. */
+    /** No increment of a number is lost, although the contenders write it without a version check. */
     private static void exclusion(World world) throws Exception {
         int threads = 4;
         int rounds = 8;
@@ -74,7 +74,7 @@ final class Locks {
         same(List.of(), left(() -> clients.get(0).getChildren().forPath(world.path() + "/lock")), "contenders left");
     }
 
-    /** Who is in a queue. Its directory is a container: the server takes it away when it has been empty for a while. */
+    /** Returns the contenders in a queue. If the directory is missing, the server has deleted the empty container. */
     private static Collection<String> left(Callable<Collection<String>> queue) throws Exception {
         try {
             return queue.call();
@@ -83,7 +83,7 @@ final class Locks {
         }
     }
 
-    /** Those who wait are served in the order in which they came; one whose time is up has left. */
+    /** Waiters acquire in the order in which they queued. A waiter whose acquire timed out has left the queue. */
     private static void order(World world) throws Exception {
         String lock = world.path();
         InterProcessMutex first = new InterProcessMutex(world.client(), lock);
@@ -113,7 +113,7 @@ final class Locks {
         same(List.of(0, 1, 2, 3), List.copyOf(served), "the order");
     }
 
-    /** A holder hears that another wants the lock. */
+    /** A holder is notified that another client wants the lock. */
     private static void revocation(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         InterProcessMutex held = new InterProcessMutex(clients.get(0), world.path());
@@ -125,7 +125,7 @@ final class Locks {
         held.release();
     }
 
-    /** Readers share, a writer is alone, and a reader does not overtake a writer that waits. */
+    /** Readers share the lock, a writer is alone, and a reader does not overtake a waiting writer. */
     private static void readersAndWriters(World world) throws Exception {
         InterProcessReadWriteLock one = new InterProcessReadWriteLock(world.client(), world.path());
         InterProcessReadWriteLock two = new InterProcessReadWriteLock(world.client(), world.path());
@@ -133,7 +133,7 @@ final class Locks {
         one.readLock().acquire();
         require(two.readLock().acquire(PATIENCE, TimeUnit.MILLISECONDS), "readers exclude each other");
         two.readLock().release();
-        require(!two.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer beside a reader");
+        require(!two.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer holds together with a reader");
         CountDownLatch release = new CountDownLatch(1);
         CountDownLatch written = new CountDownLatch(1);
         Future<Void> writing = world.begin(() -> {
@@ -148,15 +148,15 @@ final class Locks {
         require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader has overtaken a writer");
         one.readLock().release();
         require(written.await(PATIENCE, TimeUnit.MILLISECONDS), "the writer was not let in");
-        require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader beside a writer");
+        require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader holds together with a writer");
         release.countDown();
         end(writing);
-        // The writer has become a reader: others may read, and none may write.
+        // The writer has become a reader: other readers can acquire, but no writer can.
         require(three.readLock().acquire(PATIENCE, TimeUnit.MILLISECONDS), "a downgraded lock keeps readers out");
-        require(!one.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer beside readers");
+        require(!one.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer holds together with readers");
     }
 
-    /** Never more permits are out than there are, and all of them can be. */
+    /** There are never more permits in use than exist, and all permits can be in use. */
     private static void permits(World world) throws Exception {
         int permits = 3;
         AtomicInteger out = new AtomicInteger();
@@ -183,13 +183,13 @@ final class Locks {
         require(most.get() <= permits, most.get() + " permits of " + permits + " were out");
         InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(clients.get(0), world.path(), permits);
         Collection<Lease> all = semaphore.acquire(permits, PATIENCE, TimeUnit.MILLISECONDS);
-        require(all != null && all.size() == permits, "not all permits came back");
+        require(all != null && all.size() == permits, "not all permits are free again");
         same(null, semaphore.acquire(MOMENT, TimeUnit.MILLISECONDS), "one permit more");
         semaphore.returnAll(all);
         same(List.of(), left(semaphore::getParticipantNodes), "permits left");
     }
 
-    /** A shared count says how many permits there are, and one more is given out as soon as it does. */
+    /** A shared count sets the number of permits. When it grows, another permit is granted immediately. */
     private static void permitsOfACount(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         try (SharedCount ours = new SharedCount(clients.get(0), world.path() + "/count", 1);
@@ -207,15 +207,15 @@ final class Locks {
         }
     }
 
-    /** All locks or none. */
+    /** A multi lock acquires all its locks or none. */
     private static void several(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         List<String> paths = List.of(world.path() + "/a", world.path() + "/b");
         InterProcessMultiLock both = new InterProcessMultiLock(clients.get(0), paths);
         InterProcessMutex second = new InterProcessMutex(clients.get(1), paths.get(1));
         second.acquire();
-        require(!both.acquire(MOMENT, TimeUnit.MILLISECONDS), "a lock that another has");
-        require(!both.isAcquiredInThisProcess(), "it says that it has the locks");
+        require(!both.acquire(MOMENT, TimeUnit.MILLISECONDS), "a multi lock with a member that another client holds");
+        require(!both.isAcquiredInThisProcess(), "it reports that it has the locks");
         InterProcessMutex first = new InterProcessMutex(clients.get(1), paths.get(0));
         require(first.acquire(PATIENCE, TimeUnit.MILLISECONDS), "the first lock was kept without the second");
         first.release();

@@ -12,14 +12,14 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Lets Curator's recipes work on a server, and checks what each of them promises. Prints one JSON object a line for
- * each check: its name, and the problem, if there is one. Arguments: the hosts, then the checks to run, or none for
- * all.
+ * Runs Curator's recipes on a server, and checks the promises of each recipe. Prints one JSON object a line for each
+ * check: its name, and the problem if there is one. Arguments: the hosts, then the names of the checks to run. Without
+ * names, all checks run.
  */
 public final class Main {
-    /** Seconds for all checks. */
+    /** Timeout for all checks, in seconds. */
     private static final long LIMIT = 120;
-    /** Most checks wait most of the time. */
+    /** Number of checks that run at the same time. Most checks mostly wait. */
     private static final int AT_A_TIME = 4;
 
     interface Check {
@@ -77,7 +77,7 @@ public final class Main {
                 tell(one.getKey(), "has not ended after " + LIMIT + " s");
             }
         }
-        // Curator's threads must not keep it from ending.
+        // Curator's threads must not keep the process from exiting.
         System.exit(0);
     }
 }

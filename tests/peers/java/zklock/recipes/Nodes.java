@@ -30,7 +30,7 @@ import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
-/** Curator's nodes that stay, its queue, and its transactions. */
+/** Checks of Curator's persistent nodes, its queue, and its transactions. */
 final class Nodes {
     private Nodes() {}
 
@@ -50,7 +50,7 @@ final class Nodes {
         }
     }
 
-    /** It is there again after a deletion and after the end of its session, and gone with its owner. */
+    /** The node exists again after it was deleted and after its session expired. It is deleted with its owner. */
     private static void persistent(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework other = clients.get(1);
@@ -58,7 +58,7 @@ final class Nodes {
         PersistentNode node =
                 new PersistentNode(clients.get(0), CreateMode.EPHEMERAL, false, path, bytes("1"));
         node.start();
-        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "it was not created");
+        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "the node was not created");
         Stat first = other.checkExists().forPath(path);
         node.setData(bytes("2"));
         eventually("its new data", () -> "2".equals(data(other, path)));
@@ -77,15 +77,15 @@ final class Nodes {
         eventually("its end", () -> other.checkExists().forPath(path) == null);
     }
 
-    /** It outlives its time while its owner touches it, and goes some time after its owner. */
+    /** The node outlives its TTL while its owner touches it, and is deleted some time after its owner stops. */
     private static void touched(World world) throws Exception {
-        // It is touched twice in that time: a machine that is late must not be late by half of it.
+        // Curator touches the node twice in this time, so a slow machine must not be late by half of it.
         int ttl = 2_000;
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework other = clients.get(1);
         PersistentTtlNode node = new PersistentTtlNode(clients.get(0), world.path(), ttl, bytes("1"));
         node.start();
-        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "it was not created");
+        require(node.waitForInitialCreate(PATIENCE, TimeUnit.MILLISECONDS), "the node was not created");
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(3 * ttl);
         while (System.nanoTime() < end) {
             same("1", data(other, world.path()), "its data while it is touched");
@@ -134,7 +134,7 @@ final class Nodes {
         };
     }
 
-    /** One consumer gets all items in their order; of two with a lock, one of them gets each item, once. */
+    /** A single consumer receives all items in order. Of two consumers with a lock, exactly one receives each item. */
     private static void queue(World world) throws Exception {
         List<String> items = IntStream.range(0, 20).mapToObj(String::valueOf).toList();
         List<CuratorFramework> clients = world.clients(3);
@@ -176,7 +176,7 @@ final class Nodes {
         }
     }
 
-    /** All of it or nothing, and a reply for each part. */
+    /** A transaction applies all operations or none, and returns a result for each operation. */
     private static void transactions(World world) throws Exception {
         CuratorFramework client = world.client();
         String path = world.path();
@@ -211,7 +211,7 @@ final class Nodes {
         } catch (KeeperException.BadVersionException refused) {
             same(3, refused.getResults().size(), "the results of a transaction that failed");
         }
-        same(null, client.checkExists().forPath(path + "/c"), "what it would have created");
+        same(null, client.checkExists().forPath(path + "/c"), "the node that the failed transaction would have created");
         require(client.checkExists().forPath(path + "/b") != null, "it has deleted something");
     }
 }

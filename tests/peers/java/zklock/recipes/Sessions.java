@@ -21,7 +21,7 @@ import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.ZooDefs;
 
-/** What ends with a session, and what a client may do. */
+/** Checks of what ends with a session, and of a client's rights. */
 final class Sessions {
     private Sessions() {}
 
@@ -32,7 +32,7 @@ final class Sessions {
         checks.put("configuration", Sessions::configuration);
     }
 
-    /** The lock of a session that has ended is the next one's, its owner hears of it, and starts anew. */
+    /** When a session expires, the next waiter acquires its lock. Its owner is notified, and can start again. */
     private static void expiry(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework expired = clients.get(0);
@@ -56,7 +56,7 @@ final class Sessions {
         expired.create().withMode(CreateMode.EPHEMERAL).forPath(node);
     }
 
-    /** Lost after it was cut off, and back. On a machine that is late Curator may tell of a loss twice. */
+    /** Returns whether the client lost its session and reconnected. A slow Curator can report a loss twice. */
     private static boolean hasStartedAnew(List<ConnectionState> states) {
         List<ConnectionState> expected =
                 List.of(ConnectionState.SUSPENDED, ConnectionState.LOST, ConnectionState.RECONNECTED);
@@ -65,7 +65,10 @@ final class Sessions {
                 && states.get(states.size() - 1) == ConnectionState.RECONNECTED;
     }
 
-    /** Without what came before: it may find its way back before the second connection has ended its session. */
+    /**
+     * Removes leading pairs of SUSPENDED and RECONNECTED. The client can reconnect before the second connection has
+     * closed its session.
+     */
     private static List<ConnectionState> sinceItWasCutOff(Collection<ConnectionState> states) {
         List<ConnectionState> back = List.of(ConnectionState.SUSPENDED, ConnectionState.RECONNECTED);
         List<ConnectionState> left = List.copyOf(states);
@@ -75,7 +78,7 @@ final class Sessions {
         return left;
     }
 
-    /** What a digest protects is out of reach of others. */
+    /** A node that is protected by a digest ACL is inaccessible to other clients. */
     private static void access(World world) throws Exception {
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework owner = clients.get(0);
@@ -92,7 +95,7 @@ final class Sessions {
         same("2", text(owner.getData().forPath(world.path())), "its data after a write with the secret");
     }
 
-    /** A parent that Curator makes goes when its last child has gone. */
+    /** A parent that Curator created is deleted after its last child. */
     private static void containers(World world) throws Exception {
         CuratorFramework client = world.client();
         client.create().creatingParentContainersIfNeeded().forPath(world.path() + "/child");
@@ -100,7 +103,7 @@ final class Sessions {
         eventually("the end of the container", () -> client.checkExists().forPath(world.path()) == null);
     }
 
-    /** Curator reads it at every start, to learn of an ensemble's changes. */
+    /** The configuration node is readable: Curator reads it at every start, to learn of changes of an ensemble. */
     private static void configuration(World world) throws Exception {
         CuratorFramework client = world.client();
         byte[] configuration = client.getConfig().forEnsemble();

@@ -19,11 +19,11 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.Watcher;
 import org.apache.zookeeper.ZooKeeper;
 
-/** What one check has: clients and threads that end with it, a path of its own, and ways to say what must hold. */
+/** The environment of one check: clients and threads that end with it, its own path, and assertions. */
 final class World implements AutoCloseable {
-    /** Milliseconds within which what must happen has to happen. */
+    /** Timeout in milliseconds for an event that must happen. */
     static final long PATIENCE = 10_000;
-    /** Milliseconds after which what has not happened is taken not to happen. */
+    /** Time in milliseconds after which an event is assumed not to happen. */
     static final int MOMENT = 150;
 
     private static final int SESSION = 10_000;
@@ -38,12 +38,12 @@ final class World implements AutoCloseable {
         this.path = path;
     }
 
-    /** A path that no other check uses. */
+    /** Returns a path that no other check uses. */
     String path() {
         return path;
     }
 
-    /** A client of its own, connected. */
+    /** Returns a new connected client. */
     CuratorFramework client() throws Exception {
         CuratorFramework client =
                 CuratorFrameworkFactory.newClient(hosts, SESSION, SESSION, new ExponentialBackoffRetry(50, 5));
@@ -70,8 +70,8 @@ final class World implements AutoCloseable {
     }
 
     /**
-     * Ends a client's session as ZooKeeper knows it: its own close, sent by a second connection. The client may come
-     * back before that, and take its session along; so it is closed until it is gone.
+     * Expires a client's session: a second connection takes the session over and closes it. The client can reconnect
+     * first and take the session back, so this is repeated until the session is gone.
      */
     void expire(CuratorFramework client) throws Exception {
         ZooKeeper session = client.getZookeeperClient().getZooKeeper();
@@ -80,7 +80,7 @@ final class World implements AutoCloseable {
         eventually("the end of a session", () -> hasEnded(id, password));
     }
 
-    /** Whether a session has ended. One that has not is closed. */
+    /** Returns whether a session has ended, and closes it if not. */
     private boolean hasEnded(long session, byte[] password) throws Exception {
         CompletableFuture<Boolean> ended = new CompletableFuture<>();
         Watcher told = event -> {
@@ -98,7 +98,7 @@ final class World implements AutoCloseable {
         }
     }
 
-    /** A claim about a moment that may have to be waited for. */
+    /** A condition that can become true later. */
     interface Condition {
         boolean holds() throws Exception;
     }
@@ -107,7 +107,7 @@ final class World implements AutoCloseable {
         eventually(() -> what, condition);
     }
 
-    /** The same, told as it is in the end. */
+    /** Waits for a condition. The failure message is computed at the end. */
     static void eventually(Supplier<String> what, Condition condition) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE);
         while (!condition.holds()) {

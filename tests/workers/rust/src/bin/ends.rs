@@ -1,5 +1,5 @@
-//! A small program that takes a lock, says `holding`, waits for a line, and ends while it holds the lock, in one of the
-//! ways in which programs end; or that leaves a scope in one of the ways in which scopes end.
+//! A small program that acquires a lock, prints `holding`, waits for a line, and exits while it holds the lock, in one
+//! of several ways. It can also leave a scope in one of several ways.
 
 use std::future::pending;
 use std::io::Write;
@@ -12,16 +12,16 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn say(what: &str) {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{what}").and_then(|()| out.flush()).expect("somebody reads this");
+    writeln!(out, "{what}").and_then(|()| out.flush()).expect("the test reads this");
 }
 
 fn holding() {
     say("holding");
-    std::io::stdin().read_line(&mut String::new()).expect("somebody writes that");
+    std::io::stdin().read_line(&mut String::new()).expect("the test writes a line");
 }
 
 fn options(hosts: &str) -> zklock::Result<ClientOptions> {
-    // Nobody waits for the session to expire: whether the node is gone is looked at long before that.
+    // A long timeout: the tests check much earlier whether the node is deleted.
     ClientOptions::new(Some(hosts))?.session_timeout(Duration::from_secs(30))
 }
 
@@ -31,7 +31,7 @@ async fn lock(hosts: String, path: String) -> zklock::Result<(Client, Mutex)> {
     Ok((client, lock))
 }
 
-/// The lock and everything that keeps it.
+/// Acquires the lock. The result keeps everything alive that the hold needs.
 async fn hold(hosts: String, path: String) -> zklock::Result<(Client, Mutex, Lease)> {
     let (client, lock) = lock(hosts, path).await?;
     let lease = lock.acquire().await?;
@@ -44,7 +44,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
-/// Says that it was dropped.
+/// Prints `dropped` when it is dropped.
 struct Body;
 
 impl Drop for Body {
@@ -53,7 +53,7 @@ impl Drop for Body {
     }
 }
 
-/// A scope that ends as `manner` says.
+/// Runs a scope that ends in the way that `manner` names.
 async fn scope(manner: &str, hosts: String, path: String) -> Outcome<()> {
     let (_client, lock) = lock(hosts, path).await?;
     let begun = tokio::sync::Notify::new();
@@ -86,10 +86,10 @@ async fn scope(manner: &str, hosts: String, path: String) -> Outcome<()> {
     Ok(())
 }
 
-/// A child that ends does not end its parent's session.
+/// Exits in a forked child, and checks that the parent's session is still open.
 async fn fork(hosts: String, path: String) -> Outcome<()> {
     let (_client, lock, lease) = hold(hosts, path).await?;
-    // SAFETY: the child does nothing but to exit.
+    // SAFETY: the child only exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         std::process::exit(0);
@@ -111,7 +111,7 @@ fn main() -> Outcome<ExitCode> {
         "return" => {
             let _held = block_on(hold(hosts, path))?;
         }
-        // Nothing is dropped, as with what a static holds.
+        // The lease is never dropped, like a value in a static.
         "forget" => std::mem::forget(block_on(hold(hosts, path))?),
         "exit" => {
             let _held = block_on(hold(hosts, path))?;

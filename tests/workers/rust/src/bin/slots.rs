@@ -1,8 +1,9 @@
-//! A small program that runs one slot after the other under a lock, until so many are recorded, and says so. Others run
-//! beside it, and it may be killed at any time.
+//! A small program that runs one slot after another under a lock until a given number is recorded. Other processes run
+//! the same slots at the same time, and a test can kill this one at any time.
 //!
-//! Its lines: `runs SLOT NODE TOKEN TIME` and `ends SLOT TIME` of a body, with `CLOCK_MONOTONIC` in nanoseconds;
-//! `recorded SLOT` once the record is acknowledged; `lost: WHY`; and `done`. With a fourth argument, some bodies are long.
+//! It prints `runs SLOT NODE TOKEN TIME` and `ends SLOT TIME` for a body, with `CLOCK_MONOTONIC` in nanoseconds;
+//! `recorded SLOT` once the record is acknowledged; `lost: WHY`; and `done`. With a fourth argument, some bodies are
+//! long.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,24 +12,25 @@ use std::time::Duration;
 use zklock::internal::once::read;
 use zklock::{Client, ClientOptions, Error, ErrorKind, Lease, Mutex, Owner, Record, Slot, Timeout};
 
-/// The longest body of most slots, and the longest pause between two slots, in milliseconds.
+/// Maximum length in milliseconds of most bodies, and of the pause between two slots.
 const JITTER: u64 = 30;
 
-/// For a test that cuts holders off: of every forty slots, one has a body that is longer than the term of its lock, and
-/// one has a body that lets the test set a trap for its record. Both are in milliseconds.
+/// For a test that cuts holders off. Of every forty slots, one has a body that is longer than the term of its lock.
+/// Another has a body during which the test can set a trap for its record. Each pair is the slot's place and the
+/// milliseconds.
 const EVERY: u64 = 40;
 const LONGER_THAN_THE_TERM: (u64, u64) = (7, 1_500);
 const TIME_FOR_A_TRAP: (u64, u64) = (27, 400);
 
-/// Short, since the lock of a process that was killed is free only when its session is over.
+/// Short, because the lock of a killed process is free only after its session expires.
 const SESSION: Duration = Duration::from_secs(2);
 
 fn say(what: &str) {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{what}").and_then(|()| out.flush()).expect("somebody reads this");
+    writeln!(out, "{what}").and_then(|()| out.flush()).expect("the test reads this");
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 fn now() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
@@ -38,14 +40,14 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(fastrand::u64(..=JITTER))).await;
 }
 
-/// The slots to run, and how.
+/// The number of slots to run, and whether some have long bodies.
 #[derive(Clone, Copy)]
 struct Slots {
     count: u64,
     some_are_long: bool,
 }
 
-/// How long the body of a slot lasts.
+/// Runs the body of a slot: it only sleeps.
 async fn body_of(slot: u64, slots: Slots) {
     let long = [LONGER_THAN_THE_TERM, TIME_FOR_A_TRAP];
     match long.iter().find(|(place, _)| slots.some_are_long && slot % EVERY == *place) {
@@ -54,8 +56,8 @@ async fn body_of(slot: u64, slots: Slots) {
     }
 }
 
-/// Runs the slot that follows the last one; false if that was the last of all. The lock is held all the while, or another
-/// process might record a later slot first.
+/// Runs the slot after the last recorded one. Returns `false` if no slot is left. The lock is held throughout:
+/// otherwise another process could record a later slot first.
 async fn run_next(client: &Client, lock: &Mutex, slots: Slots) -> zklock::Result<bool> {
     let owner = Owner::new();
     let lease = lock.acquire_as(&owner, Timeout::Forever).await?;
@@ -85,7 +87,7 @@ async fn run_all(hosts: &str, path: &str, slots: Slots) -> zklock::Result<()> {
         match run_next(&client, &lock, slots).await {
             Ok(true) => {}
             Ok(false) => return client.close().await,
-            // Another process goes on meanwhile, and this one queues again.
+            // Another process continues meanwhile, and this one queues again.
             Err(error) if matches!(error.kind(), ErrorKind::LockLost | ErrorKind::ConnectionFailed) => {
                 say(&format!("lost: {error}"));
             }
