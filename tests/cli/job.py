@@ -1,4 +1,4 @@
-"""What the tests run under a lock: `job.py LOG WORDS…` appends what happens to it, one JSON object a line.
+"""The command that tests run under a lock: `job.py LOG WORDS…` logs its events, one JSON object a line.
 
 The words: `tick` writes the time every 10 ms; `child` starts another one of the same, in the same process
 group; a number ends it after so many seconds, with status 0. SIGTERM and others end it with status 3, those

@@ -253,7 +253,7 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
 
 
 def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    """What runs while zklock itself is stopped cannot be helped; it does not run on when zklock does."""
+    """zklock cannot end its command while zklock itself is stopped; it ends the command when it continues."""
     with held_by(server, path, log) as command, Lag() as lag:
         command.signal(signal.SIGSTOP)
         observer.wait_queue(path, 0, timeout=SESSION * 3)

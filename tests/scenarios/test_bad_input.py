@@ -1,4 +1,4 @@
-"""What is refused, under which name, and that no request is spent on it."""
+"""Bad input is refused with an error that names the argument, and no request is sent."""
 
 from __future__ import annotations
 

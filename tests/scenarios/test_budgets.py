@@ -1,4 +1,4 @@
-"""What a lock may cost: round trips, requests and threads, and nothing at all for an import."""
+"""Limits on the cost of a lock in round trips, requests and threads. An import costs none of them."""
 
 from __future__ import annotations
 

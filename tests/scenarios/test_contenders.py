@@ -1,4 +1,4 @@
-"""Who contends, and whether anyone does."""
+"""Tests of `contenders()` and of the queries that tell whether a lock is taken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LANGUAGES = {"rust": "rust", "python": "python", "aio": "python", "node": "node"
 
 
 def contenders(worker: Worker, lock: str = "m") -> list[Line]:
-    """Who contends, as the worker sees it."""
+    """Return the contenders of a lock, as the worker lists them."""
     found: list[Line] = worker.call("contenders", lock=lock)["value"]
     return found
 

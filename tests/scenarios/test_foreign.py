@@ -1,4 +1,4 @@
-"""What other people's nodes may cost us, and how their text is shown."""
+"""Nodes of other programs: their cost to a client, and the escaping of their text."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_s320_hostile_data_is_read_for_what_it_is(
     worker.release("free")
 
 
-# What moves a terminal's cursor, begins a line in a log, turns the direction of text, or is not seen at all.
+# Characters that move a terminal's cursor, begin a line in a log, reverse text direction, or are invisible.
 NASTY = "\x1b[31m\x9b1m\x07\r\n\0\u202e\u2066\u2028\u2029\u200b"
-# What the server allows of it in the name of a node.
+# The subset of `NASTY` that the server allows in the name of a node.
 NASTY_NAME = "\u202e\u2066\u2028\u2029\u200b"
 
 

@@ -28,7 +28,7 @@ FEW, MANY = 10, 2_000
 # them several times slower; when every reader looked at all others it took hundreds of times as long.
 # core/tests/queue_costs.rs counts the instructions that it takes.
 MOST = 24
-# What counts as the time beside a few, if a quick server needs less: then the listing is nearly all of both.
+# Minimum for the time measured with few locks: on a fast server, the listing dominates both measurements.
 FEW_TAKE = 0.004
 PAIRS = 15
 

@@ -1,4 +1,4 @@
-"""What each combination of locks on one path means: the table of docs/interop.md, row by row."""
+"""The effect of each combination of locks on one path: one test for each row of the table in docs/interop.md."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def test_s280_two_names_for_one_ensemble(
 ) -> None:
     for name in "ab":
         observer.create(f"{path}/{name}")
-    # What one program calls by a number, the other calls by a name.
+    # One program names the server by its address, the other by its host name.
     numbered, named = server.hosts, f"localhost:{server.port}"
     workers = []
     for hosts in ((numbered, named), (named, numbered)):

@@ -87,7 +87,7 @@ def test_s49_first_use(
 
 
 def asked(proxy: Proxy) -> list[set[str]]:
-    """What was sent together, apart from what a session and a long hold send for themselves."""
+    """Return the requests of each flight, except those that a session and a long hold send on their own."""
     flights = [set(flight.requests) - {"ping", "getData"} for flight in proxy.snapshot().flights]
     return [flight for flight in flights if flight]
 

@@ -26,7 +26,7 @@ runs = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def links() -> Iterator[Links]:
-    """What connects the servers."""
+    """Provide the links between the servers."""
     with Links() as made:
         yield made
 

@@ -11,7 +11,7 @@ from clients.orderly import Orderly
 
 
 class Slow(Orderly):
-    """Whoever is woken takes its time to enter again."""
+    """A condition whose woken threads reacquire the lock slowly."""
 
     def _acquire_restore(self, saved: object) -> None:
         time.sleep(0.05)

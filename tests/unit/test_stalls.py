@@ -1,4 +1,4 @@
-"""What a machine that stands still costs must be noticed, and nothing else."""
+"""The detector notices stalls of the machine, and reports no stall without one."""
 
 from __future__ import annotations
 
