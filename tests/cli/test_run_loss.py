@@ -80,10 +80,11 @@ def test_s551_a_black_hole(
 
 
 def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
-    """What it says is left of the term when all have ended, of a term that nothing else measures as well.
+    """The command ends before the term does, and `zklock` logs how much of the term is left.
 
-    Killed at the end of the term, it could never say so. It is late only where the machine is late by the
-    whole margin, which is no reason to fail unless it is always so.
+    Only `zklock` itself measures this term. If it killed the command at the end of the term, nothing could be
+    left. Only a delay of the machine by the whole margin makes it late, so the test fails only if every try
+    is late.
     """
     said = []
     for _ in range(TRIES):

@@ -73,7 +73,7 @@ def test_s391_signals(
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
         observer.assert_free(path)
-    # As documented: without the option, the signal ends the program and its node stays.
+    # As documented: if the program does not ask for signal handling, the signal ends it and its node stays.
     with program("signal", server.hosts, path) as process:
         process.send_signal(number)
         assert process.wait(timeout=20) == -number

@@ -1,4 +1,4 @@
-"""The effect of each combination of locks on one path: one test for each row of the table in docs/interop.md."""
+"""Combinations of locks on one path: this module tests each row of the table in docs/interop.md."""
 
 from __future__ import annotations
 

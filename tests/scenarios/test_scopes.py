@@ -195,7 +195,7 @@ def test_s277_the_loss_of_a_lock_is_no_news_for_a_released_level(
     worker.release("inner")
     observer.delete(node)
     eventually(lambda: "outer" in worker.lost, "the loss of the outer level is reported")
-    # All losses are reported together, so a short wait shows that no other follows.
+    # Losses of several levels are reported together, so a second report would arrive within this time.
     time.sleep(0.1)
     assert worker.lost == {"outer"}
     assert worker.call("state", lease="inner")["value"] == "released"

@@ -24,7 +24,7 @@ def assert_in_time(asked: list[Pending], timeout: float = TIMEOUT) -> None:
 
 
 def assert_nothing_left(worker: Worker, observer: Observer, path: str) -> None:
-    """After the server is back, earlier requests of the same client neither block its new ones nor leave nodes."""
+    """Once the server is back, a client's earlier requests neither block its new ones nor leave nodes."""
     # The requests that the proxy held back arrive before the new ones.
     for pending in ask_all(worker):
         pending.expect("acquired")

@@ -36,7 +36,7 @@ def servers() -> Iterator[list[Standalone]]:
 
 
 def lines(server: Standalone, word: str) -> list[str]:
-    """Return the sorted lines of the reply to a four-letter word, without values that differ between servers."""
+    """Return the sorted lines of the reply to a four-letter word, with server-specific values masked."""
     text = server.four_letter(word)
     assert text.endswith("\n"), text
     return sorted(VARIES.sub("*", line) for line in text.splitlines())
