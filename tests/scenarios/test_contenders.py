@@ -27,7 +27,7 @@ def contenders(worker: Worker, lock: str = "m") -> list[Line]:
 
 
 def locked(worker: Worker, lock: str = "m") -> bool:
-    """Whether the lock is taken, as the worker sees it."""
+    """Return whether the lock is taken, as the worker reports it."""
     value = worker.call("locked", lock=lock)["value"]
     assert isinstance(value, bool)
     return value
@@ -129,7 +129,7 @@ def test_s113_locked(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder, worker = user(start, surface, server.hosts, path), user(start, surface, proxy.hosts, path)
-    # Of a path that does not exist; asking does not create it.
+    # The path does not exist, and the query does not create it.
     assert not locked(worker)
     assert contenders(worker) == []
     assert not observer.exists(path)

@@ -1,4 +1,4 @@
-"""How programs end, above all in Rust, and their scopes: what they hold is free at once."""
+"""The end of a program (mostly in Rust) or of a scope frees its locks immediately."""
 
 from __future__ import annotations
 

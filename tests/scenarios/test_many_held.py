@@ -1,4 +1,4 @@
-"""Many locks held by one client: what they cost, and what is known of their nodes."""
+"""Many locks held by one client: their cost, and the client's knowledge of their nodes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_s241_a_reader_beside_many_held_readers(
         # The heartbeat, and the watches on the nodes of those that have held for long, are not this reader's.
         for other in ("multi", "getData"):
             del asked_for[count][other]
-    # One listing each, and no more of anything beside many.
+    # Each reader sends one listing, and many readers cause no further requests.
     assert asked_for[MANY] == asked_for[FEW]
     assert asked_for[MANY].total() == 3 * PAIRS, asked_for
     assert took[MANY] <= MOST * max(took[FEW], FEW_TAKE), took

@@ -21,7 +21,7 @@ LOCKS = [f"l{number}" for number in range(3)]
 
 
 def beats(proxy: Proxy) -> int:
-    """How many heartbeats have passed."""
+    """Return the number of heartbeats that the proxy has forwarded."""
     return sum("multi" in flight.requests for flight in proxy.snapshot().flights)
 
 
