@@ -14,7 +14,7 @@ from harness.worker import WorkerError
 
 
 def refused(error: WorkerError, argument: str) -> None:
-    """Assert that the call fails with an error of the right type that names the argument."""
+    """Assert that the error is `BAD_ARGUMENT` and names the argument."""
     assert error.code == "BAD_ARGUMENT", error
     assert argument in error.message, error
 

@@ -42,7 +42,7 @@ def seen(worker: Worker) -> list[str | None]:
 
 
 def told(worker: Worker, *leaders: str | None) -> None:
-    """Assert that exactly these leaders are reported to a worker after the earlier ones."""
+    """Wait until the latest leaders reported to a worker are these."""
     eventually(lambda: seen(worker)[-len(leaders) :] == list(leaders), f"{leaders} lead", 15)
 
 
