@@ -1,9 +1,13 @@
-"""What the tests run under a lock: `job.py LOG WORDS…` appends what happens to it, one JSON object a line.
+"""The command that tests run under a lock: `job.py LOG WORDS…` logs its events, one JSON object a line.
 
-The words: `tick` writes the time every 10 ms; `child` starts another one of the same, in the same process
-group; a number ends it after so many seconds, with status 0. SIGTERM and others end it with status 3, those
-that are named with a minus in front are only written down (`-SIGTERM`). `terminal` writes `foreground` or
-`background`, as the job was started.
+The words:
+
+- `tick` logs the time every 10 ms.
+- `child` starts a second process of the same kind, in the same process group.
+- A number is the number of seconds after which the process exits with status 0.
+- `-SIGTERM`, or another signal after a minus sign: the process logs this signal and continues. Other handled
+  signals end it with status 3.
+- `terminal` logs whether the job was started in the `foreground` or the `background`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Shell:
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def screen(self) -> list[str]:
-        """What the terminal shows now, by a program that knows what terminals do."""
+        """Return the lines that a terminal shows now, as the emulator `pyte` renders them."""
         screen = pyte.Screen(*self._size)
         pyte.ByteStream(screen).feed(self.shown)
         return [line.rstrip() for line in screen.display]
@@ -79,11 +79,11 @@ class Shell:
         os.kill(self.foreground(), number)
 
     def type(self, keys: bytes) -> None:
-        """What a user types."""
+        """Send keys to the terminal, as a user types them."""
         os.write(self._descriptor, keys)
 
     def wait(self, text: str, limit: float = 20) -> None:
-        """Wait until the terminal shows it."""
+        """Wait until the terminal shows the text."""
         deadline = time.monotonic() + limit
         while text.encode() not in self.shown:
             assert time.monotonic() < deadline, f"no {text!r} in {self.shown.decode(errors='replace')}"

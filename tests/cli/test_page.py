@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def examples() -> list[tuple[str, str]]:
-    """What is typed, and what is shown then."""
+    """Return each example of the pages: the command and the output shown for it."""
     found = []
     for block in BLOCK.findall("\n".join(page.read_text() for page in PAGES)):
         for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:

@@ -80,10 +80,11 @@ def test_s551_a_black_hole(
 
 
 def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
-    """What it says is left of the term when all have ended, of a term that nothing else measures as well.
+    """The command ends before the term does, and `zklock` logs how much of the term is left.
 
-    Killed at the end of the term, it could never say so. It is late only where the machine is late by the
-    whole margin, which is no reason to fail unless it is always so.
+    Only `zklock` itself measures this term. If it killed the command at the end of the term, nothing could be
+    left. Only a delay of the machine by the whole margin makes it late, so the test fails only if every try
+    is late.
     """
     said = []
     for _ in range(TRIES):
@@ -253,7 +254,7 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
 
 
 def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    """What runs while zklock itself is stopped cannot be helped; it does not run on when zklock does."""
+    """zklock cannot end its command while zklock itself is stopped; it ends the command when it continues."""
     with held_by(server, path, log) as command, Lag() as lag:
         command.signal(signal.SIGSTOP)
         observer.wait_queue(path, 0, timeout=SESSION * 3)

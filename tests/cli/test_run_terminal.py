@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash
 
 
 def line(path: str, words: list[str], *options: str) -> bytes:
-    """What to type."""
+    """Return the command line to type, which prints the exit status at the end."""
     words = [str(COMMAND), "run", *options, path, "--", *words]
     return shlex.join(words).encode() + b"; echo status $((100+$?))\n"
 

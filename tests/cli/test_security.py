@@ -153,7 +153,7 @@ def test_s578_no_secret_is_an_option() -> None:
 def test_s578_rights_above_the_lock(
     server: Standalone, observer: Observer, path: str, tmp_path: Path
 ) -> None:
-    """Whose they are above the lock directory is said by a list of its own, by option or environment."""
+    """A separate ACL, given by option or environment, applies to the nodes above the lock directory."""
     login = tmp_path / "login"
     write_credentials(login, "digest:app:secret\n")
     words = ("--auth-file", str(login), "--acl", "creator")

@@ -86,7 +86,7 @@ def test_s121_a_stranger_is_refused(
         assert error.code == "AUTH_FAILED", command
         assert path in str(error)
         assert "guess" not in str(error)
-    # Each request was sent once: nothing retries in a loop.
+    # Each request was sent once: the client does not retry it in a loop.
     assert proxy.snapshot().total <= 2 * len(asked)
     assert len(admin.queue(path)) == 1
     nothing_watched(server, stranger, path)
@@ -98,7 +98,7 @@ def test_s122_an_unknown_scheme(surface: str, server: Standalone, proxy: Proxy, 
     error = worker.send("connect", client="c", hosts=proxy.hosts, auth=[("nobody", "knows:secret")]).error()
     assert error.code == "AUTH_FAILED"
     assert "secret" not in str(error)
-    # Refused once, and not retried.
+    # The server refused the request once, and the client did not retry it.
     assert proxy.next_number() == 2
 
 
@@ -136,7 +136,7 @@ def test_s124_a_parent_that_we_may_not_use(
         assert path in str(error)
     assert proxy.snapshot().total <= 8
     assert admin.children(path) == []
-    # Elsewhere the client still works.
+    # The client still works on other paths.
     worker.lock(f"{path}-free", lock="free")
     worker.hold("free", lock="free")
     worker.release("free")

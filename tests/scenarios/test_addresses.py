@@ -1,4 +1,4 @@
-"""Addresses of servers, and which locks share a client by them."""
+"""Server addresses, and the rule by which locks with equal addresses share a client."""
 
 from __future__ import annotations
 

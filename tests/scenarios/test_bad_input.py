@@ -1,4 +1,4 @@
-"""What is refused, under which name, and that no request is spent on it."""
+"""Bad input is refused with an error that names the argument, and no request is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.worker import WorkerError
 
 
 def refused(error: WorkerError, argument: str) -> None:
-    """A typed refusal that names the argument."""
+    """Assert that the error is `BAD_ARGUMENT` and names the argument."""
     assert error.code == "BAD_ARGUMENT", error
     assert argument in error.message, error
 

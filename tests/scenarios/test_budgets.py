@@ -1,4 +1,4 @@
-"""What a lock may cost: round trips, requests and threads, and nothing at all for an import."""
+"""Limits on the cost of a lock in round trips, requests and threads. An import costs none of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.stalls import METRONOME
 from harness.steps import Start, eventually, nothing_watched, user
 from harness.worker import Line, Worker
 
-# So large that the slowness of a busy machine is small in comparison.
+# The delay is so large that the slowness of a busy machine is small in comparison.
 EACH_WAY = 0.05
 ROUND_TRIP = 2 * EACH_WAY
 CYCLES = 4
@@ -31,7 +31,7 @@ IN_VAIN = 50
 
 
 def undisturbed(line: Line) -> float:
-    """The seconds that a worker took, without those that the machine stood still."""
+    """Return the seconds that a worker took, minus the stalls of the machine."""
     ended, took = int(line["t"]), int(line["elapsed_ns"])
     return took / 1e9 - METRONOME.stood_still(ended - took, ended)
 
@@ -124,7 +124,7 @@ def test_s81_a_read_locks_cost(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
-    # Another reader makes no difference.
+    # Another reader does not change the cost.
     other = readwriter(start, surface, server.hosts, path)
     other.hold(lock="r")
     worker = readwriter(start, surface, proxy.hosts, path, session_timeout=30)
@@ -146,7 +146,7 @@ def test_s85_a_permits_cost(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
-    # Another contender's permit makes no difference.
+    # Another contender's permit does not change the cost.
     other = counting(start, surface, server.hosts, path, 3)
     other.hold()
     worker = counting(start, surface, proxy.hosts, path, 3, session_timeout=30)
@@ -233,7 +233,7 @@ def imports(surface: str) -> str:
 
 
 def watches(server: Server) -> int:
-    """How many watches the server holds for all of its clients."""
+    """Return the number of watches that the server holds for all clients."""
     return int(server.four_letter("wchs").rsplit("Total watches:", 1)[1])
 
 

@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "write": {"kind": "write"}}
 
 
 def waits(worker: Worker, count: int) -> bool:
-    """Whether the client of a worker has so many attempts that wait."""
+    """Return whether a worker's client has this number of waiting attempts."""
     return len(worker.call("health", client="c")["value"]["waits"]) == count
 
 

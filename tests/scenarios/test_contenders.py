@@ -1,4 +1,4 @@
-"""Who contends, and whether anyone does."""
+"""Tests of `contenders()` and of the queries that tell whether a lock is taken."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LANGUAGES = {"rust": "rust", "python": "python", "aio": "python", "node": "node"
 
 
 def contenders(worker: Worker, lock: str = "m") -> list[Line]:
-    """Who contends, as the worker sees it."""
+    """Return the contenders of a lock, as the worker lists them."""
     found: list[Line] = worker.call("contenders", lock=lock)["value"]
     return found
 
 
 def locked(worker: Worker, lock: str = "m") -> bool:
-    """Whether the lock is taken, as the worker sees it."""
+    """Return whether the lock is taken, as the worker reports it."""
     value = worker.call("locked", lock=lock)["value"]
     assert isinstance(value, bool)
     return value
@@ -129,7 +129,7 @@ def test_s113_locked(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder, worker = user(start, surface, server.hosts, path), user(start, surface, proxy.hosts, path)
-    # Of a path that does not exist; asking does not create it.
+    # The path does not exist, and the query does not create it.
     assert not locked(worker)
     assert contenders(worker) == []
     assert not observer.exists(path)

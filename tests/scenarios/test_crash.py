@@ -1,4 +1,4 @@
-"""Holders that die, and holders that are stopped."""
+"""Holders whose process is killed or stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_s48_a_paused_holder(
     other = user(start, surface, server.hosts, path)
     holder.hold()
     (waiting,) = line_up(observer, path, [other])
-    # No server tells it anything when it wakes: it has only its clock.
+    # The woken process receives nothing from a server: it has only its clock.
     proxy.black_hole()
     assert holder.check().expect("value")["value"] == "held"
     paused = now()

@@ -43,7 +43,7 @@ crowds = pytest.mark.parametrize(
 
 
 def thickest(arrivals: list[float]) -> int:
-    """The largest number that came at once."""
+    """Return the largest number of attempts that arrived at the same time."""
     return max(sum(since <= other < since + AT_ONCE for other in arrivals) for since in arrivals)
 
 
@@ -87,7 +87,7 @@ def test_s237_many_come_back(
 
 
 def memory(worker: Worker) -> int:
-    """How many bytes of memory a worker uses."""
+    """Return the bytes of memory that a worker uses."""
     (line,) = [
         line for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines() if "VmRSS" in line
     ]

@@ -1,4 +1,4 @@
-"""Where peers have gone wrong. The table of issues is in scenarios.md; the peers' part is in `unit`."""
+"""Tests for defects of the peers. scenarios.md has the table of issues; `unit` tests the peers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from harness.steps import Start, await_loss, eventually, user
 
 @pytest.fixture(scope="module")
 def fragile(new_server: NewServer) -> Iterator[Standalone]:
-    """A server that may be killed."""
+    """Provide a server that tests can kill."""
     with new_server(Settings(durable=True)) as standalone:
         yield standalone
 
@@ -121,7 +121,7 @@ def test_s233_cancelled_with_nothing_to_cancel(
 def test_s234_kazoo_732(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # Neither node is to go because the machine stood still, or because its session ended.
+    # Neither node must be removed by a stall of the machine or by the end of its session.
     holder = user(start, surface, server.hosts, path, session_timeout=60)
     leaver = user(start, surface, proxy.hosts, path, session_timeout=30)
     holder.hold()

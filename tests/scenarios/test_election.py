@@ -1,4 +1,4 @@
-"""Elections, of zklock's candidates and Curator's, and those who watch them."""
+"""Elections with candidates of zklock and Curator, and observers of the leader."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def runner(
 
 
 def ask(worker: Worker, what: str) -> object:
-    """Whether it leads, who leads or who would."""
+    """Ask a worker whether it leads, or which candidate leads or would lead."""
     return worker.call(what, lock="m")["value"]
 
 
 def leader(worker: Worker) -> str | None:
-    """The id of the leader, as a worker sees it."""
+    """Return the id of the leader, as the worker reports it."""
     found = worker.call("leader", lock="m")["value"]
     return None if found is None else str(found["id"])
 
 
 def seen(worker: Worker) -> list[str | None]:
-    """The leaders that a worker was told of."""
+    """Return the leaders that were reported to a worker."""
     lines = (line for line in worker.lines() if line["event"] == "leader")
     return [line["leader"] and line["leader"]["id"] for line in lines]
 
 
 def told(worker: Worker, *leaders: str | None) -> None:
-    """A worker is told of these leaders, after those before."""
+    """Wait until the latest leaders reported to a worker are these."""
     eventually(lambda: seen(worker)[-len(leaders) :] == list(leaders), f"{leaders} lead", 15)
 
 
@@ -170,7 +170,7 @@ def test_s366_who_watches_is_told_of_each_leader(
     watcher = runner(start, surface, proxy.hosts, path, "watcher")
     ours = runner(start, surface, server.hosts, path, "ours")
     theirs = runner(start, "curator", server.hosts, path, "theirs")
-    # There is not even a directory yet.
+    # The directory does not exist yet.
     watcher.call("observe", lock="m")
     told(watcher, None)
     ours.hold()
@@ -208,7 +208,7 @@ def test_s367_watching_costs_one_watch(
     (node, _) = observer.queue(path)
     assert watched_by(server, watcher.sessions["c"], path) == {f"{path}/{node}"}
     before = watcher.call("stats", client="c")["value"]["requests"]
-    # Another candidate behind the leader is no news.
+    # Another candidate behind the leader causes no report.
     third = runner(start, surface, server.hosts, path, "third")
     line_up(observer, path, [third])
     first.release()

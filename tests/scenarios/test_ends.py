@@ -1,4 +1,4 @@
-"""How programs end, above all in Rust, and their scopes: what they hold is free at once."""
+"""The end of a program (mostly in Rust) or of a scope frees its locks immediately."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_s390_every_end_of_main(surface: str, server: Standalone, observer: Obse
                 assert len(observer.queue(directory)) == 1
                 _, said = process.communicate("\n", timeout=20)
                 assert process.returncode == status, said
-                # What a hook that panics would say.
+                # A panic in an exit hook would print this.
                 assert "local data" not in said, said
             if observer.queue(directory):
                 left.append(directory)
@@ -73,7 +73,7 @@ def test_s391_signals(
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
         observer.assert_free(path)
-    # What the documentation says of a program that does not ask for it.
+    # As documented: if the program does not ask for signal handling, the signal ends it and its node stays.
     with program("signal", server.hosts, path) as process:
         process.send_signal(number)
         assert process.wait(timeout=20) == -number

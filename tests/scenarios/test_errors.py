@@ -1,4 +1,4 @@
-"""Errors that say what happened, why, and who is in the way."""
+"""Errors describe the failure, its cause and the contenders that block the caller."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def worker(surface: str, server: Standalone, start: Start) -> Worker:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The address of a port that accepts connections, and says nothing."""
+    """Provide the address of a port that accepts connections and never replies."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 

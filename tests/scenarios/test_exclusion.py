@@ -1,4 +1,4 @@
-"""One at a time, and in turn."""
+"""Mutual exclusion, and grants in the order of the queue."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ ENCRYPTED = {FIRST: f"rust{TLS}", FIRST + 1: f"python{TLS}", FIRST + 2: f"node{T
 
 
 def dealt(surface: str) -> list[str]:
-    """A surface's share of all faults, so that all surfaces together play each fault."""
+    """Return a surface's share of the faults: together, the surfaces run every fault."""
     place = list(SURFACES).index(surface)
     return list(FAULTS)[place :: len(SURFACES)]
 
@@ -97,5 +97,5 @@ def test_s260_long(path: str, seed: int) -> None:
         holds = campaign.judge()
         print(campaign.table(), dict(campaign.progress.outcomes), sep="\n")
         print(f"seed {seed}: {len(holds)} certain holds", flush=True)
-    # The suite does bite: without a token, updates were lost.
+    # The test can fail: without a token, updates were lost.
     assert sum(campaign.registers.lost_updates().values()) > 0

@@ -1,4 +1,4 @@
-"""What other people's nodes may cost us, and how their text is shown."""
+"""Nodes of other programs: their cost to a client, and the escaping of their text."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def test_s320_hostile_data_is_read_for_what_it_is(
     worker.release("free")
 
 
-# What moves a terminal's cursor, begins a line in a log, turns the direction of text, or is not seen at all.
+# Characters that move a terminal's cursor, begin a line in a log, reverse text direction, or are invisible.
 NASTY = "\x1b[31m\x9b1m\x07\r\n\0\u202e\u2066\u2028\u2029\u200b"
-# What the server allows of it in the name of a node.
+# The subset of `NASTY` that the server allows in the name of a node.
 NASTY_NAME = "\u202e\u2066\u2028\u2029\u200b"
 
 
 def assert_printable(told: list[str]) -> None:
-    """Nothing raw is in it."""
+    """Assert that the texts contain no raw control characters."""
     for text in told:
         assert text.isprintable(), repr(text)
 
 
 def logged(worker: Worker) -> list[str]:
-    """All text of what the worker's log has had so far."""
+    """Return all text in the worker's log so far."""
     lines = [line for line in worker.lines() if line["event"] == "log"]
     return [text for line in lines for text in [line["text"], *line["fields"]]]
 
@@ -88,7 +88,7 @@ def test_s321_text_of_others_is_escaped(
     observer.create(path)
     worker = user(start, surface, server.hosts, path)
     worker.call("log")
-    # Nodes that do not count are worth a warning each.
+    # The client logs one warning for each node that does not count.
     observer.client.create(f"{path}/odd {NASTY_NAME}", b"", ephemeral=True)
     theirs = observer.client.create(
         f"{path}/{NASTY_NAME}-lock-", nasty_about(), ephemeral=True, sequence=True

@@ -1,4 +1,4 @@
-"""Queues that are full: `max_waiters`."""
+"""Full queues: the option `max_waiters`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 2
 
 AT_ONCE = 20
 RACES = 5
-"""At most so many wait in a race."""
+"""Value of `max_waiters` in the race."""
 
 KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "mutex": ({}, ""),
@@ -108,7 +108,7 @@ def test_s835_many_at_once_where_few_may_wait(
             codes[f"{error.code} {error.reason}"] += 1
     assert codes == {"LOCK_TIMEOUT full": AT_ONCE - RACES}
     assert observer.queue(path) == queue
-    # Waiters that were admitted are served as any others.
+    # Admitted waiters are granted the lock like all others.
     holder.release()
     for _ in range(RACES):
         eventually(lambda: any(pending.done for pending in admitted.values()), "one of them is granted")

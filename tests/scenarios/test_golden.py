@@ -1,7 +1,7 @@
-"""What is said to the server: names, data and order of requests, which the next release must still speak.
+"""The requests sent to the server: their names, data and order. The next release must send the same.
 
-The conversations are in scenarios/golden. A change of theirs is a change of the protocol: contenders of the
-last release, Curator's and kazoo's must go on with it, and the changelog must name it.
+The recorded requests are in scenarios/golden. A change there is a change of the protocol: contenders of the
+last release, of Curator and of kazoo must still work with it, and the changelog must name it.
 """
 
 from __future__ import annotations

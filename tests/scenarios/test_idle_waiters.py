@@ -1,4 +1,4 @@
-"""The cost of many clients that wait for one lock in which nothing happens."""
+"""The cost of many clients that wait for one idle lock."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BYTES = 1024
 
 
 def listings(counts: Counts) -> int:
-    """How often a directory was listed."""
+    """Return the number of times that a directory was listed."""
     return counts.requests["getChildren"] + counts.requests["getChildren2"]
 
 
 def returned(counts: Counts) -> int:
-    """How many clients have set their watches again."""
+    """Return the number of clients that have set their watches again."""
     return counts.requests["setWatches"] + counts.requests["setWatches2"]
 
 

@@ -1,4 +1,4 @@
-"""One queue with other clients."""
+"""Other client libraries share one queue with zklock."""
 
 from __future__ import annotations
 

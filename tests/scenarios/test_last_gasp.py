@@ -78,11 +78,11 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             other.hold(f"first {lock}", lock=lock, owner=f"first {lock}")
             waiting = worker.acquire(lock, lock=lock, owner=lock)
             observer.wait_queue(f"{path}/{lock}", 2)
-        # What was asked for last is the lock that is judged.
+        # This test judges the lock that was requested last.
         following = other.acquire("next", lock=lock, owner="next")
         observer.wait_queue(f"{path}/{lock}", 3)
 
-        # The leader is told of this within the same tick.
+        # The leader learns of this request within the same tick.
         worker.lock(f"{path}/touched", lock="touched")
         sleep_until(next_tick() + 0.05 * TICK)
         worker.try_acquire("touched", lock="touched", owner="touched")

@@ -1,4 +1,4 @@
-"""Ways out of the queue: time-out, cancellation, Ctrl-C, close. None may leave anything behind."""
+"""A waiter that leaves the queue by timeout, cancellation, Ctrl-C or close leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.worker import Pending, Worker
 TIMEOUT = 0.5
 
 RACES = 32
-"""How often a cancellation races a grant."""
+"""Number of races between a cancellation and a grant."""
 
 
 def end_race(racer: Worker, racing: Pending) -> str:

@@ -1,4 +1,4 @@
-"""Releasing, closing, exiting: once, twice, too late."""
+"""Release, close and exit: once, twice or too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds with a limit, and what clients read and write beside their locks."""
+"""Holds with a time limit, and reads and writes of other nodes next to a lock."""
 
 from __future__ import annotations
 

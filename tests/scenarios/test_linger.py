@@ -1,4 +1,4 @@
-"""Locks whose node a client keeps for a while: `linger`."""
+"""The option `linger`: the client keeps a lock's node for a while after the release."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_s862_a_lock_is_taken_again_without_a_request(
     assert not set(proxy.snapshot().requests) - PROOFS
     assert retakes(ours) - before == 100
     observer.wait_queue(path, 1)
-    # The end of the client is that of the node.
+    # Closing the client removes the node.
     ours.call("close", client="c")
     observer.assert_free(path)
 

@@ -1,4 +1,4 @@
-"""Sessions that end and nodes that vanish, under holders and under waiters."""
+"""Holders and waiters whose session ends or whose node is deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many locks held by one client: what they cost, and what is known of their nodes."""
+"""Many locks held by one client: their cost, and the client's knowledge of their nodes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 # More than there is room for watches on one session.
 HELD = 1_300
-# Long enough for several polls, had there been any.
+# Seconds without input: long enough for several polls, if the client polled.
 QUIET = 6.0
-# Every node is checked within this time.
+# The client checks every node within this many seconds.
 TURN = 60.0
 
 FEW, MANY = 10, 2_000
-# A listing beside 2,000 readers has 2,000 names. Workers are built without optimization, which makes reading
-# them several times slower; when every reader looked at all others it took hundreds of times as long.
-# core/tests/queue_costs.rs counts the instructions that it takes.
+# Maximum ratio of the times with many and with few locks. With 2,000 readers, a listing has 2,000 names.
+# Workers are built without optimization, so they read the names several times more slowly. When every reader
+# examined all other readers, the ratio was in the hundreds. core/tests/queue_costs.rs counts the instructions.
 MOST = 24
-# What counts as the time beside a few, if a quick server needs less: then the listing is nearly all of both.
+# Minimum for the time measured with few locks: on a fast server, the listing dominates both measurements.
 FEW_TAKE = 0.004
 PAIRS = 15
 
 
-# A loss that only the heartbeat finds takes a turn at most.
+# A loss that only the heartbeat detects is detected within one `TURN`.
 @pytest.mark.timeout(3 * TURN)
 def test_s240_held_beyond_the_room_for_watches(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
@@ -47,7 +47,7 @@ def test_s240_held_beyond_the_room_for_watches(
     asked = [worker.acquire(str(number), lock=str(number)) for number in range(HELD)]
     for pending in asked:
         pending.expect("acquired", TURN)
-    # The holds have become long by then, and their nodes are watched as far as there is room.
+    # By now the holds count as long, so the client watches their nodes, up to its limit on watches.
     time.sleep(1)
     proxy.reset()
     time.sleep(QUIET)
@@ -87,7 +87,7 @@ def test_s241_a_reader_beside_many_held_readers(
         # The heartbeat, and the watches on the nodes of those that have held for long, are not this reader's.
         for other in ("multi", "getData"):
             del asked_for[count][other]
-    # One listing each, and no more of anything beside many.
+    # Each reader sends one listing, and many readers cause no further requests.
     assert asked_for[MANY] == asked_for[FEW]
     assert asked_for[MANY].total() == 3 * PAIRS, asked_for
     assert took[MANY] <= MOST * max(took[FEW], FEW_TAKE), took

@@ -1,4 +1,4 @@
-"""What each combination of locks on one path means: the table of docs/interop.md, row by row."""
+"""Combinations of locks on one path: this module tests each row of the table in docs/interop.md."""
 
 from __future__ import annotations
 

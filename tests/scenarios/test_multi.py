@@ -28,7 +28,7 @@ def member_of_two(
 
 
 def all_free(observer: Observer, path: str) -> None:
-    """No contender is left in the queue of either member."""
+    """Assert that neither member's queue contains a contender."""
     for name in "ab":
         observer.wait_queue(f"{path}/{name}", 0, timeout=3)
 
@@ -47,7 +47,7 @@ def test_s102_one_order(
         assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]
         worker.release()
         all_free(observer, path)
-    # Opposite orders would deadlock.
+    # Without a fixed order, the two callers would deadlock.
     for turn in range(20):
         asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
         eventually(lambda: any(pending.done for pending in asked), "one of them has both")  # noqa: B023
@@ -238,7 +238,7 @@ def test_s280_two_names_for_one_ensemble(
 ) -> None:
     for name in "ab":
         observer.create(f"{path}/{name}")
-    # What one program calls by a number, the other calls by a name.
+    # One program names the server by its address, the other by its host name.
     numbered, named = server.hosts, f"localhost:{server.port}"
     workers = []
     for hosts in ((numbered, named), (named, numbered)):

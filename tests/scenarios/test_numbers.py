@@ -1,4 +1,4 @@
-"""Every number that a client tells of itself, compared with what others see: for two of everything."""
+"""Every number that a client reports, compared with independent measurements, for two of each item."""
 
 from __future__ import annotations
 

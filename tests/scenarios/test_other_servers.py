@@ -1,4 +1,4 @@
-"""Servers that speak ZooKeeper's protocol, and are not what the reference is."""
+"""Servers that speak ZooKeeper's protocol and differ from the reference server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def without_digest_md5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 
 
 def assert_refused(surface: str, start: Start, hosts: str) -> None:
-    """A login fails at once, and the error names the way out."""
+    """A login fails immediately, and the error names the remedy."""
     worker = start(surface)
     error = worker.send("connect", client="c", hosts=hosts, sasl=(USER, PASSWORD)).error()
     assert error.code == "AUTH_FAILED"

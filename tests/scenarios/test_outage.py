@@ -1,4 +1,4 @@
-"""Servers that restart, die, fall silent or lose a reply."""
+"""Servers that restart, are killed, stop replying or lose a reply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.steps import Start, assert_within, line_up, user
 
 @pytest.fixture(scope="module")
 def fragile(new_server: NewServer) -> Iterator[Standalone]:
-    """A server that may be killed."""
+    """Provide a server that tests can kill."""
     with new_server(Settings(durable=True)) as standalone:
         yield standalone
 
@@ -187,7 +187,7 @@ def test_s84_a_new_path_during_an_outage(
     worker.release()
     worker.lock(path)
     proxy.refuse()
-    # Long enough for the client to notice that its connection is gone.
+    # The client notices within this time that its connection is closed.
     worker.acquire(timeout=0.3).expect("timeout")
     waiting = worker.acquire("new")
     proxy.accept()

@@ -1,4 +1,4 @@
-"""S840: the owner inside a client, as others see it."""
+"""S840: the owner within a client, as other clients see it."""
 
 from __future__ import annotations
 

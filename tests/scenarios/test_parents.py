@@ -1,4 +1,4 @@
-"""The directories above the queue, and what else may be in them."""
+"""The directories above the queue, and other nodes in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.steps import Start, line_up, user
 
 @pytest.fixture(scope="module")
 def reaping(new_server: NewServer) -> Iterator[Standalone]:
-    """A server that soon reaps idle containers."""
+    """Provide a server that reaps idle containers after a short time."""
     with new_server(Settings(container_check=SOON)) as standalone:
         yield standalone
 
@@ -87,7 +87,7 @@ def test_s49_first_use(
 
 
 def asked(proxy: Proxy) -> list[set[str]]:
-    """What was sent together, apart from what a session and a long hold send for themselves."""
+    """Return the requests of each flight, except those that a session and a long hold send on their own."""
     flights = [set(flight.requests) - {"ping", "getData"} for flight in proxy.snapshot().flights]
     return [flight for flight in flights if flight]
 

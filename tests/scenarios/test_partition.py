@@ -1,4 +1,4 @@
-"""A partitioned ensemble: some servers keep answering their clients for long without knowing anything new."""
+"""A partitioned ensemble: some servers serve stale data to their clients for a long time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ runs = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def links() -> Iterator[Links]:
-    """What connects the servers."""
+    """Provide the links between the servers."""
     with Links() as made:
         yield made
 
@@ -40,7 +40,7 @@ def parted(links: Links) -> Iterator[Ensemble]:
 
 @pytest.fixture
 def whole(parted: Ensemble, links: Links) -> Iterator[Ensemble]:
-    """The same, connected again afterwards, with all servers up."""
+    """Provide the ensemble; afterwards, reconnect it and start all servers."""
     yield parted
     links.heal()
     for server in parted.servers:
@@ -85,7 +85,7 @@ def hosts(servers: list[Server]) -> str:
 
 
 def pair(start: Start, surface: str, holders: str, others: str) -> tuple[Worker, Worker]:
-    """A client that will be cut off, and another."""
+    """Start two clients: the test later cuts off the first one."""
     holder, other = start(surface), start(surface)
     holder.connect(holders, session_timeout=SESSION_TIMEOUT)
     other.connect(others, session_timeout=30)

@@ -23,7 +23,7 @@ SKEWS = (-1200.0, 0.0, 1200.0)
 """Seconds by which the clocks of the schedulers differ: all show a time amid one period."""
 
 OWNERS = 3
-"""So many jobs of each scheduler ask at once."""
+"""Number of jobs of each scheduler that ask at the same time."""
 JITTER = 0.02
 
 

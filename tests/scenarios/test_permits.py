@@ -1,4 +1,4 @@
-"""The number of permits: what is a valid one, and that all contenders agree on it."""
+"""The number of permits: its valid values, and the agreement of all contenders on it."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_s99_no_number_to_read(
         assert count in error.message
     # Nothing was created for it.
     assert not observer.exists(path)
-    # A waiter is told as well.
+    # A waiter gets the same error.
     write_count(observer, count, struct.pack(">i", 1))
     worker.hold()
     waiting = other.acquire()

@@ -1,4 +1,4 @@
-"""The last release beside this one: each understands the nodes, the data and the requests of the other."""
+"""This release and the previous one understand each other's nodes, data and requests."""
 
 from __future__ import annotations
 

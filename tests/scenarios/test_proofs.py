@@ -21,7 +21,7 @@ LOCKS = [f"l{number}" for number in range(3)]
 
 
 def beats(proxy: Proxy) -> int:
-    """How many heartbeats have passed."""
+    """Return the number of heartbeats that the proxy has forwarded."""
     return sum("multi" in flight.requests for flight in proxy.snapshot().flights)
 
 
@@ -32,7 +32,7 @@ def test_s680_nodes_that_may_not_be_read(
     worker.connect(proxy.hosts, session_timeout=SESSION_TIMEOUT, acl=BLINDFOLDED)
     nodes = {}
     for lease in LOCKS:
-        # Somebody else's directories, which everybody may list.
+        # Directories of another client, which every client can list.
         observer.create(f"{path}/{lease}")
         worker.lock(f"{path}/{lease}", lock=lease)
         nodes[lease] = worker.hold(lease, lock=lease, owner=lease)["node"]

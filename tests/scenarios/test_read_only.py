@@ -1,4 +1,4 @@
-"""A server that has no quorum, and serves what it knows to clients that only read."""
+"""A server without a quorum that serves its data to read-only clients."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def alone() -> Iterator[Server]:
 
 @pytest.fixture
 def door(read_only: Server) -> Iterator[Proxy]:
-    """A proxy in front of it."""
+    """Provide a proxy in front of the read-only server."""
     with Proxy(read_only.hosts) as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""Readers together, writers alone, each in turn."""
+"""Readers hold together, a writer holds alone, and grants follow the order of the queue."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from harness.readwrite import clean, none_done, quiet, readwriter
 from harness.server import Standalone
 from harness.steps import Start, assert_within, await_loss, queue_up
 
-# What a session may send by itself while it holds: its heartbeat, and the watch on its own node.
+# Requests that a holder's session can send on its own: its heartbeat, and the watch on its own node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 TIMEOUT = 0.5
 
@@ -129,7 +129,7 @@ def test_s63_a_downgrade_is_its_owners(
     assert not other.done
     worker.release("write")
     other.expect("acquired")
-    # What is left is a reader, which is refused the way back.
+    # The owner is now only a reader, so its request for the write lock is refused as an upgrade.
     assert worker.acquire("x", lock="w").error().code == "UPGRADE_REFUSED"
     worker.release("read")
     worker.release("other", owner="b")

@@ -1,4 +1,4 @@
-"""Who may enter again, and who may not."""
+"""Re-entry: the owner that holds a lock acquires it again, and every other owner waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import Start, user
 
-# What a session may send by itself while it holds: its heartbeat, and the watch on its own node.
+# Requests that a holder's session can send on its own: its heartbeat, and the watch on its own node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 
 

@@ -94,7 +94,7 @@ def test_s272_a_release_waits_no_longer_than_its_time_out(
     assert len(observer.queue(path)) == 1
     proxy.heal()
     observer.wait_queue(path, 0)
-    # What can be acknowledged in time is.
+    # A release that the server can acknowledge in time is acknowledged.
     worker.hold("again")
     worker.release("again", timeout=5)
     observer.assert_free(path)
@@ -195,7 +195,7 @@ def test_s277_the_loss_of_a_lock_is_no_news_for_a_released_level(
     worker.release("inner")
     observer.delete(node)
     eventually(lambda: "outer" in worker.lost, "the loss of the outer level is reported")
-    # Those that are told are told together.
+    # Losses of several levels are reported together, so a second report would arrive within this time.
     time.sleep(0.1)
     assert worker.lost == {"outer"}
     assert worker.call("state", lease="inner")["value"] == "released"

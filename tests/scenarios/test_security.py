@@ -187,7 +187,7 @@ def test_s293_rules_for_a_login(
         assert len(bystander.queue(f"{path}/lock")) == 1
         worker.release()
     else:
-        # Whoever logged in is no one to another scheme, not even with the same password.
+        # A login counts for its own scheme only: another scheme refuses it, even with the same password.
         assert worker.acquire().error().code == "AUTH_FAILED"
 
 

@@ -1,4 +1,4 @@
-"""What a client counts: exactly what was done, and exactly what went over the wire."""
+"""The counters of a client match exactly the operations performed and the requests sent."""
 
 from __future__ import annotations
 

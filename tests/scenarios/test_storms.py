@@ -1,4 +1,4 @@
-"""What a client does again and again, it does less and less often."""
+"""Backoff: a client repeats a failing operation less and less often."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_s312_a_create_that_no_server_takes(
             worker.acquire("never", lock="large", owner="b", timeout=4.0).expect("timeout")
         # Twenty within the first second, and five in each of the others.
         assert proxy.next_number() - number < 40
-        # What is small enough is served meanwhile.
+        # Requests that are small enough are still served.
         worker.hold()
         worker.release()
         with in_time(2.8):

@@ -1,4 +1,4 @@
-"""What a holder may believe while it hears nothing from the server: suspended, lost before the next grant."""
+"""A holder that receives nothing from the server is suspended, then lost before the next grant."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_s250_a_refused_heartbeat(
         # With the next heartbeat, not with the term.
         await_loss(holder, lease, timeout=9 / 3)
     proxy.refuse_transactions(0)
-    # Whatever the server thinks of it, the session is closed before the next one begins.
+    # The client closes the session before the next one begins, regardless of its state on the server.
     for lease, pending in waiting.items():
         pending.expect("acquired", 9)
         other.release(lease, owner=lease)

@@ -24,8 +24,8 @@ def assert_in_time(asked: list[Pending], timeout: float = TIMEOUT) -> None:
 
 
 def assert_nothing_left(worker: Worker, observer: Observer, path: str) -> None:
-    """The server is back: nothing that the same client asked for before stands in its own way, or stays."""
-    # What was held back arrives before what is asked for now.
+    """Once the server is back, a client's earlier requests neither block its new ones nor leave nodes."""
+    # The requests that the proxy held back arrive before the new ones.
     for pending in ask_all(worker):
         pending.expect("acquired")
     for name in WAITS:

@@ -127,7 +127,7 @@ def test_s211_without_an_answer(
     error = asked.error()
     assert error.code == "CONNECTION_FAILED"
     assert_within(error, asked.sent, 1)
-    # What was held back reaches the server after all: "may or may not have been applied" is the truth.
+    # The held-back request still reaches the server, so "may or may not have been applied" is correct.
     proxy.heal()
     eventually(lambda: observer.exists(state), "the transaction is carried out")
     worker.release()

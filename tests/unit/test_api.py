@@ -23,7 +23,7 @@ def real() -> Found:
 
 
 def problems(change: Callable[[Found], object] | None = None, table: api.Table | None = None) -> list[str]:
-    """What the check says after a change of what was found."""
+    """Return the problems that the check reports after `change` has altered the real surface."""
     found = copy.deepcopy(real())
     if change is not None:
         change(found)

@@ -152,7 +152,7 @@ def texts(element: Element) -> list[str]:
 
 
 def structure(root: Element) -> object:
-    """What of a picture does not depend on the run."""
+    """Return the parts of a picture that do not depend on the run."""
     style = root.findtext(f"{SVG}style")
     parts = [(part.tag, part.get("id")) for part in root]
     legend = [re.sub(r"[\d\u2009]+", "N", text) for text in texts(group(root, "legend"))]

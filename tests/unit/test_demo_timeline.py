@@ -1,4 +1,4 @@
-"""What the demo draws is what happened: from the lines of processes to bars, hand-offs and kills."""
+"""The demo derives its bars, hand-offs and kills correctly from the log lines of the processes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ READ = (
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """What the check reads."""
+    """Copy the files that the check reads."""
     for path in READ:
         source, target = REPOSITORY / path, tmp_path / path
         target.parent.mkdir(parents=True, exist_ok=True)

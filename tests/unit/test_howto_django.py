@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def manage(project: Path, hosts: str, *arguments: str) -> str:
-    """What a command prints."""
+    """Run a management command and return its output."""
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=project,
@@ -106,7 +106,7 @@ def test_a_month_is_written_again_under_a_plain_lock(project: Path, server: Stan
 
 
 def test_two_terminals(project: Path, server: Standalone, observer: Observer) -> None:
-    """What the page proposes to try."""
+    """The experiment with two terminals works as the page describes."""
     page = (REPOSITORY / "docs" / "howto" / "django.md").read_text()
     (code,) = re.findall(r'^python manage\.py shell -c "(.*?)"$', page, re.MULTILINE | re.DOTALL)
     hosts = f"{server.hosts}/howto-django-two"

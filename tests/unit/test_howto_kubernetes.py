@@ -44,7 +44,7 @@ def container(kind: str) -> dict[str, Any]:
 
 
 def environment(kind: str, hosts: str) -> dict[str, str]:
-    """What a container's program finds, with our server in place of the page's."""
+    """Return the environment of a container's program, with the test's server instead of the page's."""
     values = {one["name"]: one.get("value", POD) for one in container(kind)["env"]}
     assert values["ZKLOCK_HOSTS"].startswith("zk-0.zk:2181,")
     return {**values, "ZKLOCK_HOSTS": hosts}
@@ -108,7 +108,7 @@ def test_the_label_is_the_pods_name() -> None:
 
 
 def status(port: str, path: str) -> int:
-    """What the program answers to a probe."""
+    """Return the HTTP status of the program's reply to a probe."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
             code: int = answer.status

@@ -20,7 +20,7 @@ PAGE = REPOSITORY / "docs" / "howto" / "node-servers.md"
 
 
 def status(port: str, path: str = "/") -> int:
-    """What it answers to a POST."""
+    """Return the HTTP status of the program's reply to a POST."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method="POST")
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:

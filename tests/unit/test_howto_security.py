@@ -18,7 +18,7 @@ from harness.security import Secured, secured_server
 
 PAGE = REPOSITORY / "docs" / "howto" / "security.md"
 PLACE = "127.0.0.1:2281"
-# What the page calls the files.
+# File names that the page uses.
 NAMES = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
 
 

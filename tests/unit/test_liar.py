@@ -31,7 +31,7 @@ LIE = Lie("none", "create", tells.hang_up)
 
 
 def account(accepts: list[float], *, told: bool = True) -> Account:
-    """What is noted of a client that came at these times, and was done at the last."""
+    """Return the account of a client that connected at these times and finished at the last one."""
     liar = Liar(LIE)
     liar.accepts = accepts
     liar.told = [0.0] if told else []

@@ -13,7 +13,7 @@ ESTABLISHED = "01"
 
 
 def dialled() -> dict[str, int]:
-    """Who connected to whom on this machine: sockets, and the ports at the other end."""
+    """Return this machine's established connections: each socket, and the port at its other end."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {line[9]: int(line[2].rpartition(":")[2], 16) for line in lines if line[3] == ESTABLISHED}
 

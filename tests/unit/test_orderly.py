@@ -11,7 +11,7 @@ from clients.orderly import Orderly
 
 
 class Slow(Orderly):
-    """Whoever is woken takes its time to enter again."""
+    """A condition whose woken threads reacquire the lock slowly."""
 
     def _acquire_restore(self, saved: object) -> None:
         time.sleep(0.05)
@@ -19,7 +19,7 @@ class Slow(Orderly):
 
 
 def changes(condition: Orderly, seen: list[int], patience: float | None) -> None:
-    """Put down the changes 1 to 3, made by another thread as fast as it can."""
+    """Record the changes 1 to 3, which another thread makes as fast as it can."""
     now = 0
 
     def change() -> None:

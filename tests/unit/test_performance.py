@@ -165,7 +165,7 @@ def test_processor_time_is_told_per_pair_where_pairs_are_counted() -> None:
     told = entry(Result("free", "rust", turns=[Counted(100, 0.5)], used=spent))
     assert told["processor_us"] == {"worker": 200, "server": 500}
     assert Table({"results": [told]}).processor("free", "rust") == (200, 500)
-    # What is entered again asks no server.
+    # Re-entry sends no request to a server.
     told = entry(Result("reenter", "rust", turns=[Counted(100, 0.5)], used=spent))
     assert "processor_us" not in told
     assert Table({"results": [told]}).processor("reenter", "rust") is None

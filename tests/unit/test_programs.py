@@ -30,7 +30,7 @@ PAGES = [
 ]
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 TESTS = ("test_", ".test.")
-# What prints nothing by itself belongs to a framework, and is run in it.
+# Programs that print nothing on their own belong to a framework, whose test runs them.
 RUN_BY = {
     "app.py": "unit/test_programs.py",
     "encrypted.mjs": "unit/test_howto_security.py",
@@ -60,7 +60,7 @@ def command(program: Program, file: Path) -> list[str]:
 
 
 def run(program: Program, hosts: str, directory: Path) -> str:
-    """What it prints."""
+    """Run a program of a page and return its output."""
     file = directory / program.name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(program.for_server(hosts))
@@ -78,7 +78,7 @@ def run(program: Program, hosts: str, directory: Path) -> str:
 
 
 def label(program: Program) -> str:
-    """What a test is called by."""
+    """Return the test ID of a program."""
     return f"{program.page.stem}-{program.name}"
 
 
@@ -105,7 +105,7 @@ def test_a_program_prints_the_same(program: Program, server: Standalone, node_pr
     ids=label,
 )
 def test_a_test_passes(program: Program, server: Standalone, node_project: Path) -> None:
-    """Those that a page shows, beside the other files that it shows."""
+    """A test that a page shows passes next to the other files of the page."""
     for other in programs(program.page):
         (node_project / other.name).write_text(other.for_server(server.hosts))
     out = run(program, server.hosts, node_project)

@@ -23,7 +23,7 @@ README = "tests/unit/test_readme.py"
 PROGRAMS = "tests/unit/test_programs.py"
 HERE = "tests/unit/test_snippets.py"
 
-# Who runs the snippets of a page, by language. The howto pages are all in test_programs.py.
+# The file that runs the snippets of each page and language. test_programs.py runs those of the howto pages.
 RUN_BY = {
     ("README.md", "python"): README,
     ("README.md", "js"): README,
@@ -126,7 +126,7 @@ def test_what_interop_tells_users_of_kazoo(kazoo: KazooClient, server: Standalon
 
 
 def framework(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch, hosts: str) -> dict[str, object]:
-    """What a module of docs/frameworks.md defines."""
+    """Return the names that a module of docs/frameworks.md defines."""
     (code,) = [one for one in snippets("docs/frameworks.md", "python") if one.startswith(f"# {name}")]
     (directory / name).write_text(code)
     (directory / "celeryconfig.py").write_text("")

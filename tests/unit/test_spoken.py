@@ -1,4 +1,4 @@
-"""What clients say is put into the right words: read back from what kazoo's own serializer writes."""
+"""Requests of clients are decoded correctly: the tests decode the output of kazoo's own serializer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine that stands still costs must be noticed, and nothing else."""
+"""Tests of `harness.stalls`, which measures how long a process stood still."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from harness.paths import TESTS
 from harness.steps import eventually
 
-# Reports for how long it stood still, each time that it is asked.
+# Prints how long this process has stood still so far, for each line of input.
 MEASURE = """
 import sys
 from harness.answers import now
@@ -44,6 +44,6 @@ def test_a_process_that_was_stopped_knows_for_how_long() -> None:
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(STOPPED)
         os.kill(process.pid, signal.SIGCONT)
-        # Soon: other delays add up too.
+        # The time limit is short because other delays add up too.
         eventually(lambda: ask() - before >= STOPPED - 0.1, "it knows for how long", 5)
         process.stdin.close()

@@ -22,7 +22,7 @@ CLIENT = re.compile(
     r"\(queued=(\d+),recved=(\d+),sent=(\d+),sid=(0x[A-Za-z0-9]+),lop=(\w+),est=(\d+),to=(\d+),"
     r"lcxid=(0x[A-Za-z0-9]+),lzxid=(0x[A-Za-z0-9]+),lresp=(\d+),llat=(\d+),minlat=(\d+),avglat=(\d+),maxlat=(\d+)\)$"
 )
-"""What go-zookeeper's FLWCons takes for a client with a session."""
+"""The lines that go-zookeeper's FLWCons parses as a client with a session."""
 
 VARIES = re.compile(r":\d+(?=\[)|(?<=sid=0x)\w+|(?<=est=)\d+|(?<=lzxid=0x)\w+|(?<=lresp=)\d+|(?<=lat=)\d+")
 """Ports, sessions, times and first zxids: two servers have their own."""
@@ -36,7 +36,7 @@ def servers() -> Iterator[list[Standalone]]:
 
 
 def lines(server: Standalone, word: str) -> list[str]:
-    """What a word tells, without what differs between two servers, in the order of the alphabet."""
+    """Return the sorted lines of the reply to a four-letter word, with server-specific values masked."""
     text = server.four_letter(word)
     assert text.endswith("\n"), text
     return sorted(VARIES.sub("*", line) for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""What every worker must do, whatever its language, before a scenario can rely on it."""
+"""Requirements on the worker of every language, on which the scenarios rely."""
 
 from __future__ import annotations
 
