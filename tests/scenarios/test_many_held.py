@@ -26,7 +26,7 @@ TURN = 60.0
 FEW, MANY = 10, 2_000
 # Maximum ratio of the times with many and with few locks. With 2,000 readers, a listing has 2,000 names.
 # Workers are built without optimization, so they read the names several times more slowly. When every reader
-# examined all other readers, the ratio was in the hundreds. core/tests/queue_costs.rs counts the instructions.
+# examined all other readers, the ratio was in the hundreds. core/tests/queue_costs.rs counts instructions.
 MOST = 24
 # Minimum for the time measured with few locks: on a fast server, the listing dominates both measurements.
 FEW_TAKE = 0.004

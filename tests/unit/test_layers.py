@@ -87,7 +87,12 @@ def test_a_circle_of_typescript_is_found(circular: bool, tmp_path: Path) -> None
         },
     )
     package = ROOT / "bindings-node"
-    command = [package / "node_modules/.bin/depcruise", "--config", package / ".dependency-cruiser.cjs", "src"]
+    command = [
+        package / "node_modules/.bin/depcruise",
+        "--config",
+        package / ".dependency-cruiser.cjs",
+        "src",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) == circular, done.stdout + done.stderr
     assert ("no-circle" in done.stdout) == circular
