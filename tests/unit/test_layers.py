@@ -62,7 +62,7 @@ def test_a_circle_of_python_is_found(circular: bool, tmp_path: Path) -> None:
             "zklock/b/two.py": back,
         },
     )
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    command: list[str | Path] = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
     done = subprocess.run(
         [*command, ROOT / "bindings-python" / "pyproject.toml"],
         cwd=tmp_path,
@@ -87,7 +87,7 @@ def test_a_circle_of_typescript_is_found(circular: bool, tmp_path: Path) -> None
         },
     )
     package = ROOT / "bindings-node"
-    command = [
+    command: list[str | Path] = [
         package / "node_modules/.bin/depcruise",
         "--config",
         package / ".dependency-cruiser.cjs",
