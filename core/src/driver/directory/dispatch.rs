@@ -42,7 +42,7 @@ impl Directory {
                 let place = self.waiters.attempts().next().map(|attempt| &attempt.holds.place);
                 let lock = place.map_or(self.path.len(), |place| place.absolute_path().len());
                 let make = directory_client.make_parents(ticket, lock);
-                let pause = self.parents.pause();
+                let pause = self.parents.get_or_insert_default().pause();
                 if pause.is_zero() { connection.ask(make) } else { connection.question_later(pause, make) }
             }
             Action::List { ticket, sync } => connection.question(directory_client.list(ticket, sync)),

@@ -68,8 +68,9 @@ pub(super) struct Directory {
     pauses: RetryBackoff,
     /// Creates that are delayed by a pause. The listings sent after them were not delayed.
     late: SmallSet<Ticket>,
-    /// The pauses before the directory is created again, because a reaper or another client deletes it.
-    parents: Pacing,
+    /// The pauses before the directory is created again, because a reaper or another client deletes
+    /// it. Most directories are never created here.
+    parents: Option<Box<Pacing>>,
     resync: ResyncTimer,
     /// `true` if a listing has arrived since the last flush. Only a listing shows which nodes are
     /// before a waiter.
@@ -121,7 +122,7 @@ impl Directory {
             revoked: SmallMap::default(),
             pauses: RetryBackoff::new(Instant::now()),
             late: SmallSet::default(),
-            parents: Pacing::default(),
+            parents: None,
             resync: ResyncTimer::new(Instant::now()),
             listed: false,
             unsettled: true,

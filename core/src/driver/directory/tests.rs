@@ -239,7 +239,7 @@ async fn a_create_in_a_new_directory_has_no_pause_but_the_next_new_directory_has
                 None => panic!("a new directory"),
             }
         };
-        pauses.push(directory.parents.pause());
+        pauses.push(directory.parents.get_or_insert_default().pause());
         directory.on_event(Event::ParentsMade(make, Outcome::Done(())));
         directory.queue.flush();
     }
