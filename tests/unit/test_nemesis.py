@@ -137,7 +137,7 @@ def test_a_fault_without_a_holder_fails_its_round() -> None:
     station = SimpleNamespace(await_holder=lambda _: None, detained=threading.Event())
     with Proxy("127.0.0.1:1") as proxy, ExitStack() as stack:
         holder = stage_with(proxy).holder(cast(Any, station))
-        with pytest.raises(DidNotBite, match="nobody"):
+        with pytest.raises(DidNotBite, match="no owner"):
             stack.enter_context(holder)
 
 

@@ -71,10 +71,10 @@ def test_what_pages_say_in_words_is_what_was_measured(told: Json) -> None:
         return {op: round(count) for op, count in found["traffic"]["requests"].items() if count >= 0.5}
 
     # The release is one of them.
-    said(README, "**One round trip** to take a free lock, where others need two or three")
+    said(README, "Taking a free lock costs **one round trip**, where other libraries need two or three")
     assert trips("free-10ms", OURS) == {1 + 1}
     assert trips("free-10ms", THEIRS) == {2 + 1, 3 + 1}
-    said(README, "and one from a release to the next holder's grant")
+    said(README, "A release reaches the next holder in one more")
     assert trips("handoff-10ms", OURS) == {1}
 
     said(OPERATIONS, "| acquire a free lock, release it | 2 writes, 1 read |")

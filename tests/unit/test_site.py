@@ -161,7 +161,7 @@ def test_the_reference_of_python_has_signatures_bases_and_members(site: Path) ->
 
 def test_the_reference_of_node_is_in_the_menu_and_has_titles(site: Path) -> None:
     page = html(site, "reference-node/zklock/classes/Mutex")
-    assert "LockTimeoutError if it is not acquired in time" in words(page)
+    assert "LockTimeoutError if the lock is not acquired in time" in words(page)
     assert "<title>Node: Mutex - zklock</title>" in page
     for module in generated.MODULES:
         assert f"<title>{module} - zklock</title>" in html(site, f"reference-node/{module}")
