@@ -177,7 +177,7 @@ scenario('OpenMetrics names counters in its own way', async (t) => {
   const client = await connected(t);
   const registry = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
   new Collector(client, { registers: [registry] });
-  // Twice, because each scrape renames metrics temporarily.
+  // Twice, because a registry of this format renames the counters that it writes.
   for (let time = 0; time < 2; time += 1) {
     const text = await registry.metrics();
     assert.match(text, /^# TYPE zklock_acquisitions counter\nzklock_acquisitions_total\{client=""\} 0$/m);

@@ -1,4 +1,4 @@
-//! Lists the directories below a path one after the other, within a request budget.
+//! Reads the directories below a path in rotation, within a request budget.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(crate) struct Survey {
     unclear: HashMap<String, Unclear>,
     /// Times of recent requests.
     sent: VecDeque<Instant>,
-    /// Time since when no server has replied.
+    /// Time at which the servers stopped replying, if they have.
     silent: Option<Instant>,
 }
 

@@ -31,7 +31,7 @@ const MIDDLE: u16 = 72;
 pub(crate) struct Header<'a> {
     pub(crate) path: &'a str,
     pub(crate) hosts: &'a str,
-    /// Time since when no server has replied.
+    /// Time since the last reply of a server, if the client is disconnected.
     pub(crate) silent: Option<Duration>,
     pub(crate) directories: usize,
     /// True if some directories were not read yet.
