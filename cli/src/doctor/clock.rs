@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::doctor::advice::Finding;
 
-/// Differences from this size on make ages in seconds wrong, in milliseconds.
+/// Difference in milliseconds from which ages in seconds are wrong.
 const LARGE: i64 = 2_000;
 
 /// Bounds of the difference by which the servers' clock is ahead of ours, in milliseconds. The

@@ -144,7 +144,8 @@ async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
         }
         listing => listing?.unwrap_or_default(),
     };
-    // `locks` alone proves nothing: users often give this name to the directory of all their locks.
+    // Only `leases` identifies a semaphore: users often name the directory of all their locks
+    // `locks`.
     let semaphore = listing.names.iter().any(|name| name == "leases");
     let parent = if path == "/" { "" } else { &path };
     let (mut contenders, mut ambiguous) = (0, 0);

@@ -66,7 +66,7 @@ pub(crate) struct Guard {
     policy: Policy,
     /// True while the command must be stopped until a server replies.
     still: bool,
-    /// True if the command received SIGSTOP because it must be stopped.
+    /// True if the guard has stopped the command with SIGSTOP.
     stopped: bool,
     /// True if the command is stopped because this process was paused. In that case, a short
     /// remaining term does not mean that the servers are silent: the reply to the next heartbeat
@@ -375,7 +375,7 @@ mod tests {
         let mut unproven = guard(OnSuspend::Continue, OnLost::Term);
         assert_eq!(unproven.step(paused).signals, [Signal::SIGSTOP]);
         assert_eq!(signals(&mut unproven, LeaseState::Suspended, 200), [Signal::SIGKILL]);
-        // A short delay is no pause: the servers had time to reply.
+        // A short delay does not count as a pause, because the servers had time to reply.
         let late = Look { late: LOOK, ..paused };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(late).signals, [Signal::SIGTERM]);
         // With enough of the term left, no proof is needed.

@@ -65,8 +65,8 @@ impl Look {
             gone: listing.gone(),
             created: listing.created,
             czxid: listing.czxid,
-            // `locks` alone proves nothing: users often give this name to the directory of all
-            // their locks.
+            // Only `leases` identifies a semaphore: users often name the directory of all their locks
+            // `locks`.
             semaphore: listing.names.iter().any(|name| name == "leases"),
             ..Self::default()
         };

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Every `TURNS`th survey of a directory is reserved for new and idle directories, so busy ones
+/// One in this many listings is reserved for new and idle directories, so busy ones
 /// cannot displace them.
 const TURNS: u8 = 4;
 
