@@ -1,5 +1,5 @@
-// Tests every operation in every state of a client, and twice. After each event, the same object is
-// used again.
+// Tests each operation twice in every state of a client, and uses the same object again after each
+// event.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

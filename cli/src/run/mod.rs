@@ -144,7 +144,7 @@ fn in_time(lost: Option<LossReason>, ended: &Ended, session_timeout: Duration) -
         // Another contender might have held the lock before the end of the term.
         Some(reason) if reason != LossReason::TermEnded => String::new(),
         _ if ended.left.is_zero() => {
-            // The term is half of the session time-out.
+            // The term is half of the session timeout.
             let late = ended.unproven.saturating_sub(session_timeout / 2).as_secs_f64();
             format!(", {late:.1} s AFTER the term: another may have run meanwhile; check its work")
         }
