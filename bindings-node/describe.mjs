@@ -1,7 +1,10 @@
-// Describes the addon that tools/build.py has compiled as `napi build` would. `napi build` itself always compiles for a
-// named target, apart from everything else, and could not share a build with the tests of Rust and Python.
+// Describes the addon that tools/build.py has compiled, as `napi build` would. `napi build` itself
+// always compiles for an explicit target, in a separate build directory. It could not share a build
+// with the Rust and Python tests.
 //
-//   node describe.mjs TYPES LIBRARY: the directory with the types that the macros wrote, and the compiled library
+//   node describe.mjs TYPES LIBRARY
+//
+// TYPES is the directory with the types that the macros wrote. LIBRARY is the compiled library.
 
 import { execFileSync } from 'node:child_process';
 import { copyFile, mkdir, rename, writeFile } from 'node:fs/promises';
@@ -18,7 +21,7 @@ const { exports: idents, dts } = await generateTypeDef({ typeDefDir, cwd: '.', d
 
 await mkdir(outputDir, { recursive: true });
 const addon = `${outputDir}/${binaryName}.${parseTriple(host).platformArchABI}.node`;
-// A process may have the old one loaded.
+// A process might have the old addon loaded, so replace the file with a rename.
 await copyFile(library, `${addon}.new`);
 await rename(`${addon}.new`, addon);
 await writeFile(`${outputDir}/index.d.ts`, dts);

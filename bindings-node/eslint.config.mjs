@@ -28,7 +28,7 @@ export default defineConfig(
     },
   },
   {
-    // The examples lie beside this package.
+    // The examples are in a directory next to this package.
     files: ['test/**/*.mjs', 'examples/**/*.mjs'],
     languageOptions: { globals: Object.fromEntries(NODE_GLOBALS.map((name) => [name, 'readonly'])) },
   },

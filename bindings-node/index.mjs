@@ -1,4 +1,5 @@
-// One build for both module systems: were there two, `instanceof` and the scopes of `using` would tell them apart.
+// ES modules and CommonJS share one build. With two builds, `instanceof` would fail across them,
+// and scopes of `using` would not be shared.
 import zklock from './dist/index.js';
 
 export const {

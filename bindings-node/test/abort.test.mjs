@@ -1,4 +1,4 @@
-// AbortSignal: every moment at which it can fire.
+// Tests of AbortSignal: it can abort an acquire at any moment.
 
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
@@ -90,11 +90,13 @@ scenario('an abort that races the grant leaks no lease', async (t) => {
   for (let round = 0; round < 200; round++) {
     const controller = new AbortController();
     const acquired = mutex.acquire({ signal: controller.signal });
-    // From before the request is written to after its answer has arrived.
+    // The rounds differ in the moment of the abort, from before the request is sent to after its
+    // reply.
     if (round % 4 === 1) await sleep(0);
     if (round % 4 === 2) await sleep(1);
     if (round % 4 === 3) {
-      // Blocks this thread: the outcome is there, but not delivered, when the signal aborts.
+      // Blocks this thread: when the signal aborts, the outcome has arrived but is not delivered
+      // yet.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, round % 10);
     }
     controller.abort();
@@ -131,7 +133,7 @@ scenario('any number of waiters share one listener on a signal, and an abort end
   const waiting = Array.from({ length: 15 }, () => mutex.acquire({ signal }));
   await untilContenders(mutex.path, 16);
   assert.equal(listeners(signal), 1);
-  // Waits that end by themselves leave the others theirs.
+  // Waits that end normally do not remove the listener that the others need.
   await lease.release();
   await (await waiting.shift()).release();
   await (await waiting.shift()).release();
@@ -142,7 +144,7 @@ scenario('any number of waiters share one listener on a signal, and an abort end
   assert.equal(listeners(signal), 0);
   await untilContenders(mutex.path, 1);
   await next.release();
-  // Warnings come later.
+  // Node delivers warnings later.
   await sleep(20);
   assert.deepEqual(warnings, []);
 });

@@ -1,4 +1,4 @@
-// The error for a native half that is missing tells its reader what to do.
+// The error for a missing native addon tells the user how to fix it.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -8,7 +8,10 @@ import { join } from 'node:path';
 
 import { home, run, scenario } from './support.mjs';
 
-/** A project in which the package is installed without its addon; `fill` may put something else in its place. */
+/**
+ * Loads the package in a project where its addon is not installed. `fill` can create other files in
+ * its place.
+ */
 async function loadWithout(t, source, { fill, env, module } = {}) {
   const project = mkdtempSync(join(tmpdir(), 'zklock-addon-'));
   t.after(() => rmSync(project, { recursive: true }));

@@ -1,4 +1,5 @@
-// Blocks of `await using`: they are no scopes, and the log names an acquire that waits for the block around it.
+// Tests of `await using` blocks. They are not scopes. If an acquire waits for a lock that the block
+// around it holds, the log names it.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -14,16 +15,16 @@ const { MultiLock, Mutex, ReadWriteLock, off, on } = zklock;
 
 const NAMED = 'an acquire waits for the `await using` block around it';
 
-// Compiled, because not every version of Node that is supported has the syntax.
+// The code is compiled because some supported Node versions do not have the syntax.
 const target = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
 
-/** An async function of `given` with this body. */
+/** Returns an async function with the parameter `given` and this body. */
 function compiled(body) {
   const { outputText } = ts.transpileModule(`export default async (given) => {${body}}`, { compilerOptions: target });
   return import(`data:text/javascript,${encodeURIComponent(outputText)}`).then((module) => module.default);
 }
 
-/** The warnings about waits for oneself until the test ends, by path. */
+/** Collects, until the test ends, the warnings about acquires that wait for their own block. */
 function named(context) {
   const records = [];
   let heard = () => undefined;
@@ -62,7 +63,7 @@ scenario('an acquire in a block that holds the lock waits, and the log names it 
       assert.match(zklock.dump(), new RegExp(`waits for ${mutex.path} .*, which this client holds`));
       controller.abort();
       await Promise.all(waits);
-      // As the log says.
+      // The log recommends `within`, and it works.
       await mutex.using({ within: lease }, (inner) => assert.equal(inner.node, lease.node));
       await assert.rejects(mutex.acquire({ timeout: 1500 }), { code: 'LOCK_TIMEOUT' });
     },
@@ -82,7 +83,7 @@ scenario('the block on the page does not wait for itself', async (t) => {
   `);
   await block({ mutex, writeReport: () => (written += 1) });
   assert.equal(written, 1);
-  // Without `within` it does.
+  // Without `within`, the acquire waits for its own block.
   const waits = await compiled(`
     const { mutex, writeReport } = given;
     ${snippet.replace('{ within: lease }', '{ timeout: 50 }')}
@@ -116,7 +117,8 @@ scenario('contention in one process is not named: beside a block, after it, with
   const options = { timeout: 1500 };
   let begin;
   const began = new Promise((resolve) => (begin = resolve));
-  // Begins after the lock of the block is asked for and before the block begins, and waits while it is held.
+  // Runs next to the block: its async context begins after the acquire of the block, but before the
+  // block itself. It waits while the block holds the lock.
   const beside = async () => {
     await began;
     await assert.rejects(mutex.acquire(options), late);
@@ -128,7 +130,7 @@ scenario('contention in one process is not named: beside a block, after it, with
     await given.inside();
   `);
   const inside = async () => {
-    // The control: a wait that is named.
+    // For comparison: the log names this wait.
     await assert.rejects(mutex.acquire(options), late);
     assert.equal(await mutex.tryAcquire(), null);
     await waitedBeside;
@@ -148,7 +150,7 @@ scenario('contention in one process is not named: beside a block, after it, with
     ending({ other, elsewhere, rejects: (attempt) => assert.rejects(attempt, late) }),
     scoped.using(() => scoped.using(options, () => assert.rejects(new Mutex(client, scoped.path, { reentrant: false }).acquire(options), late))),
   ]);
-  // After everything else that the log may say.
+  // At this point, all warnings have been logged.
   assert.deepEqual([mutex, other, scoped].map(({ path }) => told.of(path)), [1, 0, 0]);
 });
 
@@ -157,7 +159,7 @@ scenario('the async context of a block does not keep its lease', async (t) => {
   const mutex = new Mutex(client, freshPath());
   const timer = await (async () => {
     const lease = await mutex.acquire();
-    // As `await using` and `AsyncDisposableStack.use` do where a block begins.
+    // `await using` and `AsyncDisposableStack.use` also read this property when a block begins.
     assert.equal(typeof lease[Symbol.asyncDispose], 'function');
     return setInterval(() => undefined, 2 ** 31 - 1);
   })();

@@ -1,4 +1,4 @@
-// Clients that connect when they are first used, and connecting that is given up.
+// Tests of clients that connect on first use, and of canceled connection attempts.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
@@ -8,21 +8,21 @@ import { Client, Mutex } from 'zklock';
 
 import { freshPath, hosts, proxy, run, scenario, sleep, until, untilContenders } from './support.mjs';
 
-/** A client that is closed at the end of the test, and has not connected. */
+/** Returns a client that has not connected. It is closed at the end of the test. */
 function lazy(t, where = hosts, options) {
   const client = new Client(where, options);
   t.after(() => client.close());
   return client;
 }
 
-/** A server that never answers. */
+/** Starts a server that never replies. */
 async function silent(t) {
   const sockets = new Set();
   const seen = { sockets, count: 0 };
   const server = createServer((socket) => {
     seen.count += 1;
     sockets.add(socket);
-    // Read, or it would not notice that the other side has closed.
+    // Without reading, the socket would not notice that the client has closed the connection.
     socket.on('error', () => undefined).on('close', () => sockets.delete(socket)).resume();
   });
   server.listen(0, '127.0.0.1');
@@ -74,7 +74,7 @@ scenario('what is malformed is refused by the constructor, before anything is se
 });
 
 scenario('ready says that no server answers; the next use tries again, for as long as it takes', async (t) => {
-  // A port that nobody listens on, until the way to the server does.
+  // No process listens on this port until the proxy to the server starts there.
   const free = await silent(t);
   const port = Number(free.hosts.split(':')[1]);
   await free.close();
@@ -95,7 +95,8 @@ scenario('a signal gives up connecting, with its reason, and leaves no client', 
   controller.abort(reason);
   const before = server.seen.count;
   await assert.rejects(connecting, (error) => error === reason);
-  // At once, not when the client tires of waiting, and then tries again.
+  // The connection is closed immediately, before the client's own timeout and before another
+  // attempt.
   await until('the connection is closed', () => server.seen.sockets.size === 0, 2000);
   await sleep(2000);
   assert.equal(server.seen.count, before);
@@ -116,7 +117,7 @@ scenario('an aborted ready leaves the client', async (t) => {
   const server = await silent(t);
   const client = lazy(t, server.hosts);
   await assert.rejects(client.ready({ signal: AbortSignal.timeout(50) }), { name: 'TimeoutError' });
-  // Another thread connects, and may not have begun.
+  // Another thread connects. It might not have started yet.
   await until('it connects', () => client.state === 'connecting');
 });
 
@@ -139,7 +140,7 @@ scenario('a new client does not keep the process alive, and its locks are free a
   await untilContenders(path, 0);
 });
 
-/** A promise, and what resolves it. */
+/** Returns a promise and the function that resolves it. */
 function gate() {
   let open;
   const opened = new Promise((resolve) => (open = resolve));
@@ -153,7 +154,7 @@ scenario('a client that drains lets a scope of others finish, and takes no new l
   const running = held.using(async (lease) => {
     began.open();
     await work.opened;
-    // Its owner may enter again.
+    // The owner can acquire its lock again.
     await held.using(() => undefined);
     return lease.state;
   });
@@ -161,7 +162,7 @@ scenario('a client that drains lets a scope of others finish, and takes no new l
   const waiting = assert.rejects(held.acquire(), { code: 'CLIENT_CLOSED' });
   await untilContenders(held.path, 2);
   let closed = false;
-  // Longer than a test may take.
+  // Longer than any test runs.
   const closing = client.close({ drain: 600_000 }).then(() => (closed = true));
   await waiting;
   await assert.rejects(free.acquire(), { code: 'CLIENT_CLOSED' });

@@ -1,4 +1,5 @@
-// An opt-in for programs that have no handlers of signals: their locks are free at once, and their exit status is right.
+// Tests of `closeOnSignals()`, for programs without signal handlers: their locks are free
+// immediately, and their exit status is correct.
 
 import assert from 'node:assert/strict';
 
@@ -6,7 +7,7 @@ import { BadArgumentError } from 'zklock';
 
 import { connected, freshPath, proxy, run, scenario, untilContenders } from './support.mjs';
 
-// A session time-out that no test waits for.
+// The session timeout is so long that no test can pass by waiting for it.
 const PRELUDE = `import { Client, Mutex } from 'zklock';
   const connect = () => Client.connect(undefined, { sessionTimeout: 30_000 });
   const [client, other] = [await connect(), await connect()];

@@ -1,4 +1,4 @@
-// Locks that one scope hands to the next: `cohort`.
+// Tests of `cohort`: one scope hands the lock to the next scope.
 
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { connected, freshPath, scenario } from './support.mjs';
 
 const place = ({ fencingToken, handoffs, node }) => ({ fencingToken, handoffs, node });
 
-/** Waits until so many attempts of a client wait. */
+/** Waits until this number of attempts of a client wait. */
 async function untilWaiting(client, count) {
   while (client.health().waits.length !== count) await setImmediate();
 }
@@ -25,7 +25,7 @@ scenario('scopes hand the lock on without a request', async (context) => {
     scopes.push(lock.using((lease) => seen.push(place(lease))));
     await untilWaiting(client, count);
   }
-  // Others see one node for them; only their client knows each of them.
+  // Other clients see one node for all waiting scopes. Only this client can tell the scopes apart.
   assert.deepEqual(
     client.health().waits.map(({ inCohort, node }) => [inCohort, node]),
     scopes.map(() => [true, undefined]),
@@ -40,7 +40,7 @@ scenario('scopes hand the lock on without a request', async (context) => {
     [0, 1, 2, 0, 1, 2],
   );
   assert.equal(new Set(seen.map(({ node }) => node)).size, 2);
-  // One for those that wait at first, and one for those that the first node does not serve.
+  // One node serves the first waiters, and a second node serves the rest.
   assert.equal(client.stats().requests.create - before, 2);
   assert.equal(client.stats().handoffs, 4);
   assert.deepEqual(await lock.contenders(), []);
@@ -74,7 +74,7 @@ scenario('a scope is handed the lock without a turn of the event loop', async (c
   });
   await untilWaiting(client, 1);
   const released = first.release();
-  // Neither another thread nor the event loop can come in between.
+  // No other thread and no event loop iteration can run in between.
   for (let count = 0; count < 20; count++) await null;
   assert.equal(lease?.handoffs, 1);
   await Promise.all([released, waiting]);

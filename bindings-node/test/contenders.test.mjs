@@ -1,4 +1,4 @@
-// Contenders, in JavaScript's terms.
+// Tests of the contenders that Node programs can list.
 
 import assert from 'node:assert/strict';
 
@@ -71,7 +71,7 @@ scenario('locked is true for what is taken, and for a semaphore without free per
 });
 
 scenario('contender.node and lease.node are both what breakLock and revoke take', async (t) => {
-  // Nothing else keeps the process alive while it waits for the request.
+  // While the client waits for the request, only `ref()` keeps the process alive.
   const client = (await connected(t)).ref();
   for (const lock of [new Mutex(client, freshPath()), new Semaphore(client, freshPath(), 2)]) {
     const lease = await lock.acquire();

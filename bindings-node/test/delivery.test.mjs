@@ -1,11 +1,12 @@
-// Outcomes and events that arrive while the thread is blocked, and are delivered all at once.
+// Outcomes and events that arrive while the thread is blocked are all delivered together
+// afterwards.
 
 import assert from 'node:assert/strict';
 
 import { freshPath, run, scenario, untilContenders } from './support.mjs';
 
-// Holds `a` and waits for `b`, which another thread holds; blocks while that thread does something to `a` and then
-// releases `b`.
+// Holds `a` and waits for `b`, which another thread holds. It then blocks while that thread acts on
+// `a` and releases `b`.
 const program = (prepare, act) => `
   import { once } from 'node:events';
   import { Worker } from 'node:worker_threads';

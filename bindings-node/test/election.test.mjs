@@ -1,4 +1,4 @@
-// Leader election: what is particular to Node.
+// Tests of leader election that apply only to Node.
 
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
@@ -60,7 +60,7 @@ scenario('a lost leadership aborts its signal and fails its scope', async (t) =>
   const client = (await connected(t)).ref();
   const election = new Election(client, freshPath());
   const lost = election.using(async (leadership) => {
-    // The loss may be known before the answer.
+    // The client might detect the loss before the reply arrives.
     const aborted = new Promise((resolve) => {
       leadership.signal.addEventListener('abort', resolve);
     });
@@ -77,7 +77,7 @@ scenario('leaders are observed one after another', async (t) => {
   const path = freshPath();
   const seen = [];
   let leadership;
-  // The client of the observer does not have to be a candidate, and waiting keeps the process alive.
+  // The observer's client need not be a candidate. Waiting keeps the process alive.
   for await (const leader of new Election(other, path).observe()) {
     seen.push(leader?.id);
     if (leader !== null) await leadership.resign();
@@ -118,9 +118,9 @@ scenario('wrong arguments are refused', async (t) => {
   await assert.rejects(new Election(client, '/a').campaign({ timeout: -1 }), { code: 'BAD_ARGUMENT' });
 });
 
-/** Has a lease be lost; resolves when its signal has aborted. */
+/** Causes the loss of a lease. Resolves when the lease's signal has aborted. */
 async function lose(client, lease) {
-  // The loss may be known before the answer.
+  // The client might detect the loss before the reply arrives.
   const aborted = new Promise((resolve) => lease.signal.addEventListener('abort', resolve));
   await client.breakLock(lease.node);
   await aborted;
@@ -139,7 +139,7 @@ scenario('a candidate leads again when its body has ended, and after a loss, unt
   assert.equal(tokens.length, 4);
   assert.deepEqual(tokens, [...new Set(tokens)].sort((one, next) => (one < next ? -1 : 1)));
   assert.deepEqual([election.isLeader, client.state], [false, 'closed']);
-  // There is nothing to lead any more.
+  // A closed client cannot lead again, so `run()` returns without calling the body.
   await election.run(() => assert.fail('it leads'));
 });
 
@@ -149,7 +149,7 @@ scenario('a drained client ends a run when the body has ended', async (t) => {
   let closing;
   await new Election(client, freshPath()).run((leadership) => {
     rounds += 1;
-    // Longer than a test may take.
+    // Longer than any test runs.
     closing = client.close({ drain: 600_000 });
     leadership.check();
   });
@@ -171,7 +171,7 @@ scenario('a body that fails ends a run, and resigns', async (t) => {
     await assert.rejects(election.run(body), (error) => error === failure);
     assert.deepEqual([election.isLeader, await election.leader()], [false, null]);
   }
-  // The loss of another lock is an error as any other.
+  // `run()` treats the loss of another lock like any other error.
   let rounds = 0;
   const other = election.run(() => {
     rounds += 1;
@@ -242,7 +242,7 @@ scenario('the signal of a run lets the body finish', async (t) => {
   await assert.rejects(running, /enough/);
   assert.deepEqual(seen, [[true, false]]);
   assert.equal(election.isLeader, false);
-  // An error of the body wins.
+  // If the body throws, its error is the result.
   const again = new AbortController();
   const failing = election.run(
     () => {
@@ -266,7 +266,7 @@ for (const how of ['an aborted signal', 'a closed client']) {
       (error) => error.message,
     );
     const observer = new Election(other, path);
-    // The fifth pause takes 0.8 seconds or more.
+    // The fifth pause takes at least 0.8 s, so the client is closed or aborted during the pause.
     await until('the fifth pause', async () => rounds >= 5 && (await observer.leader()) === null);
     if (how === 'a closed client') await client.close();
     else stop.abort(new Error('enough'));

@@ -1,4 +1,4 @@
-// What errors have for programs beside their messages.
+// Tests of the error properties that programs can read in addition to the message.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
@@ -63,7 +63,7 @@ scenario('a time-out has the contenders in the way', async (t) => {
   const mutex = new Mutex(client, freshPath());
   const lease = await mutex.acquire();
   let end;
-  // The time may be over before the server has answered.
+  // The timeout can expire before the server has replied.
   await until('it knows who is in the way', async () => {
     [end] = await Promise.allSettled([mutex.acquire({ timeout: 300 })]);
     assert.ok(end.reason instanceof LockTimeoutError);
@@ -75,7 +75,7 @@ scenario('a time-out has the contenders in the way', async (t) => {
   assert.equal(holder.sessionId, lease.sessionId);
   assert.deepEqual(end.reason.servers, []);
   assert.equal(end.reason.reason, 'taken');
-  // What JSON and clones keep of an error's own properties.
+  // JSON and structured clones keep an error's own properties.
   assert.equal(JSON.parse(JSON.stringify({ ...end.reason, blockers: [] })).reason, 'taken');
   assert.equal(structuredClone({ ...end.reason }).reason, 'taken');
   await lease.release();

@@ -1,4 +1,4 @@
-// Error classes, codes, and refused arguments.
+// Tests of error classes, error codes and rejected arguments.
 
 import assert from 'node:assert/strict';
 

@@ -1,4 +1,4 @@
-// A client is an EventEmitter.
+// Tests of the client as an EventEmitter.
 
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -88,7 +88,7 @@ scenario('events.once tells of a loss, and each lease is told of once', async (t
   const client = await connected(t);
   const lease = await new Mutex(client, freshPath()).acquire();
   const told = [];
-  // Listening does not keep the process alive.
+  // A listener alone does not keep the process alive.
   const next = once(client.ref(), 'lost');
   client.on('lost', (lost) => told.push(lost));
   await deleteNode(lease.node);
@@ -159,7 +159,7 @@ scenario('listeners of a client run in the async context in which they were adde
   const lost = new Mutex(client, freshPath());
   const ways = ['on', 'addListener', 'prependListener', 'once', 'prependOnceListener'];
   for (const way of ways) context.run(way, () => client[way]('lost', note));
-  // One function that is added in two contexts is called in both.
+  // A function that is added in two async contexts is called in both.
   assert.equal(client.listenerCount('lost'), ways.length);
   assert.deepEqual(new Set(client.listeners('lost')), new Set([note]));
   const lease = await context.run('the holder', () => lost.acquire());

@@ -1,4 +1,5 @@
-// Every public class, method and function has an example in its documentation, and the examples do what they say.
+// Every public class, method and function has an example in its documentation, and the examples
+// work as documented.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -17,7 +18,10 @@ import { freshPath, home, hosts, scenario } from './support.mjs';
 const ts = createRequire(import.meta.url)('typescript');
 const TESTING = 'testing.d.ts';
 
-/** Name and examples of each class, method and function, from the declarations that users of an entry read. */
+/**
+ * Returns the name and the examples of each class, method and function, read from an entry's
+ * declarations.
+ */
 function documented(file) {
   const entry = join(home, 'dist', file);
   const program = ts.createProgram([entry], { module: ts.ModuleKind.Node16, target: ts.ScriptTarget.ES2022, types: ['node'] });
@@ -25,7 +29,7 @@ function documented(file) {
   const found = new Map();
   const add = (name, symbol) => {
     const tags = symbol.getJsDocTags(checker).filter((tag) => tag.name === 'example');
-    // By declaration, because an inherited method is found in several classes.
+    // The key is the declaration, because several classes can inherit the same method.
     found.set(symbol.declarations[0], { name, examples: tags.map((tag) => ts.displayPartsToString(tag.text)) });
   };
   const isOurs = (symbol) => symbol.declarations?.[0].getSourceFile().fileName.startsWith(join(home, 'dist')) ?? false;
@@ -58,7 +62,10 @@ scenario('every public class, method and function has an example', () => {
   );
 });
 
-/** Runs an example, with the names that the documentation of its entry promises; returns what it prints. */
+/**
+ * Runs an example with the names that its entry's documentation defines. Returns the printed
+ * output.
+ */
 async function run(example, more) {
   const printed = [];
   const print = (...values) => printed.push(values.map(String).join(' '));
@@ -67,7 +74,7 @@ async function run(example, more) {
   const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
   const names = { ...zklock, ...opentelemetry, ...prometheus, register, ...more, election, console: { log: print, error: print, warn: print }, client, mutex };
   names.lease = await new Mutex(client, '/locks/held').acquire();
-  // Compiled, because not every version of Node has `await using`.
+  // The code is compiled because some supported Node versions do not have `await using`.
   const { outputText } = ts.transpileModule(`(async ({ ${Object.keys(names).join(', ')} }) => { { ${example}\n } })`, {
     compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.CommonJS },
   });

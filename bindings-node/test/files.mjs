@@ -1,5 +1,5 @@
-// Runs each file of tests in a process of its own, some beside each other. A file that takes too long is ended with all
-// that it started, is a failure by its name, and the others go on.
+// Runs each test file in a separate process, several in parallel. A file that takes too long is
+// killed with all processes that it started, and counts as a failure. The other files continue.
 
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -9,21 +9,24 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** In the environment of all that a file starts. */
+/** Environment variable that marks all processes that a file starts. */
 const MARK = 'ZKLOCK_TEST_FILE';
 
-/** How many lines of what a file printed are shown again when it is ended. */
+/** Number of output lines that are repeated when a file is killed. */
 const LAST_LINES = 20;
 
 const DESTINATION = '--test-reporter-destination=';
 
-/** Sends SIGKILL to the group of a process, and to all that carries this mark: what has a session of its own as well. */
+/**
+ * Sends SIGKILL to the child's process group and to all processes with this mark. A process in
+ * another session is found by the mark.
+ */
 function killAll(child, mark) {
   const kill = (pid) => {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The process has exited.
     }
   };
   kill(-child.pid);
@@ -31,13 +34,13 @@ function killAll(child, mark) {
   try {
     processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   } catch {
-    // Only Linux lists them.
+    // Only Linux lists the processes in `/proc`.
   }
   for (const pid of processes) {
     try {
       if (readFileSync(`/proc/${pid}/environ`).includes(`${MARK}=${mark}`)) kill(Number(pid));
     } catch {
-      // It has ended, or is another user's.
+      // The process has exited or belongs to another user.
     }
   }
 }
@@ -50,10 +53,11 @@ const contents = (file) => {
   }
 };
 
-/** Runs one file: whether all went well. */
+/** Runs one file; resolves to true if it passed. */
 async function runFile(file, { flags, options, cwd, env, limit, print }) {
   const scratch = mkdtempSync(join(tmpdir(), 'zklock-file-'));
-  // The files of reporters are put together: each process would begin them anew.
+  // Each process would overwrite the reporters' files, so it writes to its own files, which are
+  // then appended.
   const parts = new Map();
   const own = options.map((option) => {
     const [, destination] = option.split(DESTINATION);
@@ -66,7 +70,7 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
   const child = spawn(process.execPath, [...flags, '--test', ...own, file], {
     cwd,
     env: { ...env, [MARK]: mark },
-    // A group of its own.
+    // Starts a separate process group.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -79,18 +83,19 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
     killed = true;
     killAll(child, mark);
   }, limit);
-  // It may close in the moment in which it exits: who begins to listen then waits for ever.
+  // The child can emit `close` together with `exit`. A listener that is added later would wait
+  // forever.
   const closed = once(child, 'close');
   const [code] = await once(child, 'exit');
-  // Nothing of it may hold up the next ones: not even a process that holds its output open.
+  // No leftover process can delay the next files, even if it keeps the output open.
   if (!killed) killAll(child, mark);
-  // A limit, not a wait: as a rule it closes at once.
+  // The timeout is only a limit: the output normally closes immediately.
   const waiting = new AbortController();
   await Promise.race([closed, sleep(1000, undefined, { signal: waiting.signal }).catch(() => undefined)]);
   waiting.abort();
   clearTimeout(timer);
   for (const [part, destination] of parts) {
-    // Which of its tests had begun is in what it wrote.
+    // The file's own output shows which of its tests had started.
     const failure = `${JSON.stringify({ failed: `${basename(file)} (killed after ${limit / 1000} s)` })}\n`;
     appendFileSync(destination, contents(part) + (killed ? failure : ''));
   }
@@ -104,9 +109,10 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
 }
 
 /**
- * Runs files of tests, so many beside each other, each for so many milliseconds at most; resolves with whether all went
- * well.
+ * Runs test files, at most `atATime` in parallel and each for at most `limit` milliseconds.
+ * Resolves to true if all of them passed.
  *
+ * `options` are options of `node --test`. `flags` are options of `node` and precede them.
  * `options` are those of `node --test`; `flags` stand before them.
  */
 export async function runFiles(files, { flags = [], options = [], cwd, env = process.env, limit, atATime = 4, print }) {

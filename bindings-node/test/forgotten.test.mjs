@@ -1,4 +1,5 @@
-// Leases that a program drops without releasing them: the collector ends them with a warning, unless they are pinned.
+// Tests of leases that a program drops without releasing them. The garbage collector ends them with
+// a warning, unless they are pinned.
 
 import assert from 'node:assert/strict';
 
@@ -8,7 +9,7 @@ import { connected, contenders, deleteNode, freshPath, hosts, run, scenario, unt
 
 const RELEASED = 'lock released: nothing refers to its lease any more';
 
-/** The warnings of the log until the test ends. */
+/** Collects the log's warnings until the test ends. */
 function warnings(context) {
   const records = [];
   const listener = (record) => records.push(record);
@@ -17,12 +18,12 @@ function warnings(context) {
   return (path) => records.filter(({ fields }) => fields.path === path);
 }
 
-/** Acquires what `acquire` acquires, and drops the lease; returns what `keep` takes of it. */
+/** Calls `acquire` and drops the lease. Returns the result of `keep` for the lease. */
 async function forget(acquire, keep = () => undefined) {
   return (async () => keep(await acquire()))();
 }
 
-/** Waits until garbage was collected: until a lease that nothing refers to is released. */
+/** Waits for a garbage collection: an unreferenced lease must be released. */
 async function collect(context) {
   const mutex = new Mutex(await connected(context), freshPath());
   await forget(() => mutex.acquire());
@@ -76,7 +77,7 @@ scenario('a lease whose signal was read is held until it is released or lost', a
   assert.equal(signal.reason.code, 'LOCK_LOST');
   await collect(t);
   await until('the loss in the log', () => told(path).length > 0);
-  // What was pinned goes with the loss.
+  // The loss also removes the pin.
   assert.deepEqual(told(path).map(({ message }) => message), ['lock lost']);
   const again = await mutex.acquire();
   assert.equal(client.health().holds[0].pinned, false);
@@ -134,7 +135,7 @@ scenario('an election that is kept leads on, and tells of the loss', async (t) =
   const election = new Election(client, freshPath());
   const lost = new Promise((resolve) => client.on('lost', resolve));
   const token = await forget(() => election.campaign(), (leadership) => leadership.fencingToken);
-  // Campaigns that are forgotten while it leads keep no more than one.
+  // Further forgotten campaigns during the leadership do not keep additional leases.
   for (let turn = 0; turn < 3; turn++) await forget(() => election.campaign());
   const next = new Election(other, election.path).campaign();
   await collect(t);

@@ -1,4 +1,4 @@
-// Leases that are lost before the end of their term.
+// Tests of `grace`: a lease is reported lost before the end of its term.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -23,7 +23,7 @@ scenario('a body has time to stop while its node is there', async (context) => {
   server.pause();
   await aborted;
   assert.equal(lease.lossReason, 'term ended');
-  // Another lease of this session is held by the same term.
+  // Another lease of this session, without a grace, is still held.
   assert.notEqual(held.state, 'lost');
   server.resume();
 });

@@ -1,4 +1,4 @@
-// What a program that looks for open handles finds, as `jest --detectOpenHandles` does.
+// A closed client leaves no open handles that `jest --detectOpenHandles` would report.
 
 import assert from 'node:assert/strict';
 

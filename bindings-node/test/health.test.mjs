@@ -1,4 +1,4 @@
-// How a client is, and dumps of a program that hangs.
+// Tests of a client's health report, and of dumps that show why a program hangs.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,4 +1,4 @@
-// What console.log and JSON.stringify show.
+// Tests of the output of console.log and JSON.stringify for the library's objects.
 
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';

@@ -1,5 +1,5 @@
-// The packages as users get them, installed into an empty project, where a test of a lost lock runs. `make packages`
-// packs them.
+// Installs the published packages into an empty project and runs a test of a lost lock there. `make
+// packages` builds the packages.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -22,7 +22,8 @@ scenario('a test of a lost lock runs with the installed package', (t) => {
   writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
   npm(project, 'install', '--offline', '--no-audit', '--no-fund', '--silent', ...tarballs);
   cpSync(LOST, join(project, 'lost.test.mjs'));
-  // A run of its own, not one within this one; and no server but the test's.
+  // The inner run must be independent of this test run, and must use only the server that its test
+  // starts.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined, ZKLOCK_HOSTS: undefined };
   const options = { cwd: project, env, encoding: 'utf8', timeout: 30_000 };
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--test', '--test-reporter=tap', 'lost.test.mjs'], options);

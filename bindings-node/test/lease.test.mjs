@@ -1,4 +1,4 @@
-// Leases: what they report, and how they end.
+// Tests of the properties of leases, and of release and loss.
 
 import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -93,14 +93,14 @@ scenario('release without waiting is on its way at once', async (t) => {
 });
 
 scenario('the signal aborts with LockLostError when an operator deletes the node', async (t) => {
-  // Only the loss is awaited here.
+  // The test waits only for the loss, so `ref()` must keep the process alive.
   const client = (await connected(t)).ref();
   const mutex = new Mutex(client, freshPath());
   const lease = await mutex.acquire();
   const { signal } = lease;
   assert.equal(lease.signal, signal);
   assert.equal(signal.aborted, false);
-  // A node held for long enough is watched.
+  // The client watches a node that it has held for long enough.
   await sleep(400);
   await deleteNode(lease.node);
   const reason = await aborted(signal);
@@ -160,7 +160,7 @@ const lose = async (lease) => {
   assert.equal(lease.remaining, 0);
 };
 
-/** The error of a scope whose lock is lost before its body ends with `end`. */
+/** Returns the error of a scope that loses its lock before its body ends with `end`. */
 async function endOfLostScope(context, end) {
   const client = (await connected(context)).ref();
   const scope = new Mutex(client, freshPath()).using(async (lease) => {
@@ -201,14 +201,14 @@ scenario("an error of the body's own wins over the loss, which is the last of it
   const plain = new Declined('order 17');
   assert.equal(await endOfLostScope(t, throwing(plain)), plain);
   assert.deepEqual([plain.cause.code, plain.cause.reason], ['LOCK_LOST', 'node deleted']);
-  // As with the option of the constructor: `console.log` shows it, loops over properties do not.
+  // Like a `cause` from the constructor, it is shown by `console.log` but is not enumerable.
   assert.ok(!Object.keys(plain).includes('cause'));
   const socket = new Error('reset');
   const caused = new Declined('order 18', { cause: socket });
   assert.equal(await endOfLostScope(t, throwing(caused)), caused);
   assert.equal(caused.cause, socket);
   assert.equal(socket.cause.code, 'LOCK_LOST');
-  // An abort by others is the body's own.
+  // An abort by another signal is an error of the body.
   const controller = new AbortController();
   controller.abort();
   const stopped = await endOfLostScope(t, throwing(controller.signal.reason));
@@ -253,14 +253,14 @@ scenario('a release waits no longer than its time-out or its signal says, and go
     await assert.rejects(lease.release(options()), NotHeldError);
     line.speak();
     await untilContenders(mutex.path, 0);
-    // The bounds are relative to the lateness of the machine.
+    // The bounds include the delay of the event loop on a busy machine.
     return { ms, late: lateness.max / 1e6 };
   };
   for (const options of [() => ({ timeout: 200 }), () => ({ signal: AbortSignal.timeout(200) })]) {
     const { ms, late } = await took(options);
     assert.ok(ms > 180 && ms < 400 + late, `${ms} ms`);
   }
-  // A signal that has aborted already has nothing to end but the wait.
+  // If the signal has already aborted, the release starts, but the caller does not wait for it.
   for (const options of [() => ({ signal: AbortSignal.abort() }), () => ({ timeout: 0 })]) {
     const { ms, late } = await took(options);
     assert.ok(ms < 100 + late, `${ms} ms`);
@@ -290,10 +290,11 @@ scenario('tryUsing runs the body if the lock is free, and resolves with null if 
   const lease = await mutex.acquire();
   assert.equal(await mutex.tryUsing(body), null);
   assert.equal(nodes.length, 2);
-  // As its owner, it is not taken; and inside, it is entered again.
+  // For its owner, the lock does not count as taken. Inside the scope, the owner can acquire it
+  // again.
   assert.equal(await mutex.tryUsing({ within: lease }, () => mutex.tryUsing(body)), mutex.path);
   assert.equal(nodes[2], lease.node);
-  // What the body throws is not the lock's being taken.
+  // A `LOCK_TIMEOUT` from the body does not mean that this lock is taken.
   const inner = mutex.tryUsing({ within: lease }, async () => new Mutex(client, lease.path, { reentrant: false }).acquire({ timeout: 0 }));
   await assert.rejects(inner, { code: 'LOCK_TIMEOUT' });
   lease.check();

@@ -1,4 +1,4 @@
-// Locks whose node a client keeps for a while: `linger`.
+// Tests of `linger`: the client keeps a lock's node for a while.
 
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
@@ -7,12 +7,12 @@ import { Mutex, ReadWriteLock, Semaphore } from 'zklock';
 
 import { connected, freshPath, scenario } from './support.mjs';
 
-/** Longer than any of these tests takes. */
+/** Longer than any of these tests runs. */
 const LONG = 600_000;
 
 const sent = (client) => Object.values(client.stats().requests).reduce((sum, count) => sum + count, 0);
 
-/** Takes a lock until that sends no request. Returns its token. */
+/** Acquires a lock until that sends no request. Returns its fencing token. */
 async function keep(client, lock) {
   for (;;) {
     const before = sent(client);
@@ -41,7 +41,7 @@ scenario('a lock is taken again without a request', async (context) => {
   );
   assert.equal(sent(client), before);
   assert.equal(client.stats().retakes - retakes, 100);
-  // A new object is the same lock.
+  // A new object with the same path uses the same kept node.
   assert.equal(await new Mutex(client, path, { linger: LONG }).using((lease) => lease.fencingToken), token);
   assert.deepEqual(client.health().holds, []);
   const [{ about }, ...others] = await lock.contenders();

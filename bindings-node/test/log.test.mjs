@@ -1,4 +1,4 @@
-// What the library reports to a program's log.
+// Tests of the library's log records.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -8,10 +8,10 @@ import { Client, Mutex, off, on } from 'zklock';
 
 import { connected, deleteNode, freshPath, hosts, run, scenario, sleep, until } from './support.mjs';
 
-// How many events are kept for a blocked thread, according to the documentation.
+// Number of events that are kept for a blocked thread, according to the documentation.
 const CAPACITY = 1000;
 
-/** Collects what is told until the test ends. */
+/** Collects log records until the test ends. */
 function listen(context, options) {
   const records = [];
   const listener = (record) => records.push(record);
@@ -86,7 +86,8 @@ scenario('a thread that is blocked keeps its locks, and what it misses is counte
   const done = new Int32Array(new SharedArrayBuffer(4));
   const blocked = new Int32Array(new SharedArrayBuffer(4));
   const records = listen(t, { level: 'debug' });
-  // Another thread causes events: a few first, and those that are too many while this one is blocked.
+  // Another thread causes events: a few at first, and more than the capacity while this thread is
+  // blocked.
   const worker = new Worker(
     `const { workerData } = require('node:worker_threads');
     const { Client, Mutex } = require('zklock');
@@ -110,7 +111,7 @@ scenario('a thread that is blocked keeps its locks, and what it misses is counte
   Atomics.store(blocked, 0, 1);
   Atomics.notify(blocked, 0);
   assert.notEqual(Atomics.wait(done, 0, 0, 40_000), 'timed-out');
-  // Beyond the term, if no heartbeat extended it.
+  // By this time, the term would have ended without further heartbeats.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.max(0, term - performance.now()));
   lease.check();
   await once(worker, 'exit');

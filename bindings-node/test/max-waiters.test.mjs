@@ -1,4 +1,4 @@
-// Acquires that would be one waiter too many.
+// Tests of `maxWaiters`: an acquire fails if too many waiters are queued.
 
 import assert from 'node:assert/strict';
 

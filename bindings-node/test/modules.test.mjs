@@ -1,4 +1,4 @@
-// One build for both module systems, and what happens if it is loaded more than once nevertheless.
+// ES modules and CommonJS share one build. These tests also load the build more than once.
 
 import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
@@ -28,7 +28,7 @@ scenario('a client of one entry works with a mutex of the other, and so do scope
   });
 });
 
-// What two instances have to do in one process, and what is left for its end.
+// Runs two instances in one process. The rest is left for the end of the process.
 const BOTH = `
   const path = process.argv[2];
   const clients = [await second.Client.connect(), await first.Client.connect()];

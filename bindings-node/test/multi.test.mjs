@@ -1,4 +1,4 @@
-// Several locks taken as one, in JavaScript's terms.
+// Tests of `MultiLock` that apply only to Node.
 
 import assert from 'node:assert/strict';
 

@@ -1,4 +1,4 @@
-// Once per slot: what is particular to Node.
+// Tests of once-per-slot runs that apply only to Node.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -19,7 +19,7 @@ import { connected, createNode, freshPath, home, hosts, scenario, sleep, untilCo
 
 const YEAR = 365 * 24 * 3_600_000;
 
-/** The record of a lock; `null` if there is none. */
+/** Returns the record of a lock, or `null` if there is none. */
 async function recorded(client, path) {
   const found = await client.get(`${path}.once`);
   return found && JSON.parse(Buffer.from(found.data).toString());

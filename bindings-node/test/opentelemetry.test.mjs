@@ -1,4 +1,4 @@
-// Spans and metrics in OpenTelemetry's own SDK.
+// Tests of spans and metrics with the OpenTelemetry SDK.
 
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
@@ -20,9 +20,9 @@ function tracing() {
   const exporter = new InMemorySpanExporter();
   const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
   const tracer = tracerProvider.getTracer('test');
-  /** The spans that have ended, in that order. */
+  /** Returns the ended spans, in the order in which they ended. */
   const spans = () => exporter.getFinishedSpans();
-  /** Runs it as the work of a span. */
+  /** Runs `body` inside a span. */
   const within = (name, body) =>
     tracer.startActiveSpan(name, async (span) => {
       try {
@@ -111,7 +111,7 @@ scenario('an error is called as in every language', async () => {
 scenario('what the body throws is an error of the hold', async (t) => {
   const [client, { tracerProvider, spans }] = [await connected(t), tracing()];
   const mutex = new Mutex(client, freshPath());
-  // A query of a database, say, is no promise, but can be awaited.
+  // Some results can be awaited but are not promises, such as a database query.
   const query = { then: (_, reject) => reject(new RangeError('no')) };
   for (const body of [() => { throw new RangeError('no'); }, async () => { throw new RangeError('no'); }, () => query]) {
     await assert.rejects(traced(mutex, { tracerProvider }, body), RangeError);
@@ -234,7 +234,7 @@ scenario('a re-entry has no spans, and what traced() runs is not traced twice', 
   const other = tracing();
   await traced(mutex, { tracerProvider: other.tracerProvider }, () => new Mutex(client, `${path}-2`).using(() => undefined));
   assert.deepEqual(names(other.spans()), ['zklock wait', 'zklock hold']);
-  // The inner one is of another lock.
+  // The inner scope uses another lock.
   assert.deepEqual(spans().map((span) => attributes(span).path), [`${path}-2`, `${path}-2`]);
 });
 
@@ -249,7 +249,7 @@ scenario('a hold without a body ends with its loss, and with its lease', async (
   await lease.release();
   assert.equal(spans().length, 2);
   clear();
-  // Nobody releases this one, and nobody keeps it.
+  // This lease is neither released nor referenced.
   await (async () => void (await new Mutex(client, path).acquire()))();
   await until('it is collected', () => {
     globalThis.gc();
@@ -291,7 +291,7 @@ scenario('what is no lock or client, and options that do not exist, are refused'
   assert.throws(() => observe(client, { path: 'path' }), TypeError);
 });
 
-/** A meter's numbers, by name and attributes. */
+/** Returns a meter with its numbers, by name and attributes. */
 function metering() {
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
@@ -332,7 +332,7 @@ scenario('a meter reads statistics and health', async (t) => {
   assert.ok(told['zklock.oldest.hold a'] > 0 && told['zklock.oldest.hold a'] < 30);
   assert.equal(told['zklock.oldest.wait a'], 0);
   await lease.release();
-  // A gauge keeps what was observed last: what has become none is observed, too.
+  // A gauge keeps its last value, so a change to zero must be observed too.
   assert.equal((await numbers())['zklock.holders a mutex /test'], 0);
   await new Mutex(client, path).using(async () => assert.equal((await numbers())['zklock.holders a mutex /test'], 1));
   const { acquisitions } = client.stats();

@@ -1,10 +1,10 @@
-// The packages that exporters need are loaded by the exporters alone.
+// Only the exporters load the optional packages.
 
 import assert from 'node:assert/strict';
 
 import { run, scenario } from './support.mjs';
 
-// What ES modules import of CommonJS is in the same cache.
+// CommonJS modules that ES modules import are in the same cache.
 const LOADED = `
   const files = Object.keys(createRequire(process.cwd() + '/x').cache);
   const optional = files.flatMap((file) => /node_modules\\/(@opentelemetry|prom-client)\\//.exec(file)?.[1] ?? []);
@@ -15,7 +15,7 @@ const FORMS = ['await import', "createRequire(process.cwd() + '/x')"];
 for (const [entries, loads] of [
   [['zklock', 'zklock/testing'], 'none'],
   [['zklock', 'zklock/opentelemetry'], '@opentelemetry'],
-  // For exemplars `prom-client` needs the other one itself.
+  // `prom-client` itself loads `@opentelemetry` for exemplars.
   [['zklock', 'zklock/prometheus'], '@opentelemetry prom-client'],
 ]) {
   scenario(`${entries.join(' and ')} load of the optional packages: ${loads}`, async () => {

@@ -1,4 +1,4 @@
-// Names of options that do not exist are refused: `{ timout: 5 }` would wait for ever.
+// Unknown option names are rejected: `{ timout: 5 }` would otherwise wait forever.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -10,7 +10,7 @@ import { connected, freshPath, home, hosts, scenario } from './support.mjs';
 
 const ts = createRequire(import.meta.url)('typescript');
 
-/** The names of the options in each exported type of that name, from the declarations that users read. */
+/** Returns the option names of each exported options type, read from the public declarations. */
 function declared() {
   const entry = join(home, 'dist', 'index.d.ts');
   const program = ts.createProgram([entry], { module: ts.ModuleKind.Node16, target: ts.ScriptTarget.ES2022, types: ['node'] });
@@ -27,7 +27,7 @@ function declared() {
 
 const listener = () => undefined;
 
-/** For each type of options, what takes them. */
+/** Returns a function that takes the options for each options type. */
 function takers(client) {
   const mutex = new Mutex(client, freshPath());
   const semaphore = new Semaphore(client, freshPath(), 1);
@@ -71,7 +71,7 @@ function takers(client) {
   };
 }
 
-/** What an attempt is refused with. */
+/** Returns the error with which an attempt is rejected. */
 async function refusal(attempt) {
   try {
     await attempt();
@@ -84,7 +84,7 @@ async function refusal(attempt) {
 scenario('each function refuses a name that is not in the type of its options, and knows all that are', async (t) => {
   const types = declared();
   const taking = takers(await connected(t));
-  // A new type of options belongs into the list of what takes them.
+  // A new options type must be added to `takers`.
   assert.deepEqual(Object.keys(taking).sort(), Object.keys(types).sort());
   for (const [type, names] of Object.entries(types)) {
     const error = await refusal(() => taking[type]({ 'no such\u202e name, and nothing like it': undefined }));
@@ -105,7 +105,7 @@ scenario('the name that was meant is told', async (t) => {
   assert.match(await told(() => Client.connect(hosts, { Signal: undefined })), /did you mean 'signal'\?$/);
   assert.match(await told(() => new Client(hosts, { tls: { caa: '' } })), /^tls: .*did you mean 'ca'\?$/);
   assert.match(await told(() => mutex.tryAcquire({ timeout: 5 })), /^options: there is no 'timeout'; there are connectTimeout, signal, within, owner$/);
-  // An option of another function, or of a later version, is none of this one.
+  // Options of other functions or of later versions are unknown too.
   assert.match(await told(() => new Semaphore(client, freshPath(), 2, { reentrant: true })), /there is no 'reentrant'; there are /);
   assert.match(await told(() => mutex.acquire({ ['x'.repeat(10_000)]: 1 })), /; there are /);
   await held.release();

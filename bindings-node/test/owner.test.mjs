@@ -1,4 +1,4 @@
-// Who may re-enter.
+// Tests of reentrance: only the owner of a hold can acquire the lock again.
 
 import assert from 'node:assert/strict';
 
@@ -147,7 +147,7 @@ scenario('a mutex that does not re-enter waits inside its own scope', async (t) 
   await mutex.using(async (lease) => {
     await assert.rejects(mutex.acquire({ timeout: 50 }), LockTimeoutError);
     assert.equal(await mutex.tryAcquire(), null);
-    // Nor does another object re-enter a hold that does not allow it.
+    // Another object cannot reenter this hold either, because the hold does not permit it.
     assert.equal(await reentrant.tryAcquire(), null);
     await assert.rejects(mutex.acquire({ within: lease }), (error) => {
       assert.ok(error instanceof BadArgumentError);
@@ -157,7 +157,7 @@ scenario('a mutex that does not re-enter waits inside its own scope', async (t) 
     later = mutex.acquire();
     await untilContenders(mutex.path, 2);
   });
-  // Released by another owner than the one that acquired it.
+  // Another owner releases the lease.
   await Promise.resolve(await later).then((lease) => lease.release());
   await reentrant.using(async () => assert.equal(await mutex.tryAcquire(), null));
   await untilContenders(mutex.path, 0);
@@ -181,7 +181,7 @@ scenario('using passes results and errors through, and releases', async (t) => {
 scenario('scopes that follow each other through callbacks do not add up', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const leases = [];
-  // Each round starts inside the scope before it, and so its scope is created inside that one.
+  // Each round starts inside the previous scope, so its scope is nested in that one.
   const last = await new Promise((resolve, reject) => {
     const round = async () => {
       await mutex.using((lease) => {
@@ -192,7 +192,7 @@ scenario('scopes that follow each other through callbacks do not add up', async 
     };
     round().catch(reject);
   });
-  // The last timer keeps the last scope.
+  // The pending timer keeps the last scope alive.
   await until('the others are collected', () => {
     globalThis.gc();
     return leases.filter((lease) => lease.deref() !== undefined).length <= 3;
@@ -200,7 +200,10 @@ scenario('scopes that follow each other through callbacks do not add up', async 
   clearTimeout(last);
 });
 
-/** What a promise comes to that needs microtasks only, and nothing of the event loop. */
+/**
+ * Returns the result of a promise. Fails if the promise needs the event loop and not only
+ * microtasks.
+ */
 async function soon(promise) {
   let settled = false;
   const settle = () => (settled = true);
@@ -237,7 +240,8 @@ scenario('a lease that was entered again tells what it was, whenever it is asked
   await mutex.using(async (outer) => {
     const keep = (lease) => void kept.push(lease);
     await mutex.using(keep);
-    // They begin and end in any order, and each is asked for the first time when it has ended.
+    // The scopes begin and end in any order. The test first reads each lease after its scope has
+    // ended.
     await Promise.all([
       mutex.using(keep),
       mutex.using(async (lease) => (await sleep(20), keep(lease))),
@@ -253,7 +257,7 @@ scenario('a lease that was entered again tells what it was, whenever it is asked
       await assert.rejects(lease.release(), NotHeldError);
     }
     outer.check();
-    // What a body releases itself stays released.
+    // A lease that the body releases itself stays released.
     await mutex.using((lease) => void lease.release());
     assert.equal((await contenders(mutex.path)).length, 1);
   });
@@ -307,7 +311,7 @@ scenario('an inner scope outlives an outer one that did not wait for it', async 
     inner = mutex.using(async (lease) => {
       entered.resolve();
       await ended.promise;
-      // Its own owner, and not a new one, which would wait for itself.
+      // The scope keeps its owner. With a new owner, the acquire would wait for its own scope.
       await mutex.using({ timeout: 5000 }, ({ node }) => assert.equal(node, lease.node));
     });
     await entered.promise;

@@ -1,4 +1,4 @@
-// What is published, and how a consumer's compiler handles it.
+// Tests of the published package's contents, and of its types in a consumer's compiler.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -14,7 +14,8 @@ const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
 scenario('the package contains what is needed, and nothing else', () => {
   const output = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: home, encoding: 'utf8' });
   const report = JSON.parse(output);
-  // An array, or in newer versions of npm an object by package name.
+  // Older versions of npm print an array. Newer versions print an object with package names as
+  // keys.
   const [pack] = Object.values(report);
   const files = pack.files.map(({ path }) => path);
   const entries = { index: 'index', opentelemetry: 'tracing/opentelemetry', prometheus: 'prometheus', testing: 'testing' };

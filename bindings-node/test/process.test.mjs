@@ -1,4 +1,4 @@
-// What the package does to a process, and what the end of a process does to its locks.
+// Tests of the package's effects on a process, and of the locks when a process exits.
 
 import assert from 'node:assert/strict';
 
@@ -170,7 +170,7 @@ scenario('there is one exit hook however many clients', async () => {
 });
 
 scenario('an exit while the server is silent takes about a second, not more', async (t) => {
-  // A port that accepts connections and never answers stands in for a server that hangs.
+  // This port simulates a hung server: it accepts connections and never replies.
   const { createServer } = await import('node:net');
   const silent = createServer(() => undefined).listen(0, '127.0.0.1');
   await new Promise((resolve) => silent.once('listening', resolve));

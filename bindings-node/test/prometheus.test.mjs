@@ -1,4 +1,4 @@
-// Metrics in prom-client's own registries, as Prometheus reads them.
+// Tests of metrics in prom-client registries, in the format that Prometheus reads.
 
 import assert from 'node:assert/strict';
 
@@ -8,14 +8,14 @@ import { Collector } from 'zklock/prometheus';
 
 import { connected, freshPath, scenario, until } from './support.mjs';
 
-/** A registry with a collector. */
+/** Returns a registry with a collector. */
 function collected(clients, options) {
   const registry = new Registry();
   new Collector(clients, { ...options, registers: [registry] });
   return registry;
 }
 
-/** What a scrape says, by the name and the labels. */
+/** Returns the values of a scrape, by name and labels. */
 async function scrape(registry) {
   const text = await registry.metrics();
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
@@ -48,7 +48,8 @@ scenario('a scrape tells what was done, and what is', async (t) => {
   const theirs = collected(other);
   await until('it waits', async () => (await scrape(theirs))['zklock_waiters{client="",mode="mutex",path=""}'] === 1);
   assert.ok((await scrape(theirs))['zklock_oldest_wait_seconds{client=""}'] > 0);
-  // Before the answer to its create the waiter might still find the lock free, and count as not contended.
+  // Until the waiter's create is answered, it might still find the lock free and count as
+  // uncontended.
   await until('it knows of the holder', () => other.health().waits[0]?.behind);
   await client.breakLock(lease.node);
   await until('it is lost', () => lease.state === 'lost');
@@ -74,7 +75,7 @@ scenario('waits and holds are histograms in seconds', async (t) => {
     for (const [key, below] of [...bounds, [`zklock_${name}_seconds_bucket{client="",le="+Inf"}`, count]]) assert.equal(told[key], below, key);
     assert.ok(bounds.some(([key]) => key.includes('le="0.0001"')) && bounds.some(([key]) => key.includes('le="1000"')));
   }
-  // As JSON it is the same, which is how the processes of a cluster tell each other.
+  // The JSON form has the same values. The processes of a cluster exchange metrics in this form.
   const json = (await registry.getMetricsAsJSON()).find(({ name }) => name === 'zklock_wait_seconds');
   assert.equal(json.type, 'histogram');
   assert.equal(json.values.find(({ labels }) => labels.le === '+Inf').value, 2);
@@ -142,7 +143,7 @@ scenario('a collector that cannot have all of its names, in all of its registrie
   assert.throws(() => new Collector(client, { registers: [free, taken] }), /already been registered/);
   assert.deepEqual(free.getMetricsAsArray(), []);
   assert.equal(taken.getMetricsAsArray().length, 19);
-  // One of the last names, and not of our making.
+  // A metric with one of the last names, which the program itself has registered.
   const foreign = new Gauge({ name: 'zklock_holders', help: 'Of the program.', registers: [free] });
   assert.throws(() => new Collector(client, { registers: [free] }), /zklock_holders has already been registered/);
   assert.deepEqual(free.getMetricsAsArray(), [foreign]);
@@ -156,7 +157,7 @@ scenario('registries that can be listed only once all have every metric, until i
   const registries = [new Registry(), new Registry()];
   const collector = new Collector(client, { registers: registries.values() });
   for (const registry of registries) assert.equal(Object.keys(await scrape(registry)).length, Object.keys(await scrape(collected(client))).length);
-  // It tells both the same, and so they can become one.
+  // Both registries have the same metrics, so they can be merged.
   assert.equal(Registry.merge(registries).getMetricsAsArray().length, 19);
   collector.unregister();
   for (const registry of registries) assert.deepEqual(registry.getMetricsAsArray(), []);
@@ -176,7 +177,7 @@ scenario('OpenMetrics names counters in its own way', async (t) => {
   const client = await connected(t);
   const registry = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
   new Collector(client, { registers: [registry] });
-  // Twice: it renames them as it goes.
+  // Twice, because a registry of this format renames the counters that it writes.
   for (let time = 0; time < 2; time += 1) {
     const text = await registry.metrics();
     assert.match(text, /^# TYPE zklock_acquisitions counter\nzklock_acquisitions_total\{client=""\} 0$/m);

@@ -1,4 +1,4 @@
-// The snippets of the README and of the pages for Node are programs that work.
+// The snippets in the README and in the documentation for Node are working programs.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ for (const [index, [, snippet]] of snippets.entries()) {
   scenario(`snippet ${index + 1}`, async () => {
     const { code, stdout, stderr } = await run(snippet);
     assert.deepEqual([code, stderr], [0, ''], stdout);
-    // Those that are tests have been run.
+    // If the snippet contains tests, all of them must have run.
     const tests = snippet.match(/^test\(/gm)?.length;
     if (tests !== undefined) assert.match(stdout, new RegExp(`^# pass ${tests}$`, 'm'));
   });

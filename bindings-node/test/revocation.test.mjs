@@ -1,4 +1,4 @@
-// Revocation: what is particular to Node.
+// Tests of revocation that apply only to Node.
 
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -8,7 +8,7 @@ import { Mutex } from 'zklock';
 import { connected, freshPath, scenario, until, untilContenders } from './support.mjs';
 
 scenario('a listener is called with the lease, unless it is taken back', async (t) => {
-  // Only the request is awaited here.
+  // The test waits only for the request, so `ref()` must keep the process alive.
   const client = (await connected(t)).ref();
   const lease = await new Mutex(client, freshPath()).acquire();
   let forgotten = false;
@@ -21,11 +21,12 @@ scenario('a listener is called with the lease, unless it is taken back', async (
   await client.revoke(lease.node);
   assert.equal(await asked, lease);
   assert.equal(lease.state, 'held');
-  // It goes on saying who it is.
+  // The node still contains the holder's description.
   const lock = new Mutex(client, lease.path);
   while (!(await lock.contenders())[0].about?.revoked);
   assert.equal((await lock.contenders())[0].about.pid, process.pid);
-  // A late listener is called too, after the others would have been.
+  // A listener that is added late is called too. By then, the removed listener would have been
+  // called.
   await new Promise((resolve) => {
     lease.onRevoke(resolve);
   });

@@ -1,4 +1,5 @@
-// Starts one server for all test files, runs them, and ends it: real ZooKeeper, or the embedded one without Java.
+// Starts one server for all test files, runs them, and stops the server. The server is a real
+// ZooKeeper, or the embedded server if there is no Java.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,14 +9,17 @@ import { fileURLToPath } from 'node:url';
 
 import { runFiles } from './files.mjs';
 
-/** How long a file may take, in ms: most take seconds, and those that run programs a minute on a busy machine. */
+/**
+ * Time limit for a file, in ms. Most files take seconds. Files that start programs take a minute on
+ * a busy machine.
+ */
 const FILE_LIMIT = 300_000;
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const harness = fileURLToPath(new URL('../../tests/', import.meta.url));
 const python = process.env.ZKLOCK_PYTHON ?? 'python3';
 
-// Ends when its standard input does, and so together with us, however we end.
+// The server exits when its standard input closes, so it exits whenever this process does.
 const SERVER = `
 import sys
 from harness.embedded import new_server
@@ -24,7 +28,7 @@ with new_server() as server:
     sys.stdin.read()
 `;
 
-// Reports it, and fails, if the package or the server was not built from the current sources.
+// Prints an error and fails if the package or the server was not built from the current sources.
 const current = spawnSync(python, ['../tools/parts.py', 'node', 'server'], { cwd: harness, stdio: 'inherit' });
 if (current.status !== 0) process.exit(1);
 
@@ -37,7 +41,7 @@ const options = process.argv.slice(2).filter((argument) => argument.startsWith('
 const named = process.argv.slice(2).filter((argument) => !argument.startsWith('-'));
 const files = named.length > 0 ? named : readdirSync(here).filter((file) => file.endsWith('.test.mjs'));
 const env = { ...process.env, ZKLOCK_TEST_HOSTS: first.value };
-// Files beside each other: their tests mostly wait.
+// Files run in parallel, because their tests mostly wait.
 const well = await runFiles(files, { flags: ['--expose-gc'], options, cwd: here, env, limit: FILE_LIMIT });
 
 server.stdin.end();

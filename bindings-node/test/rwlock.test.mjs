@@ -1,4 +1,4 @@
-// Read/write locks: which contenders hold together, and what an owner of one half may do with the other.
+// Tests of read/write locks: shared holds, and acquiring one half while holding the other.
 
 import assert from 'node:assert/strict';
 
@@ -67,7 +67,7 @@ scenario('no one gets in between during a downgrade', async (t) => {
   const read = await writeLock.using(async () => {
     rival = other.writeLock.acquire();
     await untilContenders(path, 2);
-    // tryAcquire() and a queued rival: the owner still goes first.
+    // The owner is granted the read lock before the queued rival, even with `tryAcquire()`.
     return readLock.tryAcquire();
   });
   let granted = false;

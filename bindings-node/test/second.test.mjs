@@ -1,4 +1,5 @@
-// Every operation in every state of a client, twice; and the same object once more, after whatever happened to it.
+// Tests each operation twice in every state of a client, and uses the same object again after each
+// event.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -9,11 +10,14 @@ import { Server } from 'zklock/testing';
 
 import { scenario, sleep, until } from './support.mjs';
 
-/** As long as somebody waits who is not answered. */
+/** Time to wait if no reply is expected, in ms. */
 const BRIEF = 400;
-/** As long as somebody waits who is answered, on a busy machine. */
+/** Time to wait if a reply is expected, in ms. It is long enough for a busy machine. */
 const PATIENT = 20_000;
-/** How long an operation may take beyond its own time: the rest of a term, or the answer to a close. */
+/**
+ * Time in ms that an operation can take beyond its own timeout: the rest of a term, or the reply to
+ * a close.
+ */
 const BEYOND = 8000;
 const LONG = 600_000;
 
@@ -31,7 +35,7 @@ async function freePort() {
   return port;
 }
 
-/** A client in a situation, with a lease of `/held` if it could get one. */
+/** Brings a client into a situation. The client holds a lease of `/held` if it could get one. */
 async function reach(situation) {
   const server = await Server.start();
   const answered = ANSWERED.has(situation);
@@ -71,7 +75,8 @@ async function reach(situation) {
       await becomes('suspended');
       break;
     case 'between':
-      // It hears of the end with the first answer, and waits for the next one.
+      // The first reply tells the client that its session has expired. It then waits for a second
+      // reply.
       await server.latency(BRIEF);
       await server.expire(client);
       await becomes('connecting');
@@ -95,7 +100,7 @@ async function reach(situation) {
   return world;
 }
 
-/** Releases everything that it acquires. */
+/** Releases the lease that an attempt acquired. */
 const back = async (acquired) => {
   const lease = await acquired;
   if (lease === null) return 'taken';
@@ -134,7 +139,10 @@ const OPERATIONS = {
   drain: ({ client }) => ok(client.close({ drain: BRIEF })),
 };
 
-/** A row: what comes to pass with an answer, without one, while it drains, and once it ends. */
+/**
+ * Returns a row of expected results: with a reply, without a reply, while the client drains, and
+ * after it closes.
+ */
 const row = (well, unanswered, draining = 'CLIENT_CLOSED', ended = 'CLIENT_CLOSED') => Object.fromEntries(
   SITUATIONS.map((at) => {
     if (at === 'draining') return [at, draining];
@@ -142,7 +150,7 @@ const row = (well, unanswered, draining = 'CLIENT_CLOSED', ended = 'CLIENT_CLOSE
     return [at, ANSWERED.has(at) ? well : unanswered];
   }),
 );
-/** A row of something that needs a lease: of one that is held, one that is lost, one that nobody can prove. */
+/** Returns a row for an operation on a lease: held, lost, or without a connection to prove it. */
 const ofLease = (held, lost, unanswered, closed = lost) => ({
   connected: held, back: held, broken: lost, anew: lost, cut: unanswered, between: lost, silent: unanswered, draining: held, closing: closed, closed,
 });
@@ -206,7 +214,7 @@ for (const [operation, expected] of Object.entries(TABLE)) {
   }, 120_000);
 }
 
-/** A server and a client, which end with the test. */
+/** Starts a server and a client. Both are closed at the end of the test. */
 async function pair(t) {
   const server = await Server.start();
   const client = await Client.connect(server.hosts);
@@ -281,7 +289,7 @@ scenario('listeners are told once each, and one that is taken away twice is gone
   await until('four reports', () => told.length >= 4);
   await sleep(100);
   assert.deepEqual([...told].sort(), ['connected', 'connected', 'suspended', 'suspended']);
-  // As of an event emitter, one of the two.
+  // As in an EventEmitter, `off` removes only one of the two registrations.
   client.off('state', note);
   told.length = 0;
   await server.disconnect(client);
@@ -388,7 +396,7 @@ scenario('a server is paused twice, resumed once, late twice, and all of it at o
   await server.resume();
   const granted = await waiting;
   await until('the holder knows', () => lease.lossReason === 'session expired');
-  // The next one is told as late as it is answered.
+  // With the latency, the next waiter learns of its grant as late as it receives a reply.
   const next = new Mutex(holder, '/l').acquire();
   await until('both contend', async () => (await nodes(server)).length === 2);
   const begun = performance.now();

@@ -1,4 +1,4 @@
-// Environment variables that set options of a client, and a file of credentials.
+// Tests of the environment variables that set client options, and of the credentials file.
 
 import assert from 'node:assert/strict';
 import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { Client, Mutex } from 'zklock';
 
 import { connected, freshPath, hosts, scenario } from './support.mjs';
 
-/** Runs a function with these variables. */
+/** Runs a function with these environment variables. */
 async function withEnvironment(variables, body) {
   const before = Object.keys(variables).map((name) => [name, process.env[name]]);
   try {
@@ -41,7 +41,7 @@ scenario('the environment secures a client that is made from the defaults', asyn
     const stranger = await connected(context);
     await assert.rejects(new Mutex(stranger, path).acquire(), { code: 'AUTH_FAILED' });
   });
-  // As an option, too.
+  // The file can also be set with an option.
   const given = await connected(context, { authFile: variables.ZKLOCK_AUTH_FILE });
   await new Mutex(given, path).using(() => undefined);
 });

@@ -1,4 +1,4 @@
-// Semaphores, in JavaScript's terms.
+// Tests of semaphores that apply only to Node.
 
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
@@ -163,7 +163,7 @@ scenario('a pending acquire of several permits keeps the process alive', async (
     { args: [semaphore.path] },
   );
   await untilLeases(semaphore.path, 3);
-  // Longer than a process takes to exit when nothing keeps it alive.
+  // Without anything that keeps it alive, a process exits sooner than this.
   await sleep(100);
   await lease.release();
   const { code, stdout, stderr } = await program;

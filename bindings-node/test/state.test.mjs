@@ -1,4 +1,4 @@
-// Listeners for a client's state.
+// Tests of listeners for a client's state.
 
 import assert from 'node:assert/strict';
 
@@ -6,7 +6,7 @@ import { BadArgumentError, Client } from 'zklock';
 
 import { connected, hosts, run, scenario } from './support.mjs';
 
-/** Listens, and collects until the client is closed. */
+/** Collects a client's states until the client is closed. */
 function collect(client) {
   const states = [];
   const closed = new Promise((resolve) => {

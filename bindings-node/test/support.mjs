@@ -14,24 +14,24 @@ if (!hosts) throw new Error('run these tests with `npm test`, which starts a ser
 
 export const home = fileURLToPath(new URL('..', import.meta.url));
 
-/** A test that a hang makes fail. */
+/** Defines a test that fails if it hangs. */
 export function scenario(name, body, timeout = 30_000) {
   return test(name, { timeout }, body);
 }
 
-/** A client that is closed at the end of the test. */
+/** Returns a connected client. It is closed at the end of the test. */
 export async function connected(context, options) {
   const client = await Client.connect(hosts, options);
   context.after(() => client.close());
   return client;
 }
 
-/** A lock path that no other test uses. */
+/** Returns a lock path that no other test uses. */
 export const freshPath = () => `/test-${randomUUID()}`;
 
 export const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Waits until a condition holds of something that gives no notice. */
+/** Polls until a condition is true, for conditions that emit no event. */
 export async function until(what, condition, limit = 10_000) {
   const deadline = Date.now() + limit;
   while (!(await condition())) {
@@ -53,7 +53,7 @@ async function fourLetterWord(word) {
   return text;
 }
 
-/** The nodes in a lock directory that a session keeps, as the server lists them. */
+/** Returns the ephemeral nodes in a lock directory, as the server's `dump` lists them. */
 export async function contenders(path) {
   const dump = await fourLetterWord('dump');
   return [...dump.matchAll(/^\t(\/.*)$/gm)].map(([, node]) => node).filter((node) => node.startsWith(`${path}/`));
@@ -64,7 +64,7 @@ export async function untilContenders(path, count, limit) {
   await until(`${count} contenders on ${path}`, async () => (await contenders(path)).length === count, limit);
 }
 
-/** Waits until nobody contends for a lock, as its own listing says. */
+/** Waits until a lock has no contenders, according to its own listing. */
 export async function untilNobodyContends(lock) {
   await until(`nobody contends for ${lock.path}`, async () => (await lock.contenders()).length === 0);
 }
@@ -79,18 +79,20 @@ const int = (value) => {
   return buffer;
 };
 
-/** Sends one request on a session of its own, as an operator's tool would, and returns the error number. */
+/**
+ * Sends one request in a separate session, as an operator's tool would. Returns the error number.
+ */
 async function request(opcode, ...body) {
   const socket = open();
-  // Version, last zxid, time-out, session, password.
+  // Connect request: protocol version, last zxid, timeout, session ID, password.
   socket.write(frame(int(0), Buffer.alloc(8), int(10_000), Buffer.alloc(8), int(16), Buffer.alloc(16)));
   socket.write(frame(int(1), int(opcode), ...body));
-  // Closes the session.
+  // Close-session request.
   socket.write(frame(int(2), int(-11)));
   let received = Buffer.alloc(0);
   for await (const chunk of socket) received = Buffer.concat([received, chunk]);
   const connection = received.readInt32BE(0);
-  // Length, xid, zxid, error.
+  // Reply header: length, xid, zxid, error.
   return received.readInt32BE(4 + connection + 4 + 4 + 8);
 }
 
@@ -102,19 +104,22 @@ export async function deleteNode(path) {
   if (error !== 0) throw new Error(`delete ${path}: error ${error}`);
 }
 
-/** Creates a persistent node that any client may change. */
+/** Creates a persistent node that any client can change. */
 export async function createNode(path, data = Buffer.alloc(0)) {
   const acl = [int(1), int(31), string('world'), string('anyone')];
   const error = await request(1, string(path), int(data.length), data, ...acl, int(0));
   if (error !== 0) throw new Error(`create ${path}: error ${error}`);
 }
 
-/** Whether a node is there. */
+/** Returns true if a node exists. */
 export async function exists(path) {
   return (await request(3, string(path), Buffer.alloc(1))) === 0;
 }
 
-/** A way to the server that can fall silent: connections stay open, and nothing gets through until it speaks again. */
+/**
+ * Starts a proxy to the server that can be silenced: connections stay open, but no data passes
+ * until it is switched on again.
+ */
 export async function proxy(context, port = 0) {
   const sockets = [];
   const server = createServer((client) => {
@@ -137,7 +142,7 @@ export async function proxy(context, port = 0) {
   return { hosts: `127.0.0.1:${server.address().port}`, silence, speak };
 }
 
-/** Runs a program of its own in the package's directory, where `zklock` is this package. */
+/** Runs a program in the package's directory, where `zklock` resolves to this package. */
 export async function run(source, { args = [], env = {}, module = true, onLine } = {}) {
   const flags = module ? ['--input-type=module'] : [];
   const child = spawn(process.execPath, [...flags, '--expose-gc', '-e', source, ...args], {

@@ -1,4 +1,4 @@
-// `zklock/testing`: a server in this process that does on command what a test needs.
+// Tests of `zklock/testing`: an in-process server whose failures tests control.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -13,20 +13,23 @@ import { Server } from 'zklock/testing';
 import { run, scenario, sleep, until } from './support.mjs';
 
 const PATH = '/locks/report';
-/** No session; the smallest that there could be. */
+/** An ID that no session has: the smallest possible one. */
 const NOBODY = -(2n ** 63n);
 
-/** The clients of servers, to be closed before those are stopped: else each waits for an answer. */
+/**
+ * Clients of each server. They must be closed before their server stops; otherwise, each would wait
+ * for a reply.
+ */
 const clients = new Map();
 
-/** A client of a server; it ends with the test. */
+/** Returns another client of a server. It is closed at the end of the test. */
 async function another(server, options) {
   const client = await Client.connect(server.hosts, options);
   clients.get(server).push(client);
   return client;
 }
 
-/** A server, and a client of it; both end with the test. */
+/** Returns a server and a client. Both are closed at the end of the test. */
 async function pair(t, options) {
   const server = await Server.start();
   clients.set(server, []);
@@ -89,7 +92,7 @@ scenario('an expired client loses its lock, and no node is left when the call re
   await lost;
   assert.ok(lease.signal.reason instanceof LockLostError);
   assert.deepEqual([lease.state, lease.lossReason], ['lost', 'session expired']);
-  // A new session follows.
+  // The client opens a new session.
   await (await mutex.acquire()).release();
   assert.notEqual(client.sessionId, ended);
   assert.equal(await server.expire(ended), false);
@@ -147,7 +150,8 @@ scenario('a paused server answers nobody, and ends no session', async (t) => {
     assert.ok(error instanceof ConnectionFailedError);
     return error.servers[0].problem === 'silent';
   });
-  // Far beyond its time-out; its holder knows better than to believe in it.
+  // The session timeout is long over, but the paused server has not deleted the node. The holder
+  // has already given up the lease.
   assert.deepEqual(await contenders(server), [lease.node]);
   assert.equal(lease.lossReason, 'term ended');
   await server.resume();
@@ -177,7 +181,7 @@ scenario('every round trip takes at least the latency', async (t) => {
   await server.latency(150);
   assert.ok((await trip()) >= 149);
   await server.latency(0);
-  // The machine may be busy; one of some is quick.
+  // The machine might be busy, so only the fastest of several attempts counts.
   let quickest = Infinity;
   for (let count = 0; count < 20 && quickest >= 100; count += 1) quickest = Math.min(quickest, await trip());
   assert.ok(quickest < 100, `${quickest} ms`);
@@ -213,7 +217,7 @@ scenario('a stopped server is gone, with its port and its nodes; another may hav
   t.after(() => next.stop());
   assert.equal(next.hosts, server.hosts);
   assert.deepEqual(await contenders(next), []);
-  // The client knows nothing of the other server, and loses what it had.
+  // The new server does not know the client's session, so the client loses its lease.
   await loss(lease);
   await (await mutex.acquire()).release();
 });
@@ -231,7 +235,7 @@ scenario('calls take effect in their order, awaited or not', async (t) => {
   const many = await Promise.all(Array.from({ length: 20 }, () => another(server)));
   const calls = many.flatMap((client) => [server.expire(client), server.expire(client)]);
   assert.deepEqual(await Promise.all(calls), many.flatMap(() => [true, false]));
-  // Each call runs on whichever thread is free: often enough for a wrong order to show.
+  // Each call runs on any free thread. A hundred rounds are enough to show a wrong order.
   for (let count = 0; count < 100; count += 1) {
     const brief = await Server.start();
     const tree = brief.tree();
@@ -281,7 +285,7 @@ scenario('arguments are checked', async (t) => {
   }
   for (const delay of [undefined, '1', null, 1n]) await assert.rejects(server.latency(delay), TypeError);
   for (const delay of [-1, NaN]) await assert.rejects(server.latency(delay), { code: 'BAD_ARGUMENT', message: /^delay: / });
-  // As for time-outs, more than anybody waits for is as long as possible.
+  // As for timeouts, a huge value means the longest possible delay.
   await server.latency(Infinity);
   await server.latency(0);
   assert.throws(() => new Server(), { name: 'TypeError', message: 'start a server with Server.start()' });
@@ -301,7 +305,7 @@ scenario('both module systems have the same class', () => {
 });
 
 scenario('a server starts within 50 ms', async () => {
-  // Of several, because others may use the machine.
+  // Other processes might use the machine, so only the fastest of several attempts counts.
   let quickest = Infinity;
   for (let count = 0; count < 20 && quickest > 50; count += 1) {
     const start = performance.now();
@@ -312,7 +316,7 @@ scenario('a server starts within 50 ms', async () => {
   assert.ok(quickest <= 50, `${quickest} ms`);
 });
 
-/** The names of this process's threads, where the system tells them. */
+/** Program text that counts this process's server threads, where the system lists threads. */
 const THREADS = `
   import { readdirSync, readFileSync } from 'node:fs';
   const name = (task) => {
@@ -425,16 +429,16 @@ for (const [name, end] of [
     assert.ok(await refuses(hosts));
     await until('the lock is lost', () => lease.state === 'lost');
     if (!existsSync('/proc/self/task')) return;
-    // Others of this process have ended with their tests.
+    // Other servers of this process have stopped with their tests.
     const isServer = (task) => {
       try {
         return readFileSync(`/proc/self/task/${task}/comm`, 'utf8').startsWith('zklock-server');
       } catch {
-        // It has ended since it was listed.
+        // The thread has exited since it was listed.
         return false;
       }
     };
-    // A thread that has ended is listed for a moment more.
+    // A thread that has exited is listed a moment longer.
     await until('its thread is gone', () => !readdirSync('/proc/self/task').some(isServer));
   });
 }

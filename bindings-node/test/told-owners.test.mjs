@@ -1,4 +1,4 @@
-// The owners that others are told of: numbers and names.
+// Tests of the owner numbers and names that contenders publish in their nodes.
 
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
@@ -7,17 +7,20 @@ import { Election, LockTimeoutError, MultiLock, Mutex, ReadWriteLock, Semaphore,
 
 import { connected, freshPath, scenario, sleep, until, untilContenders } from './support.mjs';
 
-/** The owners of the contenders for a lock. */
+/** Returns the owners of the contenders for a lock. */
 const owners = async (lock) => (await lock.contenders()).map(({ about }) => about?.owner);
 
-/** The number and the name that all contenders for a lock tell: one, but a permit is taken in turn. */
+/**
+ * Returns the owner's number and name that all contenders for a lock publish. A permit of a
+ * semaphore can have two nodes of one owner.
+ */
 async function told(lock) {
   const [owner, ...others] = await owners(lock);
   for (const other of others) assert.deepEqual(other, owner);
   return [owner.number, owner.name];
 }
 
-/** Some locks of a client. */
+/** Returns some locks of a client. */
 const mutexes = (client, count = 2) => Array.from({ length: count }, () => new Mutex(client, freshPath()));
 
 scenario('outside scopes each acquire has a number of its own', async (t) => {
@@ -254,7 +257,7 @@ scenario('a client that does not identify itself tells no owner', async (t) => {
   const [{ about, data }] = await mutex.contenders();
   assert.equal(about, undefined);
   assert.equal(data.length, 0);
-  // Its own program may know.
+  // The owner's own program can still see the name.
   assert.equal(client.health().holds[0].owner.name, 'secret');
   await lease.release();
 });
@@ -268,7 +271,7 @@ scenario('names of owners are checked, and only their beginning is told', async 
     (owner) => mutex.using({ owner }, () => undefined),
     (owner) => mutex.once('slot', () => undefined, { owner }),
     (owner) => new MultiLock([mutex]).acquire({ owner }),
-    // Also where it has no effect.
+    // The option is also checked where it has no effect.
     (owner) => outer.using(() => mutex.acquire({ owner })),
   ];
   for (const attempt of attempts) {

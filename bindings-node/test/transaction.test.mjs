@@ -1,4 +1,4 @@
-// Versions in a transaction guard a write, so nothing may turn into a version by itself.
+// A version in a transaction guards a write, so only a valid number is accepted as a version.
 
 import assert from 'node:assert/strict';
 import { runInNewContext } from 'node:vm';

@@ -1,4 +1,4 @@
-// Locks in the manner of the Web Locks API.
+// Tests of the functions that resemble the Web Locks API.
 
 import assert from 'node:assert/strict';
 
@@ -6,7 +6,7 @@ import { BadArgumentError, LockTimeoutError, Mutex, UpgradeRefusedError } from '
 
 import { connected, contenders, freshPath, scenario, untilContenders } from './support.mjs';
 
-/** Requests a lock and keeps it until `release()` is called; resolves once it is held. */
+/** Requests a lock and keeps it until `release()` is called. Resolves when the lock is held. */
 async function held(client, path, options = {}) {
   let release;
   const ended = new Promise((resolve) => (release = resolve));

@@ -1,4 +1,4 @@
-// A worker thread that takes a lock, and then does what it was told.
+// Worker thread that acquires a lock and then runs the action that the test requests.
 
 import { parentPort, workerData } from 'node:worker_threads';
 

@@ -1,4 +1,4 @@
-// Worker threads: each has its own environment; the library's thread serves them all.
+// Tests of worker threads. Each has its own environment, but one library thread serves all of them.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -83,7 +83,8 @@ scenario('several locks of a worker go with it, held or waited for', async (t) =
   const permit = await slots.acquire();
   const waiting = start(path, 'hold', true);
   await message(waiting);
-  // A node of the mutex and, for the semaphore, those of its turn and of its permit, besides ours.
+  // Our own node, the mutex node of the worker, and the worker's two semaphore nodes: for its turn
+  // and for its permit.
   await untilContenders(path, 4);
   await waiting.terminate();
   await untilContenders(path, 1);
@@ -147,7 +148,7 @@ scenario('workers terminated while they hand a lock on leave nothing behind', as
 }, 60_000);
 
 scenario('a worker that is terminated while it connects', async (t) => {
-  // A port that accepts connections and never answers stands in for a server that hangs.
+  // This port simulates a hung server: it accepts connections and never replies.
   const silent = createServer().listen(0, '127.0.0.1');
   await once(silent, 'listening');
   t.after(() => silent.close());
@@ -164,7 +165,8 @@ scenario('a worker that is terminated while all that it listens to happens', asy
   const listener = () => undefined;
   on('log', listener, { level: 'trace' });
   t.after(() => off('log', listener));
-  // In the first two the event is on its way to the worker when it ends. In the others either may come first.
+  // In the first two rounds, the event is in transit to the worker when the worker ends. In the
+  // other rounds, either can happen first.
   const known = ['revoke', 'breakLock'];
   const raced = ['nothing', 'revoke', 'breakLock'];
   for (const [round, happens] of [...known, ...raced].entries()) {
@@ -174,11 +176,12 @@ scenario('a worker that is terminated while all that it listens to happens', asy
     while (told.node === undefined) told = await message(worker);
     await untilContenders(mutex.path, 2);
     const happened = happens === 'nothing' ? undefined : client[happens](told.node);
-    // It may be refused while nobody looks at it yet.
+    // The request can fail before the `await` below handles the error.
     happened?.catch(() => undefined);
     if (round < known.length) await happened;
     await worker.terminate();
-    // Another session than the operator's deletes the node of a worker that ends: the operator may find nobody to ask.
+    // When a worker ends, another session deletes its node. The operator's request might then find
+    // no node.
     await happened?.catch((error) => assert.equal(error.code, 'NOT_HELD', error.stack));
     await untilContenders(mutex.path, 0);
     await (await mutex.acquire({ timeout: 5000 })).release();

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `zklock`.
 
 use clap::{Parser, Subcommand};
 

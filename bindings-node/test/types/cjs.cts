@@ -1,4 +1,4 @@
-// A consumer with CommonJS.
+// Compile-time test of a CommonJS consumer.
 
 import zklock = require('zklock');
 import opentelemetry = require('zklock/opentelemetry');

@@ -1,4 +1,4 @@
-// A consumer with ES modules: every public name, with the types that it has.
+// Compile-time test of an ES module consumer: every public name and its types.
 
 import { EventEmitter, once } from 'node:events';
 
@@ -82,7 +82,7 @@ const releasing: ReleaseOptions = { wait: true };
     'client closed': 0,
   };
   const lost: LostListener = ({ path, lossReason }: Lease) => void [path, lossReason && reasons[lossReason]];
-  // @ts-expect-error -- it is none of them
+  // @ts-expect-error -- no reason has this name
   const unknown: LossReason = 'lost';
   void unknown;
   const same: Client = client.unref().ref().on('state', listener).off('state', listener).once('lost', lost);
@@ -190,11 +190,11 @@ export async function tested(): Promise<void> {
   const same: Server = server.unref().ref();
   await same.stop();
   void [ended, tree[path]?.length];
-  // @ts-expect-error A path is no session.
+  // @ts-expect-error A path is not a session.
   await server.expire(path);
-  // @ts-expect-error Start one with Server.start().
+  // @ts-expect-error Servers are created with Server.start().
   new Server();
-  // @ts-expect-error There is no such option.
+  // @ts-expect-error This option does not exist.
   await Server.start({ prot: 1 });
 }
 
@@ -212,9 +212,9 @@ export async function observed(client: Client, lock: Lock): Promise<void> {
   const token: bigint = await traced(lock, spanned, (lease) => lease.fencingToken);
   const node: string = await traced(lock, async ({ node }) => Promise.resolve(node));
   void [token, node];
-  // @ts-expect-error A path is no client.
+  // @ts-expect-error A path is not a client.
   observe(path);
-  // @ts-expect-error There is no such option.
+  // @ts-expect-error This option does not exist.
   new Collector(client, { register: registers });
 }
 
@@ -236,34 +236,34 @@ const code: ErrorCode = error.code;
 void [code, error instanceof LockLostError];
 
 export async function refusedByTheCompiler(): Promise<void> {
-  // @ts-expect-error Nothing waits in a constructor: a signal is for connect() and ready().
+  // @ts-expect-error A constructor does not wait. connect() and ready() accept a signal.
   new Client('a', { signal: AbortSignal.timeout(1) });
-  // @ts-expect-error There is no such option: misspelt, it would wait for ever.
+  // @ts-expect-error This option does not exist. Ignoring the typo would wait forever.
   await new Mutex(new Client(), path).acquire({ timout: 5 });
-  // @ts-expect-error There is no such event of a client.
+  // @ts-expect-error A client has no such event.
   new Client().on('lsot', () => undefined);
-  // @ts-expect-error A loss comes with the lease, not with a state.
+  // @ts-expect-error A listener for losses receives the lease, not a state.
   new Client().once('lost', (state: ClientState) => state);
-  // @ts-expect-error A time-out is an option, not an argument.
+  // @ts-expect-error A timeout is an option, not an argument.
   await new Mutex(new Client(), path).acquire(5000);
   // @ts-expect-error Times are numbers.
   await Client.connect('a', { sessionTimeout: '10s' });
-  // @ts-expect-error A holder cannot be stopped.
+  // @ts-expect-error A lock cannot be stolen from its holder.
   await (undefined as unknown as Client).request(path, { steal: true }, () => undefined);
-  // @ts-expect-error With ifAvailable there may be no lease.
+  // @ts-expect-error With ifAvailable, the lease can be null.
   await (undefined as unknown as Client).request(path, { ifAvailable: true }, (held) => held.path);
   // @ts-expect-error This signal cannot be handled.
   (undefined as unknown as Client).closeOnSignals(['SIGKILL']);
   // @ts-expect-error A drain takes a time.
   await new Client().close({ drain: true });
-  // @ts-expect-error There is no such event.
+  // @ts-expect-error This event does not exist.
   on('lag', () => undefined);
-  // @ts-expect-error There is no such naming.
+  // @ts-expect-error This naming does not exist.
   const wrong: MutexOptions = { naming: 'etcd' };
   void wrong;
-  // @ts-expect-error A semaphore has permits.
+  // @ts-expect-error A semaphore requires a number of permits.
   new Semaphore(undefined as unknown as Client, path);
-  // @ts-expect-error The leases of one acquire do not change.
+  // @ts-expect-error The leases of an acquire are immutable.
   (undefined as unknown as Leases).push();
   // @ts-expect-error A read/write lock is always reentrant.
   const rigid: LockOptions = { reentrant: false };

@@ -39,23 +39,24 @@ pub(crate) struct Options {
 
 const PATH: &str = "/demo/lock";
 const CONTENDERS: usize = 4;
-/// How often each holds the lock.
+/// Number of rounds in which each process holds the lock.
 const ROUNDS: usize = 3;
-/// How long each time, in seconds.
+/// Duration of each hold, in seconds.
 const HOLD: &str = "0.4";
-/// The session time-out: for so long the lock stays taken by one that is killed.
+/// Session timeout: the lock of a killed process stays taken for this long.
 const SESSION: &str = "2s";
-/// Which one is killed, in which of its rounds, and how long it has held the lock then.
+/// The process that is killed, the round in which it is killed, and how long it has held the lock
+/// by then.
 const VICTIM: usize = 2;
 const FATAL_ROUND: usize = 2;
 const INTO_THE_HOLD: Duration = Duration::from_millis(150);
-/// How often the queue is looked at.
+/// Interval between two samples of the queue.
 const STEP: Duration = Duration::from_millis(50);
-/// How long all of it takes, about, and at most.
+/// Expected and maximum duration of the demo.
 const EXPECTED: Duration = Duration::from_secs(8);
 const LIMIT: Duration = Duration::from_secs(18);
 
-/// Runs it. `program` is the name by which this program was called.
+/// Runs the demo. `program` is the path with which this program was called.
 pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
     let server = TestServer::start_on(("127.0.0.1", 0), Settings::random())
         .map_err(|error| Failure::new(UNREACHABLE, format!("cannot listen on 127.0.0.1: {error}")))?;
@@ -78,7 +79,8 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
     })
 }
 
-/// How this program can be started once more: as itself, or, where it is part of another one, by the name of its script.
+/// Returns the path with which this program can be started again. If it is embedded in another
+/// program, this is the path of its script.
 fn itself(program: &Path) -> PathBuf {
     let running = std::env::current_exe().ok();
     let by_name =
@@ -86,18 +88,18 @@ fn itself(program: &Path) -> PathBuf {
     running.filter(by_name).unwrap_or_else(|| program.to_owned())
 }
 
-/// One process after the other, all with the same label.
+/// A contender in the picture. It runs one process after the other, all with the same label.
 struct Lane {
     label: String,
     process: Option<Child>,
     started: usize,
-    /// How many of its processes held the lock, and ended well; or were killed meanwhile.
+    /// Number of its processes that held the lock and then exited successfully or were killed.
     grants: usize,
-    /// The token of its newest grant.
+    /// Fencing token of its last grant.
     token: i64,
-    /// When that was seen.
+    /// Time when the last grant was seen.
     granted: Instant,
-    /// When it was killed.
+    /// Time when its process was killed.
     killed: Option<Instant>,
     queued: Instant,
 }
@@ -117,12 +119,12 @@ struct Play {
     plain: bool,
     lanes: Vec<Lane>,
     picture: Picture,
-    /// Lines that are drawn over the next time.
+    /// Number of lines that the next picture overwrites.
     drawn: usize,
     began: Instant,
     newest: i64,
     in_order: bool,
-    /// How long the lock stayed taken after the kill.
+    /// Time from the kill until the lock was granted again.
     freed: Option<Duration>,
 }
 
@@ -162,7 +164,7 @@ impl Play {
              Each holds it {ROUNDS} times; one is killed while it holds.\n\n"
         ))?;
         let lock = Mutex::new(client, PATH)?;
-        // Nobody is granted the lock before everyone waits for it.
+        // Hold the lock until all processes wait for it.
         let lease = lock.acquire_as(&Owner::new(), Duration::from_secs(5)).await?;
         for lane in 0..CONTENDERS {
             self.start(lane)?;
@@ -191,12 +193,12 @@ impl Play {
         }
     }
 
-    /// Has a lane's next process queue up.
+    /// Starts a lane's next process.
     fn start(&mut self, number: usize) -> Result<(), Failure> {
         let lane = &mut self.lanes[number];
         let mut command = Command::new(&self.program);
         for name in ["ZKLOCK_HOSTS"].into_iter().chain(VARIABLES) {
-            // The user's own servers have nothing to do with this.
+            // The demo must not use the user's own servers.
             command.env_remove(name);
         }
         let words =
@@ -217,7 +219,7 @@ impl Play {
         Ok(())
     }
 
-    /// Notes who does what.
+    /// Records the state of each contender.
     fn look(&mut self, queue: &[Contender]) -> Result<(), Failure> {
         let mut sample = vec![Doing::Nothing; CONTENDERS];
         for contender in queue {
@@ -254,7 +256,8 @@ impl Play {
         self.tell(&format!("{label} holds, with fencing token {token}, after {waited:.1} s"))
     }
 
-    /// Starts who has ended again, and kills the victim when its time has come; returns whether anyone goes on.
+    /// Restarts processes that have ended, and kills the victim at the planned time. Returns `true`
+    /// while any process runs.
     fn follow(&mut self) -> Result<bool, Failure> {
         if self.began.elapsed() > LIMIT {
             return Err(Failure::system("the demo took too long", &"this machine is very busy; try again"));
@@ -292,7 +295,7 @@ impl Play {
         Ok(going_on)
     }
 
-    /// One line for what happened, where nothing is drawn over.
+    /// Prints a line for an event in plain mode.
     fn tell(&self, what: &str) -> Result<(), Failure> {
         if !self.plain {
             return Ok(());
@@ -319,7 +322,7 @@ impl Play {
             write!(text, "\x1b[{}A", self.drawn).unwrap_or_default();
         }
         for line in &lines {
-            // Whatever was there before is gone to the end of the line.
+            // Clear the rest of the line.
             writeln!(text, "{line}{}", if self.plain { "" } else { "\x1b[K" }).unwrap_or_default();
         }
         self.drawn = lines.len();

@@ -1,15 +1,15 @@
-//! The queue over time, in characters. Pure.
+//! Draws the queue over time in characters. Pure.
 
 use std::time::Duration;
 
-/// What a contender did at one moment.
+/// State of a contender in one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It has no node.
+    /// The contender has no node.
     Nothing,
     Waits,
     Holds,
-    /// It was killed, and its session has not ended yet.
+    /// The process was killed, but its session has not expired yet.
     Orphaned,
 }
 
@@ -28,10 +28,10 @@ impl Doing {
     }
 }
 
-/// What stands before each lane.
+/// Width of the label before each lane.
 const LABEL: usize = 14;
 
-/// Samples, one of each lane at a time.
+/// Samples of all lanes over time.
 #[derive(Debug)]
 pub(super) struct Picture {
     lanes: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// `step` is the time from one sample to the next.
+    /// Creates an empty picture. `step` is the time between two samples.
     pub(super) fn new(lanes: Vec<String>, step: Duration) -> Self {
         Self { lanes, step, samples: Vec::new(), killed: None }
     }
@@ -50,12 +50,13 @@ impl Picture {
         self.samples.push(sample);
     }
 
-    /// A lane's process was killed now.
+    /// Marks that a lane's process was killed now.
     pub(super) fn kill(&mut self, lane: usize) {
         self.killed = Some((lane, self.samples.len()));
     }
 
-    /// A line for each lane, an axis, and what the signs mean. `expected` is how long the whole run takes, about.
+    /// Returns a line for each lane, an axis and a legend. `expected` is the approximate duration
+    /// of the whole run.
     pub(super) fn lines(&self, width: usize, expected: Duration, colours: bool) -> Vec<String> {
         let columns = width.saturating_sub(LABEL).clamp(10, 120);
         let expected =
@@ -63,7 +64,8 @@ impl Picture {
         let each = self.samples.len().max(expected).div_ceil(columns).max(1);
         let mut lines: Vec<_> = self.lanes.iter().map(|lane| format!("{lane:LABEL$}")).collect();
         for (column, samples) in self.samples.chunks(each).enumerate() {
-            // A column is longer than a hand-off: it shows who had the lock for longer, and never two.
+            // A column covers more time than a hand-off. It shows only the lane that held the lock
+            // longest within the column.
             let had = |lane: usize| samples.iter().filter(|sample| sample[lane].has_it()).count();
             let foremost = (0..lines.len()).max_by_key(|lane| (had(*lane), lines.len() - lane));
             for (lane, line) in lines.iter_mut().enumerate() {
@@ -83,12 +85,12 @@ impl Picture {
         lines.chain([self.axis(columns, each), LEGEND.to_owned()]).collect()
     }
 
-    /// Seconds below the columns.
+    /// Returns the axis with seconds.
     fn axis(&self, columns: usize, each: usize) -> String {
         let mut axis = " ".repeat(LABEL);
         let column = self.step.as_secs_f64() * f64::from(u32::try_from(each).unwrap_or(u32::MAX));
         for second in 0..1000_u32 {
-            // Where that second begins.
+            // Column at which this second begins.
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -142,7 +144,8 @@ mod tests {
         assert_eq!(lines[0], "a             ███───█");
         assert_eq!(lines[1], "b             ───█✗▒");
         assert_eq!(lines[2], "              0 s 2 3 4");
-        // Twice as long: two samples a column, and the one who held for longer, or came first.
+        // With twice the time, each column covers two samples. It shows the lane that held longer,
+        // or the first one if they are equal.
         let lines = picture.lines(LABEL + 10, Duration::from_secs(10), false);
         assert_eq!(lines[0], "a             ██─█");
         assert_eq!(lines[1], "b             ──✗");

@@ -15,7 +15,7 @@ pub(crate) struct Finding {
     mark: &'static str,
     what: String,
     next: Option<String>,
-    /// Of a deadlock, its owners: a line for each, and the same for programs.
+    /// Owners in a deadlock: text lines and JSON values, one for each owner.
     owners: Option<(Vec<String>, Vec<Value>)>,
 }
 
@@ -45,7 +45,7 @@ impl Finding {
         Self { mark: "CHANGE", what, next: Some(next.to_owned()), owners: None }
     }
 
-    /// The same with the owners in a deadlock, for people and for programs.
+    /// Adds the owners of a deadlock as text and as JSON.
     pub(crate) fn with_owners(self, lines: Vec<String>, owners: Vec<Value>) -> Self {
         Self { owners: Some((lines, owners)), ..self }
     }
@@ -54,7 +54,7 @@ impl Finding {
         self.mark == "CHANGE"
     }
 
-    /// The same for programs.
+    /// Returns the finding as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut finding =
             json!({ "verdict": self.mark.to_lowercase(), "finding": self.what, "next": self.next });
@@ -65,7 +65,7 @@ impl Finding {
     }
 }
 
-/// The session time-out that was asked for, and the one that was granted.
+/// Compares the granted session timeout with the requested one.
 pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
     if asked == granted {
         return Finding::good(format!("the session time-out is {granted:?}, as asked for"));
@@ -76,7 +76,7 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
         Finding::change(what, next)
     };
     if granted > asked {
-        // The least that is granted is two ticks, unless it is configured, and a lock needs four.
+        // By default, the servers grant at least two ticks. A lock needs four.
         let next =
             format!("ask for {:?}, or set a shorter tickTime on every server", granted.saturating_mul(2));
         changed("minSessionTimeout (2 ticks by default)", &next)
@@ -86,7 +86,7 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
     }
 }
 
-/// Heartbeats come every sixth of the session time-out, and two may go unanswered.
+/// Checks the latency. Heartbeats are sent every sixth of the session timeout, and two can fail.
 pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Finding {
     let what = format!("a read takes {:.2} ms", read.as_secs_f64() * 1000.0);
     if read > session_timeout / 20 {
@@ -100,7 +100,8 @@ pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Findi
     Finding::good(what)
 }
 
-/// Which releases have lost transactions (ZOOKEEPER-4785, ZOOKEEPER-4925), and which servers are no ZooKeeper.
+/// Checks the version for releases that have lost transactions (ZOOKEEPER-4785, ZOOKEEPER-4925),
+/// and for servers that are not ZooKeeper.
 pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     if let Some(version) = srvr.lines().find_map(|line| line.strip_prefix("ClickHouse Keeper version: ")) {
         return Finding::change(
@@ -128,7 +129,7 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     }
 }
 
-/// Servers that may fail together with one server.
+/// Warns of a standalone server: it is a single point of failure, or it has separate locks.
 pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Finding> {
     let alone = srvr.lines().any(|line| line == "Mode: standalone");
     let next = "run three or five servers in production, and name them all in --hosts";
@@ -161,10 +162,10 @@ pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     })
 }
 
-/// Fewer connections than this may be too few for a host with many jobs.
+/// With fewer connections than this, a host with many jobs can run out of connections.
 const FEW: u32 = 100;
 
-/// The transport of this program.
+/// Reports the version and the transport of this program.
 pub(crate) fn advise_build(version: &str, transport: Option<&str>) -> Finding {
     let transport = transport.unwrap_or("unknown");
     let what = format!("zklock {version}, transport {transport}");
@@ -177,7 +178,7 @@ pub(crate) fn advise_build(version: &str, transport: Option<&str>) -> Finding {
     Finding::good(what)
 }
 
-/// What taking a lock came to, if it failed.
+/// Explains why the lock could not be acquired.
 pub(crate) fn advise_refusal(path: &str, error: &zklock::Error) -> Finding {
     let what = format!("no lock at {}: {error}", Escaped(path));
     match error.kind() {
@@ -193,7 +194,7 @@ pub(crate) fn advise_refusal(path: &str, error: &zklock::Error) -> Finding {
     }
 }
 
-/// Below four ticks nothing is promised.
+/// Checks that the session timeout is at least four ticks. Shorter timeouts have no guarantee.
 pub(crate) fn advise_tick(server: &str, conf: &str, session_timeout: Duration) -> Option<Finding> {
     let tick = conf.lines().find_map(|line| line.strip_prefix("tickTime="))?.trim().parse().ok()?;
     let tick = Duration::from_millis(tick);
@@ -213,14 +214,15 @@ fn too_few_ticks(what: &str, session_timeout: Duration, tick: Duration) -> Findi
     )
 }
 
-/// Half of a session time-out, in whole milliseconds.
+/// Returns half of a session timeout in whole milliseconds.
 pub(crate) fn half_of(session_timeout: Duration) -> Duration {
     let millis = u64::try_from(session_timeout.as_millis() / 2).unwrap_or(u64::MAX);
     Duration::from_millis(millis.max(1))
 }
 
-/// The tick of servers that do not tell it, inferred from what they grant to a client that asks for half of the session
-/// time-out, if that is known: half, or more if the shortest that they grant, which is two ticks, is more.
+/// Infers the tick of servers that do not answer `conf` from the timeout that they grant to a
+/// request for half of the session timeout. They grant the requested half, or their minimum of two
+/// ticks if that is longer. `half` is `None` if the granted timeout is unknown.
 pub(crate) fn advise_unknown_tick(
     servers: &str,
     half: Option<Duration>,
@@ -244,7 +246,7 @@ pub(crate) fn advise_unknown_tick(
     too_few_ticks(&what, session_timeout, tick)
 }
 
-/// Without a session nothing else can be measured.
+/// Reports why there is no session. Without a session, nothing else can be measured.
 pub(crate) fn advise_no_session(error: &zklock::Error) -> Finding {
     let next = match error.kind() {
         zklock::ErrorKind::AuthFailed => {
@@ -258,7 +260,7 @@ pub(crate) fn advise_no_session(error: &zklock::Error) -> Finding {
     Finding::change(format!("no session: {error}"), next)
 }
 
-/// A server that runs, and grants no lock, because it has no majority.
+/// Reports a server that runs but grants no locks because it has no quorum.
 pub(crate) fn advise_no_service(server: &str, srvr: &str) -> Option<Finding> {
     let what = if srvr.contains("not currently serving requests") {
         "serves no requests"
@@ -273,7 +275,7 @@ pub(crate) fn advise_no_service(server: &str, srvr: &str) -> Option<Finding> {
     ))
 }
 
-/// A server that does not say what it is.
+/// Reports a server that did not describe itself.
 pub(crate) fn advise_no_answer(server: &str, answer: &Answer, encrypted: bool) -> Finding {
     match answer {
         Answer::NotAllowed | Answer::Text(_) => Finding::note(
@@ -345,7 +347,7 @@ mod tests {
     #[test]
     fn an_unknown_tick_is_inferred_and_said_to_be() {
         let seconds = Duration::from_secs;
-        // By servers with a tick of two seconds.
+        // Simulates servers with a tick of two seconds.
         let granted = |asked: Duration| asked.max(seconds(4));
         let told = |session| advise_unknown_tick("a", Some(granted(half_of(session))), session);
         for (session, mark, tick) in [

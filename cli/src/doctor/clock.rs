@@ -4,18 +4,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::doctor::advice::Finding;
 
-/// From this difference on, ages in seconds are wrong.
+/// Difference in milliseconds from which ages in seconds are wrong.
 const LARGE: i64 = 2_000;
 
-/// By how many milliseconds the servers' clock is ahead of ours, at least and at most. They stamped something between
-/// two looks at our clock, and in whole milliseconds.
+/// Bounds of the difference by which the servers' clock is ahead of ours, in milliseconds. The
+/// servers stamp a node between two readings of our clock, in whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
     least: i64,
     most: i64,
 }
 
-/// This machine's clock, in milliseconds since 1970.
+/// Returns this machine's time in milliseconds since 1970.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -29,13 +29,13 @@ impl Offset {
         }
     }
 
-    /// The difference of which no measurement can be blamed: 0 if there may be none.
+    /// Returns the smallest difference that the measurement proves: 0 if the clocks might agree.
     fn certain(self) -> i64 {
         if self.least > 0 { self.least } else { self.most.min(0) }
     }
 }
 
-/// Nothing that is promised depends on it, so that a difference is a note.
+/// Reports the difference as a note, because no guarantee depends on it.
 pub(super) fn advise(offset: Offset) -> Finding {
     let certain = offset.certain();
     let uncertain = Duration::from_millis(offset.most.abs_diff(offset.least));

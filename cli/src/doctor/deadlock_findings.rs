@@ -13,7 +13,7 @@ use crate::queue::age;
 
 const NEXT: &str = "take these locks in the same order everywhere, or together with a MultiLock";
 
-/// Everything that a search below a path comes to.
+/// Returns all findings of a search below a path.
 pub(crate) fn findings(path: &str, search: &Search, missing: Option<String>) -> Vec<Finding> {
     if let Some(missing) = missing {
         let what = format!("nothing was looked at: {}: {missing}", Escaped(path));
@@ -70,7 +70,7 @@ fn deadlock(cycle: &Cycle) -> Finding {
         || NEXT.to_owned(),
         |CycleOwner { waiting: CyclePlace { path, contender, .. }, .. }| {
             let name = contender.node.rsplit('/').next().unwrap_or_default();
-            // The node that waits: to take it away costs nobody a lock.
+            // Name the waiting node: removing it takes no lock away from a holder.
             format!("{NEXT}; to let one of them fail: zklock break {} {}", Escaped(path), Escaped(name))
         },
     );
@@ -78,7 +78,7 @@ fn deadlock(cycle: &Cycle) -> Finding {
     Finding::change(what, &next).with_owners(lines, owners)
 }
 
-/// One owner, for people.
+/// Describes one owner as a text line.
 fn line(owner: &CycleOwner) -> String {
     let CycleOwner { blocking, waiting } = owner;
     let (who, at) = (Escaped(&who(&waiting.contender)).to_string(), |place: &CyclePlace| {
@@ -104,12 +104,12 @@ fn who(contender: &Contender) -> String {
     format!("{} ({})", about.label.as_ref().unwrap_or(&about.language), owner.unwrap_or(of))
 }
 
-/// For how long it has been in the queue, by the clock of its own host.
+/// Returns how long the contender has been in the queue, by the clock of its own host.
 fn since(contender: &Contender) -> String {
     age(contender.about.as_ref().and_then(|about| UNIX_EPOCH.checked_add(Duration::from_millis(about.since))))
 }
 
-/// One owner, for programs.
+/// Describes one owner as JSON.
 fn to_json(owner: &CycleOwner) -> Value {
     let CycleOwner { blocking, waiting } = owner;
     let place = |place: &CyclePlace| {
@@ -145,7 +145,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A queue of owners of one process.
+    /// Returns a queue whose owners belong to one process.
     pub(crate) fn queue(path: &str, owners: &[u64]) -> LockQueue {
         let data = |owner: &u64| {
             let label = format!("worker-{owner}");

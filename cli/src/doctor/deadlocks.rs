@@ -16,13 +16,13 @@ use crate::failure::Failure;
 use crate::missing::missing;
 use crate::terminal_output::complain;
 
-/// Directories that are read at the same time.
+/// Maximum number of directories that are read at the same time.
 const AT_ONCE: usize = 16;
 
-/// How often the progress of a long walk is told.
+/// Interval between progress reports of a long search.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// After so many rounds without certainty the cycles that are certain are reported.
+/// Maximum number of passes. After the last one, the confirmed cycles are reported.
 const ROUNDS: usize = 5;
 
 /// The result of a search.
@@ -33,22 +33,22 @@ pub(crate) struct Search {
     pub(crate) counts: Counts,
 }
 
-/// How much was read, and how much was not.
+/// Number of directories, locks and contenders that were read or skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Nodes whose children were listed.
     pub(crate) directories: usize,
-    /// Locks with two contenders or more: with one, nobody waits.
+    /// Locks with at least two contenders. With only one, no contender waits.
     pub(crate) contended: usize,
     pub(crate) waiting: usize,
-    /// Contenders of contended locks that do not tell their owner.
+    /// Contenders of contended locks whose nodes do not state their owner.
     pub(crate) unattributed: usize,
     pub(crate) semaphores: usize,
-    /// Directories that may not be read.
+    /// Directories that are not readable.
     pub(crate) refused: usize,
 }
 
-/// Everything about one directory.
+/// Result of reading one directory.
 #[derive(Debug, Default)]
 struct Visit {
     queue: Option<LockQueue>,
@@ -57,9 +57,10 @@ struct Visit {
     refused: bool,
 }
 
-/// Searches at and below a path. The second value: why nothing was found there, if there is no such path.
+/// Searches for deadlocks at and below a path. If the path does not exist, the second value
+/// explains why.
 pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Option<String>), Failure> {
-    // A directory further down that may not be read is no reason to show nothing.
+    // Only the root must be readable: an unreadable directory below it does not end the search.
     if list(client, root).await?.is_none() {
         return Ok((Search::default(), missing(client, root).await));
     }
@@ -70,8 +71,9 @@ pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Optio
     Ok((Search { cycles, counts }, None))
 }
 
-/// The cycles in these queues that a later pass confirms. If it does not confirm all of them, the queues have changed, and
-/// may have hidden another cycle: then the new ones are searched as well.
+/// Returns the cycles in these queues that a second read confirms. If some are not confirmed, the
+/// queues have changed, and an unconfirmed cycle might have hidden another one. In that case, the
+/// new queues are searched too.
 async fn certain_cycles<F>(
     mut queues: Vec<LockQueue>,
     mut read: impl FnMut(Vec<String>) -> F,
@@ -133,7 +135,8 @@ async fn walk(client: &Client, root: &str) -> Result<(Vec<LockQueue>, Counts), F
     Ok((queues, counts))
 }
 
-/// Lists a directory, and reads its queue if two contend there. One request for all others.
+/// Lists a directory, and reads its queue if it has at least two contenders. All other directories
+/// cost one request.
 async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
     let listing = match list(client, &path).await {
         Err(error) if error.kind() == ErrorKind::AuthFailed => {
@@ -141,7 +144,8 @@ async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
         }
         listing => listing?.unwrap_or_default(),
     };
-    // `locks` alone is a name that people give to the directory of all their locks.
+    // Only `leases` identifies a semaphore: users often name the directory of all their locks
+    // `locks`.
     let semaphore = listing.names.iter().any(|name| name == "leases");
     let parent = if path == "/" { "" } else { &path };
     let (mut contenders, mut ambiguous) = (0, 0);
@@ -151,16 +155,17 @@ async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
             Child::Contender(_) => contenders += 1,
             Child::Ambiguous(_) => ambiguous += 1,
             Child::Directory if semaphore && matches!(name.as_str(), "leases" | "locks") => {}
-            // ZooKeeper keeps its own nodes there.
+            // ZooKeeper's own nodes contain no locks.
             Child::Directory if path == "/" && name == "zookeeper" => {}
             Child::Directory => inner.push(format!("{parent}/{name}")),
         }
     }
     let mut found = Visit { inner, semaphore, ..Visit::default() };
-    // The root is no lock.
+    // The root is not a lock.
     if path != "/" && (contenders + ambiguous > 1 || ambiguous > 0) {
         let queue = read_queue(client, &path).await?;
-        // A lock's directory may be named like a contender. It is no ephemeral node.
+        // A lock's directory can be named like a contender. Unlike a contender, it is not
+        // ephemeral.
         let persistent = queue.contenders.iter().filter(|contender| contender.session_id == 0);
         found.inner.extend(persistent.map(|contender| contender.node.clone()));
         let states_permits = queue
@@ -204,7 +209,8 @@ mod tests {
     use super::*;
     use crate::doctor::deadlock_findings::tests::queue;
 
-    /// The cycles that are certain when these views follow the first one, and how many of the views were read.
+    /// Returns the number of confirmed cycles if these views follow the first one, and the number
+    /// of views that were read.
     fn certain(first: &[LockQueue], later: Vec<Vec<LockQueue>>) -> (usize, usize) {
         let (mut views, all) = (later.into_iter(), first.to_vec());
         let mut reads = 0;
@@ -220,14 +226,15 @@ mod tests {
     fn a_cycle_of_two_moments_is_no_deadlock() {
         let mixed = [queue("/a", &[1, 2]), queue("/b", &[2, 1])];
         assert_eq!(certain(&mixed, vec![mixed.to_vec()]), (1, 1));
-        // Owner 2 had left /b before it came to /a.
+        // Owner 2 left /b before it joined the queue of /a.
         let now = vec![queue("/a", &[1, 2]), queue("/b", &[1])];
         assert_eq!(certain(&mixed, vec![now]), (0, 1));
     }
 
     #[test]
     fn a_cycle_behind_one_that_has_gone_is_searched_as_well() {
-        // Owners 1 and 2 do not wait for each other any longer; 1, 2 and 3 do, and a shorter cycle hid that.
+        // Owners 1 and 2 no longer wait for each other. Owners 1, 2 and 3 do, but the shorter cycle
+        // hid that.
         let mixed = [queue("/a", &[1, 2]), queue("/b", &[2, 1]), queue("/c", &[3, 2]), queue("/d", &[1, 3])];
         let now = [queue("/a", &[1]), queue("/b", &[2, 1])];
         let later = [queue("/b", &[2, 1]), queue("/c", &[3, 2]), queue("/d", &[1, 3])];

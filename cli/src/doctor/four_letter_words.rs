@@ -7,28 +7,29 @@ use std::time::Duration;
 use zklock::ClientOptions;
 use zklock::internal::{four_letter_word, resolve};
 
-/// For an answer.
+/// Maximum time for a reply.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The answer of a server to a four-letter word.
+/// Reply of a server to a four-letter word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Text(String),
-    /// The server's whitelist does not have the word.
+    /// The server's whitelist does not contain the word.
     NotAllowed,
-    /// The server closed the connection without an answer.
+    /// The server closed the connection without a reply.
     Closed,
-    /// The server accepted a connection, or may have, and said nothing in time.
+    /// The connection was opened, or might have been, but the server did not reply in time.
     None,
     /// The server's name was not resolved in time.
     Unresolved,
-    /// Nothing listens there.
+    /// No process listens at the address.
     Refused,
-    /// No connection, and why.
+    /// The connection failed for this reason.
     Unreachable(String),
 }
 
-/// The addresses of a server, or the answer that it gets without any. A resolver that hangs says nothing of the server.
+/// Resolves a server's name to its addresses. If that fails, returns the answer to report; a
+/// resolver that hangs proves nothing about the server.
 pub(super) async fn addresses(server: &str) -> Result<Vec<SocketAddr>, Answer> {
     resolve(server, LIMIT).await.map_err(|error| match error.kind() {
         ErrorKind::TimedOut => Answer::Unresolved,
@@ -36,8 +37,8 @@ pub(super) async fn addresses(server: &str) -> Result<Vec<SocketAddr>, Answer> {
     })
 }
 
-/// Asks a server. A port for TLS waits for a fifth byte before it finds that this is no TLS, so a server that does not
-/// answer is asked once more.
+/// Sends a four-letter word to a server. A TLS port needs five bytes before it can reject a plain
+/// connection, so the function tries again if the server does not reply.
 pub(super) async fn ask(
     options: &ClientOptions,
     server: &str,

@@ -25,10 +25,10 @@ use crate::failure::{Failure, USAGE};
 use crate::session::{client_options, runtime, with_client};
 use crate::terminal_output::print;
 
-/// For a session beside the first one.
+/// Timeout for a second session.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Reads, for the latency.
+/// Number of reads for the latency measurement.
 const READS: u32 = 5;
 
 /// Examine an ensemble from a client's point of view, and recommend changes
@@ -78,7 +78,7 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
         client.close().await.ok();
         failure
     });
-    // A thread that asks a resolver which hangs ends with the process.
+    // A resolver thread that hangs is not joined. It ends with the process.
     runtime.shutdown_background();
     if let Some(failure) = &failure
         && failure.code == USAGE
@@ -89,7 +89,7 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
     Ok(failure.map_or(problem, |failure| failure.code))
 }
 
-/// Prints findings. Returns the exit status.
+/// Prints the findings. Returns the exit status.
 fn tell(findings: &[Finding], json: bool) -> Result<u8, Failure> {
     if json {
         let all: Vec<_> = findings.iter().map(Finding::to_json).collect();
@@ -102,14 +102,14 @@ fn tell(findings: &[Finding], json: bool) -> Result<u8, Failure> {
     Ok(u8::from(findings.iter().any(Finding::is_a_problem)))
 }
 
-/// Adds all that can be found. An error ends it, and is among the findings.
+/// Adds all findings. An error ends the examination after it is recorded as a finding.
 async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>) -> Result<(), Failure> {
     let began = Instant::now();
-    // Before there is a session it is the one that is asked for.
+    // Before there is a session, the client returns the requested timeout.
     let asked = client.session_timeout();
     if let Err(error) = client.ready().await {
         findings.push(advise_no_session(&error));
-        // They say why.
+        // The servers' own replies can explain the failure.
         findings.extend(servers(client, &options.connection, None).await?);
         return Err(error.into());
     }
@@ -157,13 +157,14 @@ async fn examine_session(
 async fn read_latency(client: &Client) -> Result<Duration, Failure> {
     let began = Instant::now();
     for _ in 0..READS {
-        // It need not exist.
+        // The node need not exist.
         client.get("/zookeeper").await?;
     }
     Ok(began.elapsed() / READS)
 }
 
-/// The answers of the servers about themselves; the session time-out is known if there is a session.
+/// Collects what the servers report about themselves. `session_timeout` is `None` without a
+/// session.
 async fn servers(
     client: &Client,
     connection: &Connection,
@@ -213,8 +214,8 @@ async fn servers(
     Ok(found)
 }
 
-/// The session time-out that the servers grant to a client that asks for half of `granted`. A much shorter one would leave
-/// a client on a slow network too little time to connect.
+/// Returns the session timeout that the servers grant to a request for half of `granted`. A much
+/// shorter request could leave a client on a slow network too little time to connect.
 async fn half_session(connection: &Connection, granted: Duration) -> Result<Option<Duration>, Failure> {
     let options = connection.options(Some(LIMIT))?.session_timeout(half_of(granted))?;
     let client = Client::new(options);
@@ -224,7 +225,7 @@ async fn half_session(connection: &Connection, granted: Duration) -> Result<Opti
     Ok(connected.ok().map(|()| granted))
 }
 
-/// Takes and releases a lock. Its node has a time by the servers' clock.
+/// Acquires and releases a lock. The creation time of its node shows the servers' clock.
 async fn lock(client: &Client, path: &str) -> Result<Vec<Finding>, Failure> {
     let lock = Mutex::new(client, path)?;
     let (began, before) = (Instant::now(), clock::now());
@@ -245,7 +246,7 @@ async fn lock(client: &Client, path: &str) -> Result<Vec<Finding>, Failure> {
     Ok(found)
 }
 
-/// To the hundredth of a millisecond.
+/// Formats a time to a hundredth of a millisecond.
 fn shown(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }

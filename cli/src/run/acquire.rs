@@ -1,4 +1,4 @@
-//! Takes the lock that the options describe.
+//! Acquires the lock that the options describe.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,19 @@ use crate::run::once::Held;
 use crate::run::options::Options;
 use crate::run::report::Reporter;
 
-/// The lock that the options ask for.
+/// Creates the lock object for the options.
 fn wanted(client: &Client, options: &Options) -> zklock::Result<AnyLock> {
     let (path, lock) = (&options.path, options.lock());
     Ok(match options.slots {
         Some(slots) => Semaphore::with_options(client, path, slots, lock)?.into(),
         None if options.shared => ReadWriteLock::with_options(client, path, lock)?.read_lock.into(),
-        // Curator's readers see no other node.
+        // A mutex does not exclude Curator's readers, because they ignore its nodes.
         None if options.exclusive => ReadWriteLock::with_options(client, path, lock)?.write_lock.into(),
         None => Mutex::with_options(client, path, lock)?.into(),
     })
 }
 
-/// Connects, and waits for the lock. Dropping the future leaves the queue.
+/// Connects and waits for the lock. Dropping the future leaves the queue.
 pub(crate) async fn acquire(
     client: &Client,
     options: &Options,
@@ -32,7 +32,7 @@ pub(crate) async fn acquire(
     let began = Instant::now();
     let slot = options.once.slot()?;
     let lock = wanted(client, options)?;
-    // Before there is a session it is the one that is asked for.
+    // Before there is a session, the client returns the requested timeout.
     let asked = client.session_timeout();
     client.ready().await?;
     reporter.session_timeout(asked, client.session_timeout());
@@ -53,12 +53,12 @@ pub(crate) async fn acquire(
     }
 }
 
-/// The end of a run that did not get the lock.
+/// Returns the exit status and message of a run that did not get the lock.
 async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Failure {
     let timed_out = error.kind() == ErrorKind::LockTimeout;
     let blockers = error.blockers().to_vec();
     let full = full_queue(&error).map(in_options);
-    // The arguments of the lock are options of the command.
+    // Arguments of the lock correspond to options of the command.
     let failure = Failure::from(match error.argument() {
         Some("grace") => error.with_argument("--grace"),
         _ => error,
@@ -67,7 +67,7 @@ async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Fa
         return failure;
     }
     match options.conflict_exit_code {
-        // No failure, and cron would send what is said of it by mail.
+        // Status 0 is no failure. A message would only make cron send mail.
         0 => Failure { code: 0, message: None },
         code if full.is_some() => Failure { code, message: full },
         code => {
@@ -77,25 +77,25 @@ async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Fa
     }
 }
 
-/// The report of a queue that is full names the option, and the command that shows the queue.
+/// Describes a full queue, with the option that limits it and the command that lists it.
 fn in_options(queue: &FullQueue) -> String {
     format!("{queue} (--max-waiters); `zklock ls` shows who they are")
 }
 
-/// How long it may take to find out who has a lock.
+/// Maximum time to find out who holds the lock.
 const WHO: Duration = Duration::from_secs(2);
 
-/// The holders of the lock, if they are known: the first, and how many more.
+/// Describes the first holder of the lock and the number of other holders, if they are known.
 async fn taken_by(client: &Client, options: &Options, blockers: Vec<Contender>) -> Option<String> {
     let path = &options.path;
     let mut holders: Vec<_> =
         blockers.into_iter().map(|contender| Place { role: Role::Holds, contender }).collect();
     if holders.is_empty() {
-        // One that only tries sees nodes and does not read them.
+        // An attempt with `Timeout::Try` lists the nodes but does not read them.
         holders = tokio::time::timeout(WHO, read_holders(client, options)).await.ok()?.ok()?;
     }
     let first = holders.first()?;
-    // Since when it holds is in no node: only since when it contends.
+    // A node records when its contender joined the queue, but not when it was granted the lock.
     let queued =
         first.since().map_or_else(String::new, |since| format!(", in the queue for {}", age(Some(since))));
     let more = match holders.len() {
@@ -105,8 +105,8 @@ async fn taken_by(client: &Client, options: &Options, blockers: Vec<Contender>) 
     Some(format!("{path:?} is taken by {}{queued}{more}", first.who()))
 }
 
-/// The holders of the lock. All contenders are read only where several may hold: a queue may be long, and each of a
-/// thousand jobs that find the lock taken asks.
+/// Returns the holders of the lock. Reads all contenders only if several can hold the lock: a queue
+/// can be long, and a thousand jobs that find the lock taken would each read it.
 async fn read_holders(client: &Client, options: &Options) -> Result<Vec<Place>, Failure> {
     let path = &options.path;
     let lock = Mutex::new(client, path)?;
@@ -122,8 +122,9 @@ async fn read_holders(client: &Client, options: &Options) -> Result<Vec<Place>, 
     Ok(places)
 }
 
-/// Between two heartbeats the term shrinks from a half of the session time-out to a third. A command that is ended with
-/// more left would be ended at any time.
+/// Rejects a `--kill-after` that is too long. Between two heartbeats, the term shrinks from half of
+/// the session timeout to a third. With a longer `--kill-after`, the command could be ended
+/// although every heartbeat is answered.
 fn check_kill_after(kill_after: Option<Duration>, session_timeout: Duration) -> Result<(), Failure> {
     let most = session_timeout / 4;
     match kill_after {

@@ -22,7 +22,7 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// The program with its arguments, and what it is told of the lock.
+    /// Prepares the program with its arguments, and describes the lock in environment variables.
     pub(crate) fn new(words: &[OsString], lease: &Lease) -> Self {
         let mut command = Command::new(words.first().cloned().unwrap_or_default());
         command
@@ -36,15 +36,18 @@ impl Launch {
         Self { command }
     }
 
-    /// Starts it; in the foreground of `terminal`, if there is one to hand over.
+    /// Starts the program. If `terminal` is given, the program's process group becomes its
+    /// foreground group.
     pub(crate) fn start(mut self, terminal: Option<Terminal>) -> Result<Child, Failure> {
         let parent = getpid();
-        // SAFETY: runs in the child between fork and exec, where another thread of the parent may have held any lock.
-        // It allocates nothing and takes no lock: system calls alone, of which POSIX lists tcsetpgrp, getpid, getppid and
-        // the signal mask's as async-signal-safe, and prctl is a bare system call. Its errors are numbers.
+        // SAFETY: `prepare` runs in the child between fork and exec, where another thread of the
+        // parent might have held any lock. It allocates nothing and takes no lock, because it only
+        // makes system calls. POSIX lists tcsetpgrp, getpid, getppid and the functions for the
+        // signal mask as async-signal-safe. prctl is a plain system call. Errors are plain numbers.
         unsafe { self.command.pre_exec(move || prepare(parent, terminal.as_ref())) };
         match self.command.spawn() {
-            // Reaped here: the standard library's handle knows nothing of children that stop.
+            // The program is reaped in `look`, because the standard library does not report stopped
+            // children.
             Ok(child) => Ok(Child { group: Pid::from_raw(child.id().cast_signed()) }),
             Err(error) => {
                 let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
@@ -55,11 +58,11 @@ impl Launch {
     }
 }
 
-/// In the child, before the program takes its place.
+/// Prepares the child process before it executes the program.
 fn prepare(parent: Pid, terminal: Option<&Terminal>) -> io::Result<()> {
     die_with(parent)?;
     if let Some(terminal) = terminal {
-        // A group in the background that takes the terminal is stopped, unless it blocks that.
+        // SIGTTOU stops a background group that takes the terminal, unless the signal is blocked.
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTTOU);
         stop.thread_block()?;
@@ -69,11 +72,11 @@ fn prepare(parent: Pid, terminal: Option<&Terminal>) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel kill this process when the parent's thread ends, however it ends.
+/// Makes the kernel kill this process when the parent's thread exits for any reason.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn die_with(parent: Pid) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // It may have ended before that: then nobody would send the signal.
+    // The parent might have exited before the call. Then the kernel would never send the signal.
     if nix::unistd::getppid() == parent { Ok(()) } else { Err(ErrorKind::Interrupted.into()) }
 }
 
@@ -103,7 +106,7 @@ impl fmt::Display for End {
     }
 }
 
-/// What became of a program.
+/// A state change of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Ended(End),
@@ -112,18 +115,18 @@ pub(crate) enum Change {
 }
 
 impl Child {
-    /// Its process group, of which it is the leader.
+    /// Returns the process group that the program leads.
     pub(crate) fn group(&self) -> Pid {
         self.group
     }
 
-    /// Sends its whole group a signal.
+    /// Sends a signal to the whole process group.
     pub(crate) fn signal(&self, signal: Signal) {
-        // It may have ended meanwhile.
+        // The program might have exited meanwhile.
         killpg(self.group, signal).ok();
     }
 
-    /// What has happened since the last look, if anything. Reaps a program that has ended.
+    /// Returns the next state change since the last call, if any. Reaps a program that has ended.
     pub(crate) fn look(&self) -> Result<Option<Change>, Failure> {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
         match waitpid(self.group, Some(flags)) {

@@ -9,7 +9,7 @@ use zklock::{Lease, LeaseState, LossReason};
 
 use crate::run::options::{OnLost, OnSuspend, Options};
 
-/// What the options ask for.
+/// The part of the options that concerns the lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     on_suspend: OnSuspend,
@@ -45,37 +45,38 @@ impl Policy {
         Self {
             on_suspend: options.on_suspend,
             on_lost: options.on_lost,
-            // With a grace the command is told when the lease is reported lost.
+            // With a grace, the command receives SIGTERM when the lease is reported lost.
             kill_after: options.grace.or(options.kill_after).unwrap_or(session_timeout / 8).max(margin),
             grace: options.grace(),
             margin,
-            // A term is half of the time-out. A heartbeat is sent when a sixth has passed, and has a quarter of that to
-            // be answered.
+            // A term is half of the session timeout. A heartbeat is sent after a sixth of the
+            // session timeout. The server has another 1/24 of the timeout to reply.
             late: session_timeout * 7 / 24,
             look: LOOK.min(session_timeout / 20),
         }
     }
 }
 
-/// What has been done to the command.
+/// State of the command: the signals that it has received, and the reason.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and they come in any combination"
 )]
 pub(crate) struct Guard {
     policy: Policy,
-    /// Whether the command is to stand still until a server answers.
+    /// True while the command must be stopped until a server replies.
     still: bool,
-    /// Whether it was stopped for that.
+    /// True if the guard has stopped the command with SIGSTOP.
     stopped: bool,
-    /// Whether it stands still because this process was paused: that so little of the term is left then says nothing of
-    /// the servers, and a heartbeat is about to be answered.
+    /// True if the command is stopped because this process was paused. In that case, a short
+    /// remaining term does not mean that the servers are silent: the reply to the next heartbeat
+    /// can arrive soon.
     paused: bool,
     told: bool,
     killed: bool,
-    /// When a loss was seen, and told of.
+    /// When a loss was first seen.
     lost: Option<Instant>,
-    /// When the term ends, as it was seen last while the lock was certain; for a lock with a grace.
+    /// For a lock with a grace: the end of the term, as computed when the lock was last certain.
     term_ends: Option<Instant>,
 }
 
@@ -83,21 +84,21 @@ pub(crate) struct Guard {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) state: LeaseState,
-    /// The rest of the lease's term, with the grace in it.
+    /// The rest of the lease's term, including the grace.
     pub(crate) remaining: Duration,
     pub(crate) now: Instant,
-    /// How late this look is: by more than a moment, if this process was paused.
+    /// Delay of this check. A long delay means that this process was paused.
     pub(crate) late: Duration,
-    /// Whether somebody else has stopped the command.
+    /// True if the command was stopped, but not by the guard.
     pub(crate) idle: bool,
 }
 
-/// What to do now.
+/// Result of one check: the signals to send, and the time of the next check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Signals for the command's group.
+    /// Signals for the command's process group.
     pub(crate) signals: Vec<Signal>,
-    /// When to look again at the latest.
+    /// Maximum time until the next check.
     pub(crate) look_again: Duration,
 }
 
@@ -107,31 +108,32 @@ impl Guard {
         Self { policy, still, stopped, paused, told, killed, lost: None, term_ends: None }
     }
 
-    /// Whether the command was ended for the sake of the lock.
+    /// Returns `true` if the command received SIGTERM or SIGKILL because of the lock.
     pub(crate) fn told(&self) -> bool {
         self.told || self.killed
     }
 
-    /// Whether the command runs on without the lock.
+    /// Returns `true` if the command continues to run after the lock is lost.
     pub(crate) fn ignores_loss(&self) -> bool {
         self.policy.on_lost == OnLost::Ignore
     }
 
-    /// Whether the command is to stand still until a server answers.
+    /// Returns `true` if the command must be stopped until a server replies.
     pub(crate) fn is_still(&self) -> bool {
         self.still
     }
 
-    /// Whether the command was stopped for that.
+    /// Returns `true` if the guard has stopped the command.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// How much is left until the lock may be another's. Of a lease that is lost because its term was about to end, that
-    /// is the rest of its grace.
+    /// Returns the time until another contender can hold the lock. If the lease is lost because its
+    /// term was about to end, this is the rest of its grace.
     ///
-    /// A heartbeat that is answered within the grace changes nothing of that, so it is counted from the last look at the
-    /// certain lock. Meanwhile the machine may have slept, which the term of the session notices.
+    /// A reply to a heartbeat within the grace does not extend this time. The time is therefore
+    /// computed from the last check at which the lock was certain. If the machine was suspended
+    /// since then, the term of the session shows it.
     pub(crate) fn left(&mut self, lease: &Lease, now: Instant) -> Duration {
         let grace = self.policy.grace;
         match lease.state() {
@@ -149,7 +151,7 @@ impl Guard {
         }
     }
 
-    /// What follows from the state of the lease, and what is left of its term.
+    /// Returns the signals that the state of the lease and the rest of its term require.
     pub(crate) fn step(&mut self, look: Look) -> Step {
         let mut signals = Vec::new();
         let next = match look.state {
@@ -159,7 +161,7 @@ impl Guard {
         Step { signals, look_again: next.min(self.policy.look).max(Duration::from_millis(1)) }
     }
 
-    /// The lock is still certain for a while.
+    /// Handles a lock that is still certain; returns the time until the next check.
     fn certain(&mut self, look: Look, signals: &mut Vec<Signal>) -> Duration {
         let Policy { on_suspend, on_lost, kill_after, margin, late, look: pause, .. } = self.policy;
         let (remaining, suspended) = (look.remaining, look.state == LeaseState::Suspended);
@@ -197,7 +199,7 @@ impl Guard {
         }
     }
 
-    /// Another contender may hold the lock.
+    /// Handles a lost lock, which another contender can hold already.
     fn lost(&mut self, reason: LossReason, seen: Look, signals: &mut Vec<Signal>) -> Duration {
         let now = seen.now;
         let since = *self.lost.get_or_insert(now);
@@ -208,12 +210,13 @@ impl Guard {
                 self.proceed(signals);
                 return look;
             }
-            // Within its grace.
+            // The lease is reported lost, but the grace is not over.
             OnLost::Term if reason == LossReason::TermEnded && seen.remaining > margin => {
                 self.tell(signals);
                 return seen.remaining.saturating_sub(margin);
             }
-            // At the end of the term all of its time is over.
+            // For other reasons, the command has `kill_after` from the loss on. After the end of
+            // the term, it is killed immediately.
             OnLost::Term if reason != LossReason::TermEnded => {
                 self.tell(signals);
                 let left = (since + kill_after).saturating_duration_since(now);
@@ -238,7 +241,7 @@ impl Guard {
             self.told = true;
             self.still = false;
             signals.push(Signal::SIGTERM);
-            // It sees the signal when it goes on.
+            // A stopped command handles SIGTERM only after it continues.
             self.proceed(signals);
         }
     }
@@ -257,7 +260,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Of a session time-out of eight seconds, so that a heartbeat is late with less than seven thirds left.
+    /// Returns a guard for a session timeout of 8 s. A heartbeat is late when less than 7/3 s of
+    /// the term are left.
     fn guard(on_suspend: OnSuspend, on_lost: OnLost) -> Guard {
         let late = SECOND * 7 / 3;
         let (kill_after, grace) = (SECOND, Duration::ZERO);
@@ -349,7 +353,7 @@ mod tests {
     #[test]
     fn a_late_heartbeat_stops_it_although_the_connection_seems_well() {
         let mut guard = guard(OnSuspend::Stop, OnLost::Term);
-        // It is looked at again when the heartbeat is late.
+        // The next check is at the moment when the heartbeat becomes late.
         assert_eq!(signals(&mut guard, LeaseState::Held, 2340), []);
         assert!(guard.step(look(LeaseState::Held, 2340)).look_again < Duration::from_millis(10));
         assert_eq!(signals(&mut guard, LeaseState::Held, 2330), [Signal::SIGSTOP]);
@@ -358,7 +362,7 @@ mod tests {
         assert!(!guard.is_still() && !guard.is_stopped());
     }
 
-    /// `zklock` was stopped for three seconds, and the command ran.
+    /// `zklock` was stopped for three seconds while the command ran.
     #[test]
     fn after_a_pause_it_stands_still_until_a_heartbeat_is_answered_or_the_term_is_over() {
         let paused = Look { late: 3 * SECOND, ..look(LeaseState::Suspended, 600) };
@@ -371,10 +375,10 @@ mod tests {
         let mut unproven = guard(OnSuspend::Continue, OnLost::Term);
         assert_eq!(unproven.step(paused).signals, [Signal::SIGSTOP]);
         assert_eq!(signals(&mut unproven, LeaseState::Suspended, 200), [Signal::SIGKILL]);
-        // A look that is late by a moment is no pause: the servers had their time.
+        // A short delay does not count as a pause, because the servers had time to reply.
         let late = Look { late: LOOK, ..paused };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(late).signals, [Signal::SIGTERM]);
-        // With enough left nothing has to be proven.
+        // With enough of the term left, no proof is needed.
         let early = Look { late: SECOND, ..look(LeaseState::Held, 1100) };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(early).signals, []);
     }

@@ -8,13 +8,13 @@ use crate::contender::Child;
 use crate::run::options::Options;
 use crate::run::report::Reporter;
 
-/// How long the command waits for the answer, as a part of the session time-out.
+/// Divisor of the session timeout: the result limits how long the command waits for the reply.
 const PART: u32 = 10;
 
-/// How many nodes are read to find a contender among other children.
+/// Maximum number of nodes that are read to find a contender among other children.
 const MOST: usize = 10;
 
-/// Reports contenders of the other kind. Costs one request if there are none.
+/// Reports contenders of the other kind. If there are none, this costs one request.
 pub(crate) async fn warn_of_other_kind(
     client: &Client,
     lease: &Lease,
@@ -34,7 +34,7 @@ pub(crate) async fn warn_of_other_kind(
     );
 }
 
-/// A contender of the other kind, if there is one.
+/// Returns a description of a contender of the other kind, if there is one.
 async fn other_kind(client: &Client, options: &Options) -> zklock::Result<Option<String>> {
     let directory = match options.slots {
         Some(_) => options.path.clone(),

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use zklock::internal::block_signals;
 
-/// How many lines may wait to be written. Further ones are dropped.
+/// Maximum number of lines in the queue. Further lines are dropped.
 const CAPACITY: usize = 1000;
 
-/// Writes lines in their order, and drops lines when nobody reads them.
+/// Writes lines in order, and drops lines when no process reads them.
 pub(crate) struct LineWriter(Arc<Shared>);
 
 #[derive(Default)]
@@ -25,15 +25,15 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     entries: VecDeque<Entry>,
-    /// How many of the entries are lines.
+    /// Number of lines among the entries.
     lines: usize,
-    /// Whether the thread writes an entry, which is in the queue no longer.
+    /// True while the thread writes an entry that it has removed from the queue.
     writing: bool,
 }
 
 enum Entry {
     Line(String),
-    /// So many lines were dropped here.
+    /// Number of lines that were dropped at this position.
     Dropped(u64),
 }
 
@@ -77,7 +77,8 @@ impl Shared {
 }
 
 impl LineWriter {
-    /// Starts the thread. Lines that were dropped are replaced by the line that `dropped` makes of their number.
+    /// Starts the thread. In place of dropped lines, it writes the line that `dropped` returns for
+    /// their number.
     pub(crate) fn start(
         mut out: impl Write + Send + 'static,
         dropped: impl Fn(u64) -> String + Send + 'static,
@@ -93,7 +94,7 @@ impl LineWriter {
                     Entry::Dropped(count) => dropped(count),
                 };
                 line.push('\n');
-                // Nobody may be left to read it.
+                // The reader might have exited.
                 out.write_all(line.as_bytes()).and_then(|()| out.flush()).unwrap_or_default();
             }
         })?;
@@ -106,7 +107,7 @@ impl LineWriter {
         self.0.added.notify_one();
     }
 
-    /// Waits until all lines are written, for `limit` at most.
+    /// Waits until all lines are written, but at most for `limit`.
     pub(crate) fn finish(&self, limit: Duration) {
         let unwritten = |queue: &mut Queue| queue.writing || !queue.entries.is_empty();
         drop(self.0.written.wait_timeout_while(self.0.queue(), limit, unwritten));
@@ -119,10 +120,11 @@ mod tests {
 
     use super::*;
 
-    /// Long enough for any machine.
+    /// Generous timeout: even a heavily loaded machine finishes earlier.
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// A pipe that is full: says when a write begins, and waits until it may go on.
+    /// A full pipe. It reports the start of each write, and blocks the write until the test permits
+    /// it.
     struct Full {
         begun: SyncSender<()>,
         room: Receiver<()>,
@@ -132,7 +134,7 @@ mod tests {
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.begun.send(()).ok();
-            // Without limit once the other end is gone.
+            // Once the other end is closed, writes no longer block.
             self.room.recv().ok();
             self.written.lock().unwrap().push_str(std::str::from_utf8(bytes).unwrap());
             Ok(bytes.len())

@@ -14,12 +14,12 @@ use nix::libc;
 use crate::failure::Failure;
 use crate::run::report::Reporter;
 
-/// The metrics of one run, and of those before it that wrote to the same file.
+/// The metrics of one run, and the counts of earlier runs that wrote to the same file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Numbers {
     waiting: bool,
     holding: bool,
-    /// Moments are in seconds since 1970.
+    /// Times are in seconds since 1970.
     started: Option<f64>,
     granted: Option<f64>,
     ended: Option<f64>,
@@ -33,7 +33,7 @@ struct Numbers {
 const PREFIX: &str = "zklock_run_";
 
 impl Numbers {
-    /// Name, type, help and value of each metric.
+    /// Returns the name, type, help text and value of each metric.
     fn all(&self) -> [(&'static str, &'static str, &'static str, Option<f64>); 10] {
         let flag = |is: bool| Some(f64::from(u8::from(is)));
         [
@@ -55,7 +55,7 @@ impl Numbers {
         ]
     }
 
-    /// In the text format of Prometheus.
+    /// Returns the metrics in the Prometheus text format.
     fn text(&self, path: &str) -> String {
         let path = escaped(path);
         let mut text = String::new();
@@ -72,7 +72,8 @@ impl Numbers {
         text
     }
 
-    /// Reads the numbers that an earlier run of the same lock left in a file. Lines of another form count for nothing.
+    /// Parses the numbers that an earlier run for the same lock left in the file. Ignores malformed
+    /// lines.
     fn parse(text: &str, path: &str) -> Self {
         let path = escaped(path);
         let value = |name: &str| -> Option<f64> {
@@ -94,12 +95,12 @@ impl Numbers {
     }
 }
 
-/// The value of a label.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Writes the metrics of this run, if a file was asked for.
+/// Writes the metrics of this run if the user named a file.
 pub(crate) struct Metrics {
     file: Option<PathBuf>,
     path: String,
@@ -109,13 +110,13 @@ pub(crate) struct Metrics {
 
 struct Progress {
     numbers: Numbers,
-    /// When the wait began, and then the hold.
+    /// Start of the wait, and later of the hold.
     since: Instant,
     lost: bool,
 }
 
 impl Metrics {
-    /// The wait for the lock begins. A file that cannot be written is a mistake in the command line.
+    /// Records the start of the wait. A file that cannot be written is reported as a usage error.
     pub(crate) fn begin(file: Option<&Path>, path: &str, reporter: &Reporter) -> Result<Self, Failure> {
         let before = file.map(read).transpose().map_err(|error| refused(file, &error))?.unwrap_or_default();
         let numbers = Numbers { waiting: true, started: Some(now()), ..Numbers::parse(&before, path) };
@@ -126,7 +127,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// The lock is granted.
+    /// Records the grant of the lock.
     pub(crate) fn granted(&self) {
         self.update(|numbers, lasted| {
             (numbers.waiting, numbers.holding) = (false, true);
@@ -134,15 +135,16 @@ impl Metrics {
         });
     }
 
-    /// The lock was lost, or the command was ended because the lock could not be proven any more.
+    /// Records the loss of the lock, or that the command was ended because the lock could no longer
+    /// be proven.
     pub(crate) fn lost(&self) {
-        // Written at the end of the run.
+        // The file is written at the end of the run.
         let mut progress = self.progress.borrow_mut();
         progress.numbers.losses += 1.0;
         progress.lost = true;
     }
 
-    /// The run has ended.
+    /// Records the end of the run.
     pub(crate) fn ended(&self, status: u8) {
         let lost = self.progress.borrow().lost;
         self.update(|numbers, lasted| {
@@ -171,16 +173,17 @@ impl Metrics {
         }
     }
 
-    /// Replaces the file as a whole: a reader finds the old one or the new one.
+    /// Replaces the whole file with a rename, so a reader sees either the old file or the new one.
     fn write(&self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         check_kind(file)?;
         let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_string_lossy().into_owned();
-        // Its end is not `.prom`, so that no collector reads it.
+        // The name does not end in `.prom`, so no collector reads the file.
         let unfinished = file.with_file_name(format!(".{name}.{}", std::process::id()));
         let text = self.progress.borrow().numbers.text(&self.path);
-        // An earlier run with this process id may have been killed while it wrote. The name can be guessed: whatever
-        // somebody else puts there is not written to.
+        // An earlier run with the same process ID might have been killed while it wrote. The name
+        // is predictable, so a file that another user created under this name is removed and never
+        // written to.
         drop(fs::remove_file(&unfinished));
         let written = File::create_new(&unfinished)
             .and_then(|mut new| new.write_all(text.as_bytes()))
@@ -189,11 +192,11 @@ impl Metrics {
     }
 }
 
-/// Reads what earlier runs have written. A file that cannot be read counts for nothing, and neither does one that is not
-/// UTF-8.
+/// Reads the metrics of earlier runs. A file that is unreadable or not UTF-8 counts as empty.
 fn read(file: &Path) -> io::Result<String> {
     check_kind(file)?;
-    // If it has become something else since: neither followed nor waited for.
+    // The file might have been replaced since the check: do not follow a link, and do not block on
+    // a FIFO.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let mut text = String::new();
     let opened = File::options().read(true).custom_flags(flags).open(file);
@@ -201,7 +204,8 @@ fn read(file: &Path) -> io::Result<String> {
     Ok(if read.is_ok() { text } else { String::new() })
 }
 
-/// Refuses anything but a regular file, or none: a rename replaces a device or a link, and the end of a FIFO never comes.
+/// Refuses everything except a regular file or a missing one. The rename would replace a device or
+/// a link, and reading a FIFO might never end.
 fn check_kind(file: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(file) {
         Ok(found) => found.file_type(),
@@ -226,7 +230,7 @@ fn refused(file: Option<&Path>, error: &io::Error) -> Failure {
     ))
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -30,7 +30,7 @@ use crate::run::supervise::{Ended, Supervision};
 use crate::session::runtime;
 use crate::signals::Signals;
 
-/// Those that end a wait.
+/// Signals that end a wait.
 const ENDING: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTERM];
 
@@ -45,13 +45,14 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
 /// Runs the program, and writes the metrics of the run.
 fn measured(options: &Options, reporter: &Reporter) -> Result<u8, Failure> {
     let metrics = Metrics::begin(options.metrics.as_deref(), &options.path, reporter)?;
-    // On this thread: the kernel ends the child with the thread that started it.
+    // The command must be started on this thread, because the kernel kills it when the thread that
+    // started it exits.
     let outcome = runtime()?.block_on(under_lock(options, &metrics, reporter));
     metrics.ended(outcome.as_ref().map_or_else(|failure| failure.code, |status| *status));
     outcome
 }
 
-/// Reports a failure; returns what is left to say of it, its status.
+/// Reports a failure; returns the failure without its message.
 fn report(reporter: &Reporter, failure: Failure) -> Failure {
     let Failure { code, message } = failure;
     if let Some(message) = message {
@@ -72,7 +73,7 @@ async fn under_lock(options: &Options, metrics: &Metrics, reporter: &Reporter) -
         Ok(held) => supervised(&client, held, options, metrics, reporter, signals).await,
         Err(failure) => Err(failure),
     };
-    // Whatever is left in the queue goes with the session.
+    // The end of the session also removes any node that is still in the queue.
     client.close().await.ok();
     outcome
 }
@@ -99,7 +100,7 @@ async fn supervised(
     })?;
     let ended = supervision.watch(client, lease, options.on_revoke).await?;
     let told = supervision.told();
-    // The child is reaped: nothing of it works under the lock any more.
+    // The child is reaped, so it no longer works under the lock.
     let (lease, recorded) = held.end(!told && ended.end == End::Exited(0)).await;
     let lost = lease.loss_reason();
     if lost.is_none() && !told {
@@ -117,7 +118,7 @@ async fn supervised(
     if options.ignores_loss() { Ok(status(end)) } else { Err(Failure { code: LOST, message: None }) }
 }
 
-/// The cause of a loss, in words.
+/// Describes the cause of a loss.
 fn why_lost(lost: Option<LossReason>, ended: &Ended) -> String {
     match lost {
         None | Some(LossReason::TermEnded) => {
@@ -136,13 +137,14 @@ fn why_lost(lost: Option<LossReason>, ended: &Ended) -> String {
     }
 }
 
-/// Whether the command had ended when another contender could get the lock: the question, if two of them overlapped.
+/// Describes whether the command ended before another contender could get the lock. Users need this
+/// to decide whether two commands might have overlapped.
 fn in_time(lost: Option<LossReason>, ended: &Ended, session_timeout: Duration) -> String {
     match lost {
-        // Another contender may have had it before the term's end.
+        // Another contender might have held the lock before the end of the term.
         Some(reason) if reason != LossReason::TermEnded => String::new(),
         _ if ended.left.is_zero() => {
-            // The term is half of the session time-out.
+            // The term is half of the session timeout.
             let late = ended.unproven.saturating_sub(session_timeout / 2).as_secs_f64();
             format!(", {late:.1} s AFTER the term: another may have run meanwhile; check its work")
         }

@@ -39,10 +39,10 @@ enum When {
     Start,
 }
 
-/// The lock, held.
+/// The lock while it is held.
 pub(crate) enum Held {
     Lease(Lease),
-    /// For a slot.
+    /// The lock, held for a slot.
     Turn(Turn),
 }
 
@@ -58,7 +58,7 @@ impl Deref for Held {
 }
 
 impl OncePerSlot {
-    /// The slot that is asked for, if any.
+    /// Returns the requested slot, if any.
     pub(crate) fn slot(&self) -> zklock::Result<Option<Slot>> {
         match (&self.once, self.once_per) {
             (Some(key), _) => Slot::key(key).map(Some),
@@ -69,7 +69,7 @@ impl OncePerSlot {
         }
     }
 
-    /// Acquires the lock; `None` if the slot is recorded already.
+    /// Acquires the lock. Returns `None` if the slot is already recorded.
     pub(crate) async fn acquire(
         &self,
         lock: &AnyLock,
@@ -86,7 +86,7 @@ impl OncePerSlot {
         Ok(begin(lock, &Owner::new(), slot, timeout, record).await?.map(Held::Turn))
     }
 
-    /// The report of a slot that is recorded already.
+    /// Returns the message for a slot that is already recorded.
     pub(crate) fn skipped(&self, path: &str) -> String {
         match (&self.once, self.once_per) {
             (Some(key), _) => format!("slot {key:?} of {path:?} is recorded; the command is not run"),
@@ -99,7 +99,8 @@ impl OncePerSlot {
 }
 
 impl Held {
-    /// Releases the lock; if the command has succeeded, records the slot first. Returns the released lease.
+    /// Records the slot if the command has succeeded, then releases the lock. Returns the released
+    /// lease.
     pub(crate) async fn end(self, succeeded: bool) -> (Arc<Lease>, zklock::Result<()>) {
         match self {
             Self::Lease(lease) => {

@@ -145,12 +145,12 @@ pub(crate) enum OnRevoke {
 }
 
 impl Options {
-    /// How long before the end of its term the lock is reported lost.
+    /// Returns how long before the end of its term the lock is reported lost.
     pub(crate) fn grace(&self) -> Duration {
         self.grace.unwrap_or_default()
     }
 
-    /// The options of the lock.
+    /// Returns the options of the lock.
     pub(crate) fn lock(&self) -> LockOptions {
         let options = LockOptions::default().grace(self.grace());
         match self.max_waiters {
@@ -163,9 +163,9 @@ impl Options {
         self.on_lost == OnLost::Ignore
     }
 
-    /// How the client connects.
+    /// Returns the options of the client.
     pub(crate) fn client(&self) -> Result<ClientOptions, Failure> {
-        // Its arguments may be secret, its name is not.
+        // The command's arguments can contain secrets, but its name does not.
         let name = || self.command.first().and_then(|name| Path::new(name).file_name());
         let label = self.label.clone().or_else(|| Some(name()?.to_string_lossy().into_owned()));
         let options = self.connection.options(self.wait)?;

@@ -10,13 +10,14 @@ use nix::unistd::Pid;
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// Reaps all children that have ended, except the command, whose status is read elsewhere.
+/// Reaps all children that have ended, except the command. `Child::look` reads the command's
+/// status.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn reap_orphans(command: Option<Pid>) {
     use nix::errno::Errno;
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
-    // Looks first: a call that reaps any child would reap the command too.
+    // A call that reaps any child would also reap the command, so this call only looks.
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     loop {
         let orphan = match waitid(Id::All, look) {
@@ -24,18 +25,18 @@ pub(crate) fn reap_orphans(command: Option<Pid>) {
             Err(Errno::EINTR) => continue,
             Ok(_) | Err(_) => return,
         };
-        // The end of the command ends the supervision, and the rest with it.
+        // The end of the command also ends the supervision.
         if Some(orphan) == command || waitpid(orphan, Some(WaitPidFlag::WNOHANG)).is_err() {
             return;
         }
     }
 }
 
-/// Elsewhere no process becomes the parent of others' children, except `init`.
+/// On other systems, only `init` becomes the parent of orphaned processes.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn reap_orphans(_command: Option<Pid>) {}
 
-/// Reaps orphans during `work`, while no command runs.
+/// Reaps orphans while `work` runs, before the command is started.
 pub(crate) async fn reap_during<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let mut children = Signals::listen(&[])?;
     children.add([Signal::SIGCHLD])?;
@@ -62,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// A child that has ended, and was not reaped.
+    /// Starts a child and waits until it has exited, without reaping it.
     #[expect(clippy::zombie_processes, reason = "a zombie is the subject")]
     fn ended(status: &str) -> Pid {
         let child = Command::new("sh").args(["-c", &format!("exit {status}")]).spawn().expect("a shell");
@@ -71,7 +72,7 @@ mod tests {
         pid
     }
 
-    /// No other test of this process has children.
+    /// This is the only test in this process that starts children.
     #[test]
     fn the_commands_status_is_left_to_others() {
         let (orphan, command) = (ended("3"), ended("9"));

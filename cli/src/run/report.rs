@@ -14,10 +14,10 @@ use crate::failure::Failure;
 use crate::run::line_writer::LineWriter;
 use crate::run::options::OnRevoke;
 
-/// How long the end of a run waits for somebody to read its last reports.
+/// Maximum time that the end of a run waits until its last reports are read.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
-/// The form of the reports.
+/// Format of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A line of text for each event
@@ -26,7 +26,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The reports that are asked for, and their form.
+/// Options for the reports.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ReportOptions {
     /// Also report lost connections, and signals that the command receives because of the lock
@@ -49,7 +49,8 @@ impl ReportOptions {
     }
 }
 
-/// Reports events of a lock. Never waits for a reader: the command is supervised meanwhile.
+/// Reports events of a lock. Never waits for a reader, because the command must be supervised at
+/// the same time.
 #[derive(Clone)]
 pub(crate) struct Reporter {
     options: ReportOptions,
@@ -57,7 +58,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Starts the thread that writes.
+    /// Starts the thread that writes the reports.
     pub(crate) fn start(options: ReportOptions) -> Result<Self, Failure> {
         let dropped = move |count| {
             let message = format!("{count} reports were left out: nobody read the standard error");
@@ -68,7 +69,7 @@ impl Reporter {
         Ok(Self { options, lines: Arc::new(lines) })
     }
 
-    /// Waits for a moment until all reports are written.
+    /// Waits briefly until all reports are written.
     pub(crate) fn finish(&self) {
         self.lines.finish(LAST_REPORTS);
     }
@@ -84,21 +85,21 @@ impl Reporter {
         }
     }
 
-    /// The session time-out that the servers granted, if it is another one.
+    /// Reports the session timeout that the servers granted if it differs from the requested one.
     pub(crate) fn session_timeout(&self, asked: Duration, granted: Duration) {
         if let Some(message) = changed_timeout(asked, granted) {
             self.report("session_timeout", message);
         }
     }
 
-    /// A loss of the lock, and what becomes of the command.
+    /// Reports the loss of the lock and the effect on the command.
     pub(crate) fn lost(&self, lease: &Lease, then: &str) {
         let (path, token) = (lease.path(), lease.fencing_token());
         let reason = lease.loss_reason().map_or("unknown", |reason| reason.as_str());
         self.report("lost", format_args!("the lock {path:?} is lost ({reason}, token {token}); {then}"));
     }
 
-    /// Somebody asks for the lock.
+    /// Reports that another program requests the lock.
     pub(crate) fn revoked(&self, lease: &Lease, then: OnRevoke) {
         let path = lease.path();
         let then = match then {
@@ -108,7 +109,8 @@ impl Reporter {
         self.report("revoked", format_args!("somebody asks for the lock {path:?}; {then}"));
     }
 
-    /// A new state of the connection; `suspended`: the one before was without a connection.
+    /// Reports a new state of the connection. `suspended`: the previous state was without a
+    /// connection.
     pub(crate) fn state(&self, client: &Client, lease: &Lease, state: ClientState, suspended: bool) {
         match state {
             ClientState::Suspended => {
@@ -126,7 +128,7 @@ impl Reporter {
         }
     }
 
-    /// A signal that the command gets for the sake of the lock.
+    /// Reports a signal that the command receives because of the lock.
     pub(crate) fn signal(&self, signal: Signal, left: Duration) {
         let (event, what) = match signal {
             Signal::SIGSTOP => ("stopped", "is stopped"),

@@ -1,4 +1,4 @@
-//! Supervises the command: passes signals on, and ends the command before its lease can end.
+//! Supervises the command: forwards signals, and ends the command before its lease can end.
 
 use std::future::pending;
 use std::pin::pin;
@@ -17,10 +17,10 @@ use crate::run::report::Reporter;
 use crate::run::terminal::Terminal;
 use crate::signals::{Signals, has_job_control, is_ignored, stop_ourselves};
 
-/// Passed on to the command beside those that end a wait.
+/// Signals that are forwarded to the command, in addition to the signals that end a wait.
 const PASSED_ON: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
 
-/// The command, and what it is watched by.
+/// The running command and the state of its supervision.
 pub(crate) struct Supervision {
     child: Child,
     guard: Guard,
@@ -28,31 +28,31 @@ pub(crate) struct Supervision {
     children: Signals,
     terminal: Option<Terminal>,
     reporter: Reporter,
-    /// Whether somebody has stopped the command.
+    /// True if the command was stopped, but not by the guard.
     stopped: bool,
-    /// Whether somebody continues it, as soon as the lock allows it.
+    /// True if the command must continue as soon as the lock permits it.
     resuming: bool,
-    /// When the lease was to be looked at again.
+    /// Time for which the next check of the lease is planned.
     next_look: Instant,
-    /// By how much a look was late at most.
+    /// Longest delay of a check.
     paused: Duration,
 }
 
-/// The end of the command, and the state of its lock then.
+/// How the command ended, and the state of its lock at that moment.
 pub(crate) struct Ended {
     pub(crate) end: End,
     /// The rest of the lock's term.
     pub(crate) left: Duration,
-    /// For how long no server had confirmed the session.
+    /// Time since a server last confirmed the session.
     pub(crate) unproven: Duration,
-    /// The servers, and what is known of them.
+    /// The servers and their known state.
     pub(crate) servers: String,
-    /// The longest time for which this process was stopped, or the machine asleep.
+    /// Longest time for which this process was stopped or the machine was suspended.
     pub(crate) paused: Duration,
 }
 
 impl Supervision {
-    /// Starts the command, unless its lock is lost already.
+    /// Starts the command, unless its lock is already lost.
     pub(crate) fn start(
         lease: &Lease,
         launch: Launch,
@@ -66,14 +66,15 @@ impl Supervision {
         children.add([Signal::SIGCHLD])?;
         let terminal = Terminal::open();
         let foreground = terminal.clone().filter(Terminal::is_for_the_command);
-        // Last: since the grant a file was written and a server asked, and this process may have been stopped.
+        // This check is last: since the grant, a file was written and a request was sent, and this
+        // process might have been stopped.
         if let LeaseState::Lost(_) = lease.state() {
             reporter.lost(lease, "the command was not started");
             return Err(Failure { code: LOST, message: None });
         }
         let child = launch.start(foreground.clone()).inspect_err(|_| {
             if let Some(terminal) = foreground {
-                // It may have had it already.
+                // The child might already own the terminal.
                 terminal.hand_to(nix::unistd::getpgrp());
             }
         })?;
@@ -91,13 +92,13 @@ impl Supervision {
         })
     }
 
-    /// Whether the command was ended for the sake of the lock.
+    /// Returns `true` if the command received SIGTERM or SIGKILL because of the lock.
     pub(crate) fn told(&self) -> bool {
         self.guard.told()
     }
 
-    /// Returns when the command has ended, and is reaped. If it was ended for the sake of the lock, all of its group has
-    /// been sent SIGKILL.
+    /// Waits until the command has ended, and reaps it. If it was ended because of the lock, its
+    /// whole process group also receives SIGKILL.
     pub(crate) async fn watch(
         &mut self,
         client: &Client,
@@ -125,7 +126,7 @@ impl Supervision {
                     if on_revoke == OnRevoke::Term {
                         self.pass_on(Signal::SIGTERM, lease);
                         if self.stopped {
-                            // It sees the signal when it goes on.
+                            // A stopped command handles SIGTERM only after it continues.
                             self.pass_on(Signal::SIGCONT, lease);
                         }
                     }
@@ -142,7 +143,7 @@ impl Supervision {
             }
         };
         if self.told() {
-            // What it has started and left behind.
+            // Kill processes that the command has started and left running.
             self.child.signal(Signal::SIGKILL);
         }
         let ended = Ended {
@@ -158,7 +159,8 @@ impl Supervision {
         Ok(ended)
     }
 
-    /// Does what the state of the lease asks for; returns when to look again.
+    /// Sends the signals that the state of the lease requires. Returns the time until the next
+    /// check.
     fn obey(&mut self, lease: &Lease) -> Duration {
         let now = Instant::now();
         let late = now.saturating_duration_since(self.next_look);
@@ -180,10 +182,11 @@ impl Supervision {
         step.look_again
     }
 
-    /// A signal for us is one for the command.
+    /// Forwards a signal that this process received to the command.
     fn pass_on(&mut self, signal: Signal, lease: &Lease) {
         match signal {
-            // After a pause the lock may be lost: then the command does not go on, not even for a moment.
+            // After a pause, the lock might be lost. In that case, the command must not run, not
+            // even briefly.
             Signal::SIGCONT if self.stopped => {
                 self.resuming = true;
                 self.obey(lease);
@@ -194,13 +197,14 @@ impl Supervision {
                     self.child.signal(Signal::SIGCONT);
                 }
             }
-            // Ctrl-Z again, while it waits for a proof of the lock.
+            // The user pressed Ctrl-Z again while the command waits for a proof of the lock.
             Signal::SIGTSTP if self.resuming => self.suspended(signal),
             _ => self.child.signal(signal),
         }
     }
 
-    /// Has the command continue; in the foreground, if we are there.
+    /// Continues the command. If our process group is in the foreground, the command's group
+    /// becomes the foreground group.
     fn go_on(&mut self) {
         if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours()) {
             terminal.hand_to(self.child.group());
@@ -209,7 +213,7 @@ impl Supervision {
         self.child.signal(Signal::SIGCONT);
     }
 
-    /// Some children have changed: what became of ours, if it has ended.
+    /// Handles state changes of children. Returns the command's end, if it has ended.
     fn changed(&mut self) -> Result<Option<End>, Failure> {
         while let Some(change) = self.child.look()? {
             match change {
@@ -222,8 +226,9 @@ impl Supervision {
         Ok(None)
     }
 
-    /// The command has stopped. If the shell is to see that, we stop too; our heartbeats stop with us, and when we go on,
-    /// the lease is looked at before the command.
+    /// Handles a stop of the command. If a shell must see the stop, this process stops too. Its
+    /// heartbeats also stop. When it continues, it checks the lease before it continues the
+    /// command.
     fn suspended(&mut self, by: Signal) {
         if self.guard.is_stopped() {
             return;
@@ -237,7 +242,8 @@ impl Supervision {
             terminal.take_back(self.child.group());
             stop_ourselves();
         } else if by == Signal::SIGTSTP {
-            // Ctrl-Z where nobody could continue it: as the kernel does, not heard.
+            // Without job control, no shell could continue the command. Ignore Ctrl-Z, as the
+            // kernel does.
             self.go_on();
         }
     }

@@ -1,4 +1,5 @@
-//! All that is known of the locks below a path, from one look to the next. Pure: moments are given.
+//! State of all locks below a path, updated with each listing. Pure: the caller passes the current
+//! time.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -9,62 +10,63 @@ use zklock::internal::{Listing, NodeContent, about};
 use crate::contender::Child;
 use crate::top::directory::Look;
 
-/// The time over which turns are counted.
+/// Period over which grants are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Where more were found, no more are added.
+/// Maximum number of directories. Further directories are not added.
 pub(crate) const MOST: usize = 100_000;
 
-/// Who is first in a queue.
+/// The first contender in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) name: String,
     pub(crate) about: Option<ContenderInfo>,
-    /// What others than zklock write.
+    /// Data of the node if a client other than zklock wrote it.
     pub(crate) data: Vec<u8>,
     pub(crate) session_id: i64,
     pub(crate) token: i64,
-    /// When its node was created, by the servers' clock: milliseconds since 1970.
+    /// Creation time of the node by the servers' clock, in milliseconds since 1970.
     pub(crate) since: i64,
-    /// When somebody else was last seen to hold, or nobody, and when this one was first seen to; unless it was so from
-    /// the first look on.
+    /// Times of two listings: the last one in which this contender did not hold the lock, and the
+    /// first one in which it did. `None` if it already held the lock in the first listing.
     pub(crate) granted: Option<(Instant, Instant)>,
 }
 
-/// What is known of a directory.
+/// State of one directory.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) look: Look,
     pub(crate) holder: Option<Holder>,
-    /// Why nothing is known.
+    /// Reason why the directory could not be read.
     pub(crate) problem: Option<String>,
     pub(crate) seen: Option<Instant>,
-    /// How many had left at what moment.
+    /// Number of contenders that had left, with the time of each listing.
     samples: VecDeque<(Instant, u32)>,
-    /// Of the children whose names are ambiguous, whether they contend.
+    /// For children with ambiguous names: `true` if the child is a contender.
     asked: HashMap<String, bool>,
 }
 
 impl Entry {
-    /// How many got through the queue a second; nothing before the second look.
+    /// Returns the number of contenders per second that left the queue, or `None` before the second
+    /// listing.
     pub(crate) fn rate(&self) -> Option<f64> {
         let ((began, first), (ended, last)) = (self.samples.front()?, self.samples.back()?);
         let time = ended.saturating_duration_since(*began).as_secs_f64();
         (time > 0.0).then(|| f64::from(last.saturating_sub(*first)) / time)
     }
 
-    /// Whether somebody holds or waits, or did a moment ago.
+    /// Returns `true` if the lock has contenders, or had some within the last seconds.
     pub(crate) fn is_busy(&self) -> bool {
         self.look.contenders > 0 || self.rate().is_some_and(|rate| rate > 0.0)
     }
 
     fn update(&mut self, look: Look, sight: Option<NodeContent>, now: Instant) {
         if look.czxid != self.look.czxid {
-            // Another directory of the same name: its count began again.
+            // The directory was deleted and created again, so its count starts again.
             self.samples.clear();
         }
         self.samples.push_back((now, look.gone));
-        // The oldest sample is the last one from before the window.
+        // Keep one sample from before the window as the start of the count.
         while self.samples.get(1).is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
             self.samples.pop_front();
         }
@@ -83,11 +85,11 @@ impl Entry {
     }
 }
 
-/// All directories by their paths.
+/// All known directories, by path.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     entries: BTreeMap<String, Entry>,
-    /// How often each directory is looked at, if there are not too many.
+    /// Shortest time between two listings of one directory.
     pub(crate) interval: Duration,
 }
 
@@ -96,7 +98,7 @@ impl Board {
         Self { interval, ..Self::default() }
     }
 
-    /// Adds a directory that was not looked at yet; returns whether it is new.
+    /// Adds a directory unless it is already known; returns `true` if it is new.
     pub(crate) fn discover(&mut self, path: &str) -> bool {
         if self.entries.len() >= MOST || self.entries.contains_key(path) {
             return false;
@@ -113,7 +115,8 @@ impl Board {
         self.entries.get(path)
     }
 
-    /// The children that have to be read to know whether they contend: names that are ambiguous, each once.
+    /// Returns the children with ambiguous names that have not been read yet. Only the content of
+    /// such a node shows whether it is a contender.
     pub(crate) fn unknown(&self, path: &str, listing: &Listing) -> Vec<String> {
         let Some(entry) = self.entries.get(path) else { return Vec::new() };
         let unknown = |name: &&String| {
@@ -122,15 +125,16 @@ impl Board {
         listing.names.iter().filter(unknown).cloned().collect()
     }
 
-    /// A child was read.
+    /// Records whether a child with an ambiguous name is a contender.
     pub(crate) fn answer(&mut self, path: &str, name: String, contends: bool) {
         if let Some(entry) = self.entries.get_mut(path) {
             entry.asked.insert(name, contends);
         }
     }
 
-    /// The first contender in a listing, if it is another one than at the last look, so that it has to be read. Nobody
-    /// shows the first in the queue for a semaphore's permits.
+    /// Returns the first contender of a listing if it differs from the known holder and must be
+    /// read. Returns `None` for the queue of a semaphore, because the screen does not show its
+    /// first contender.
     pub(crate) fn new_head(&self, path: &str, listing: &Listing) -> Option<String> {
         let entry = self.entries.get(path)?;
         let head = self.look(path, listing).0.head?;
@@ -148,7 +152,7 @@ impl Board {
         self.entries.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
-    /// It was looked at. Returns the children that may have locks below them.
+    /// Records a listing. Returns the children that can have locks below them.
     pub(crate) fn update(
         &mut self,
         path: &str,
@@ -167,24 +171,24 @@ impl Board {
         inner
     }
 
-    /// There is no such directory any more.
+    /// Removes a directory that no longer exists.
     pub(crate) fn forget(&mut self, path: &str) {
         self.entries.remove(path);
     }
 
-    /// It could not be read.
+    /// Records that a directory could not be read.
     pub(crate) fn refuse(&mut self, path: &str, problem: String, now: Instant) {
         if let Some(entry) = self.entries.get_mut(path) {
             *entry = Entry { problem: Some(problem), seen: Some(now), ..Entry::default() };
         }
     }
 
-    /// The part of a semaphore at `path` that has this name.
+    /// Returns the part with this name of the semaphore at `path`.
     pub(crate) fn part(&self, path: &str, name: &str) -> Option<&Entry> {
         self.entries.get(&within(path, name))
     }
 
-    /// Whether a directory is a part of the semaphore that it is in.
+    /// Returns `true` if a directory is a part of a semaphore.
     pub(crate) fn is_part(&self, path: &str) -> bool {
         let Some((parent, "leases" | "locks")) = path.rsplit_once('/') else { return false };
         self.entries
@@ -193,7 +197,7 @@ impl Board {
     }
 }
 
-/// The path of a child.
+/// Returns the path of a child.
 pub(crate) fn within(path: &str, name: &str) -> String {
     if path == "/" { format!("/{name}") } else { format!("{path}/{name}") }
 }
@@ -221,7 +225,7 @@ mod tests {
         board.update("/a", &listing::<&str>(&[], 102), None, start + Duration::from_secs(2));
         let rate = board.get("/a").and_then(Entry::rate).unwrap();
         assert!((rate - 50.5).abs() < 0.01, "101 in two seconds, of whom one look saw nobody: {rate}");
-        // Ten seconds later it is quiet.
+        // After ten seconds without a grant, the rate is zero.
         for after in [4, 8, 13, 16] {
             board.update("/a", &listing::<&str>(&[], 102), None, start + Duration::from_secs(after));
         }
@@ -242,7 +246,7 @@ mod tests {
         board.update("/a", &listing(&[&second], 2), Some(sight()), later);
         let holder = board.get("/a").unwrap().holder.clone().unwrap();
         assert_eq!((&holder.name, holder.granted), (&second, Some((start, later))));
-        // It stays the same hold, without another request.
+        // A later listing keeps the hold and sends no request.
         assert_eq!(board.new_head("/a", &listing(&[&second], 2)), None);
         board.update("/a", &listing(&[&second], 2), None, later + WINDOW);
         assert_eq!(board.get("/a").unwrap().holder, Some(holder));
@@ -259,7 +263,7 @@ mod tests {
         assert_eq!(board.unknown("/orders", &both), [""; 0]);
         assert_eq!(board.new_head("/orders", &both).as_deref(), Some("10000000002"));
         assert_eq!(board.update("/orders", &both, Some(sight()), Instant::now()), ["10000000001"]);
-        // A child that has gone is forgotten.
+        // The answer for a deleted child is dropped.
         board.update("/orders", &listing(&["10000000001"], 5), None, Instant::now());
         assert_eq!(board.unknown("/orders", &both), ["10000000002"]);
     }

@@ -1,31 +1,32 @@
-//! What one listing of a directory shows of its lock. Pure.
+//! Derives the state of a lock from one listing of its directory. Pure.
 
 use zklock::internal::Listing;
 use zklock::queue::{Kind, NodeName};
 
 use crate::contender::Child;
 
-/// A directory's children, counted. Their names are not kept: there may be very many.
+/// Summary of a directory's children. It does not keep their names, because there can be very many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Everyone in the queue.
+    /// Number of contenders in the queue.
     pub(crate) contenders: usize,
-    /// The first, and the readers behind it that no writer separates from it.
+    /// Number of holders: the first contender, and all readers directly behind it if it is a
+    /// reader.
     pub(crate) holding: usize,
-    /// The name of the first.
+    /// Name of the first contender's node.
     pub(crate) head: Option<String>,
     pub(crate) mode: Mode,
-    /// Whether its contenders are one level deeper, as a semaphore's are.
+    /// True if the contenders are one level deeper because the directory is a semaphore.
     pub(crate) semaphore: bool,
-    /// Whether it has children that are no contenders.
+    /// True if the directory has children that are not contenders.
     pub(crate) has_inner: bool,
-    /// How many have left, and the node that counts them.
+    /// Number of children that have been removed. It is valid for the directory with this `czxid`.
     pub(crate) gone: u32,
     pub(crate) czxid: i64,
     pub(crate) created: u32,
 }
 
-/// As what a lock is held.
+/// Mode in which a lock is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]
@@ -56,14 +57,16 @@ impl Mode {
 }
 
 impl Look {
-    /// What a listing shows; and the names of the children that are no contenders, which may have locks below them.
-    /// `contends` tells it of names that are ambiguous.
+    /// Summarizes a listing. Also returns the names of the children that are not contenders and can
+    /// have locks below them. For an ambiguous name, `contends` returns `true` if the child is a
+    /// contender.
     pub(crate) fn of(listing: &Listing, contends: impl Fn(&str) -> Option<bool>) -> (Self, Vec<String>) {
         let mut look = Self {
             gone: listing.gone(),
             created: listing.created,
             czxid: listing.czxid,
-            // `locks` alone is a name that people give to the directory of all their locks.
+            // Only `leases` identifies a semaphore: users often name the directory of all their locks
+            // `locks`.
             semaphore: listing.names.iter().any(|name| name == "leases"),
             ..Self::default()
         };
@@ -75,7 +78,7 @@ impl Look {
                 Child::Ambiguous(node) => match contends(name) {
                     Some(true) => names.push(node),
                     Some(false) => inner.push(name.clone()),
-                    // It has gone since.
+                    // The child was deleted meanwhile.
                     None => {}
                 },
             }

@@ -1,27 +1,27 @@
-//! What the user has chosen, and what each key changes. Pure.
+//! The user's view settings, and the keys that change them. Pure.
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::top::rows::{Row, Sort};
 
-/// The keys, as the last line of the screen shows them.
+/// Help for the keys, shown in the last line of the screen.
 pub(crate) const HELP: &str = "q quit  / filter  sort: w p a g o  r reverse  f free locks  arrows";
 
-/// What the screen shows of all rows.
+/// View settings: filter, sort order and scroll position.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) sort: Sort,
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// Whether the user is writing the filter.
+    /// True while the user types the filter.
     pub(crate) typing: bool,
-    /// Whether locks are shown that nobody holds.
+    /// True if free locks are shown too.
     pub(crate) free: bool,
-    /// The row at the top.
+    /// Index of the first visible row.
     pub(crate) offset: usize,
 }
 
-/// What a key asks for beyond a change of the choice.
+/// An action that a key requests in addition to a change of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Nothing,
@@ -30,7 +30,7 @@ pub(crate) enum Wanted {
 }
 
 impl Choice {
-    /// What is left of the rows, in order.
+    /// Filters and sorts the rows.
     pub(crate) fn of(&self, mut rows: Vec<Row>) -> Vec<Row> {
         use crate::top::rows::State;
         let quiet = |row: &Row| row.state == State::Free && row.rate.is_none_or(|rate| rate == 0.0);
@@ -39,7 +39,7 @@ impl Choice {
         rows
     }
 
-    /// Follows an event of the terminal. `page` is the number of rows on the screen.
+    /// Handles a terminal event. `page` is the number of rows on the screen.
     pub(crate) fn follow(&mut self, event: &Event, page: usize) -> Wanted {
         let Event::Key(key) = event else { return Wanted::Nothing };
         if key.kind == KeyEventKind::Release {
@@ -77,7 +77,7 @@ impl Choice {
         Wanted::Nothing
     }
 
-    /// Enter keeps the filter, Esc drops it.
+    /// Edits the filter. Enter keeps it, and Esc clears it.
     fn write(&mut self, key: KeyEvent) {
         match key.code {
             KeyCode::Enter => self.typing = false,

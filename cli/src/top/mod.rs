@@ -1,4 +1,4 @@
-//! `zklock top`: all locks below a path, as they change.
+//! `zklock top`: shows all locks below a path and updates them continuously.
 
 mod board;
 mod directory;
@@ -101,7 +101,8 @@ pub(crate) fn top(options: &Options) -> Result<u8, Failure> {
         ));
     }
     with_client(&options.connection, async |client| {
-        // Only now: the first connection may fail, and what is said of that is to be read.
+        // The screen is taken only after the connection succeeds. If it fails, the user must be
+        // able to read the error.
         let survey =
             Survey::new(client.clone(), &options.path, options.interval, options.requests, options.once);
         if options.once || options.json {
@@ -118,16 +119,16 @@ impl Options {
     }
 }
 
-/// The rows as they are now.
+/// Returns the current rows.
 fn all_rows(survey: &Survey) -> Vec<Row> {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     rows(&survey.board, Instant::now(), i64::try_from(now_ms).unwrap_or(i64::MAX))
 }
 
-/// Prints for programs: once, or again and again.
+/// Prints a table or JSON, once or in every interval.
 async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Result<u8, Failure> {
     let mut signals = Signals::listen(&ENDING)?;
-    // Free locks too: programs leave out themselves what they do not need.
+    // Include free locks: programs can filter the output themselves.
     let choice = Choice { free: true, ..options.choice() };
     let mut next = Instant::now() + options.interval;
     loop {
@@ -145,7 +146,7 @@ async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Re
         }
         let due = if options.once { survey.is_complete() } else { Instant::now() >= next };
         if !due {
-            // Everything is looked at, and it is too early to look again.
+            // Every directory is up to date, and the next survey is not due yet.
             if survey.is_complete() {
                 tokio::time::sleep(next.saturating_duration_since(Instant::now()).min(options.interval / 10))
                     .await;
@@ -180,7 +181,7 @@ async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Re
     }
 }
 
-/// A table without a screen.
+/// Formats the rows as a plain table.
 fn table(rows: &[Row]) -> String {
     let paths: Vec<_> = rows.iter().map(|row| Escaped(&row.path).to_string()).collect();
     let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or_default();
@@ -196,15 +197,15 @@ fn table(rows: &[Row]) -> String {
     rows.iter().zip(&paths).map(line).collect()
 }
 
-/// Those that end the view.
+/// Signals that end the view.
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// The view on a terminal.
+/// Runs the view on the terminal.
 async fn show(options: &Options, client: &Client, survey: Survey) -> Result<u8, Failure> {
     let mut screen = Screen::take().map_err(|error| undrawn(&error))?;
     let outcome = watch(options, client, survey, &mut screen).await;
-    // Before the terminal is given back: if a signal has ended the view, what is typed is read until the process ends,
-    // and is for the shell then.
+    // Close the session before the terminal is restored. If a signal ended the view, the keyboard
+    // thread reads input until the process exits; input after that belongs to the shell.
     tokio::time::timeout(CLOSING, client.close()).await.ok();
     outcome
 }
@@ -213,7 +214,7 @@ fn undrawn(error: &std::io::Error) -> Failure {
     Failure::system("cannot draw on the terminal", error)
 }
 
-/// Shows, and follows the keys, until the user or a signal ends it.
+/// Draws the screen and handles keys until the user or a signal ends the view.
 async fn watch(
     options: &Options,
     client: &Client,
@@ -242,7 +243,7 @@ async fn watch(
         let drawn =
             screen.terminal.draw(|frame| draw(frame, &header, &mut choice, &shown)).map_err(failed)?;
         let page = page(drawn.area.height);
-        // The first look is shown as soon as it is complete.
+        // The result of the first survey is shown as soon as it is complete.
         next = Instant::now().max(next + options.interval).min(Instant::now() + options.interval);
         let looked = async {
             while Instant::now() < next {
@@ -281,8 +282,8 @@ async fn watch(
     }
 }
 
-/// What happens at the keyboard, and to the size of the terminal. Read on a thread that ends with the process, one event
-/// each time that somebody asks: what is typed after the key that ends the view is for the shell.
+/// Keyboard and resize events. A thread reads them and runs until the process exits. It reads one
+/// event per request, so the input after the key that ends the view stays available for the shell.
 struct Keyboard {
     asks: std::sync::mpsc::Sender<()>,
     asked: bool,
@@ -304,10 +305,11 @@ impl Keyboard {
         Self { asks, asked: false, events }
     }
 
-    /// The next event; none if the terminal is gone. Cancel safe: the next call returns what this one would have.
+    /// Returns the next event, or `None` if the terminal is gone. Cancel safe: after cancellation,
+    /// the next call returns the same event.
     async fn next(&mut self) -> Option<Event> {
         if !self.asked {
-            // Refused if the thread has ended, which the channel of events tells.
+            // Sending fails if the thread has exited. The channel of events then reports that.
             self.asks.send(()).ok();
             self.asked = true;
         }

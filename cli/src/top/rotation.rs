@@ -1,20 +1,23 @@
-//! Which directory is looked at next, and how many requests that may cost. Pure: moments are given.
+//! Decides which directory is read next and how many requests it can cost. Pure: the caller passes
+//! the current time.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// One look in so many is kept for directories where nothing happened, so that busy ones never crowd them out.
+/// One in this many listings is reserved for new and idle directories, so busy ones
+/// cannot displace them.
 const TURNS: u8 = 4;
 
-/// So many names in a listing cost as much as a request.
+/// Number of names in a listing that cost as much as one request.
 const NAMES: usize = 100;
 
-/// Directories in the order of their turns. Each is in here once, or is being looked at.
+/// Directories in the order in which they are read. Each directory is either in one of the queues
+/// or being read.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
-    /// Never looked at.
+    /// Directories that were never read.
     fresh: VecDeque<String>,
-    /// Somebody holds or waits, or did a moment ago. By their last looks.
+    /// Directories with contenders, now or a moment ago, in the order of their last listings.
     busy: VecDeque<(String, Instant)>,
     idle: VecDeque<(String, Instant)>,
     turn: u8,
@@ -25,17 +28,17 @@ impl Rotation {
         self.fresh.push_back(path);
     }
 
-    /// It was looked at now.
+    /// Returns a directory to the rotation after it was read.
     pub(crate) fn put_back(&mut self, path: String, busy: bool, now: Instant) {
         if busy { &mut self.busy } else { &mut self.idle }.push_back((path, now));
     }
 
-    /// Whether there are directories that were never looked at.
+    /// Returns `true` if some directories were never read.
     pub(crate) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
-    /// The next whose turn it is: none is looked at twice within an interval.
+    /// Returns the next directory to read. No directory is read twice within `interval`.
     pub(crate) fn next(&mut self, now: Instant, interval: Duration) -> Option<String> {
         self.turn = (self.turn + 1) % TURNS;
         if self.turn == 0 {
@@ -57,7 +60,8 @@ fn due(queue: &mut VecDeque<(String, Instant)>, now: Instant, interval: Duration
     queue.pop_front().map(|(path, _)| path)
 }
 
-/// How many requests may be sent. A long listing is many, and what it costs beyond what is left is paid off later.
+/// Request budget. A long listing costs several requests. If it costs more than the budget holds,
+/// later requests wait until the debt is paid.
 #[derive(Debug)]
 pub(crate) struct Budget {
     per_second: f64,
@@ -68,11 +72,11 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(per_second: u32, now: Instant) -> Self {
         let per_second = f64::from(per_second);
-        // A tenth of a second's worth at once at most.
+        // A burst is limited to the requests of a tenth of a second.
         Self { per_second, left: per_second / 10.0, filled: now }
     }
 
-    /// How long to wait before the next request; no time if it may be sent now.
+    /// Returns the time until the next request is permitted: zero if it can be sent now.
     pub(crate) fn wait(&mut self, now: Instant) -> Duration {
         let since = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + since * self.per_second).min((self.per_second / 10.0).max(1.0));
@@ -83,7 +87,7 @@ impl Budget {
         Duration::from_secs_f64((1.0 - self.left) / self.per_second)
     }
 
-    /// Requests were sent, and brought so many names.
+    /// Subtracts the cost of `requests` requests whose replies contain `names` names.
     #[expect(clippy::cast_precision_loss, reason = "no queue is that long")]
     pub(crate) fn spend(&mut self, requests: u32, names: usize) {
         self.left -= f64::from(requests) + (names / NAMES) as f64;
@@ -121,7 +125,7 @@ mod tests {
         assert_eq!(rotation.next(start + SECOND, SECOND).as_deref(), Some("a"));
     }
 
-    /// Ten thousand directories, and a queue of ten thousand: the rate holds all the same.
+    /// The rate limit holds with ten thousand directories and a queue of ten thousand contenders.
     #[test]
     fn a_budget_is_kept_whatever_there_is_to_see() {
         let start = Instant::now();

@@ -1,4 +1,5 @@
-//! From what is known of directories to rows: one for each lock. Pure: moments are given.
+//! Converts the state of directories to rows, one for each lock. Pure: the caller passes the
+//! current time.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -9,20 +10,20 @@ use zklock::internal::Escaped;
 use crate::queue::{linger_ms, sharing};
 use crate::top::board::{Board, Entry, Holder};
 
-/// One lock.
+/// A row of the table: one lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) path: String,
     pub(crate) state: State,
-    /// `mutex`, `write`, `read`, `leader`, or how many permits are taken.
+    /// `mutex`, `write`, `read`, `leader`, or the number of permits that are taken.
     pub(crate) mode: String,
     pub(crate) holding: usize,
     pub(crate) waiting: usize,
     pub(crate) holder: Option<Holder>,
     pub(crate) age: Option<Age>,
-    /// How many got through a second.
+    /// Number of grants per second.
     pub(crate) rate: Option<f64>,
-    /// How long ago it was looked at.
+    /// Time since the directory was read.
     pub(crate) seen: Duration,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Row {
 pub(crate) enum State {
     Held,
     Free,
-    /// It may not be read.
+    /// The directory is not readable.
     Unknown,
 }
 
@@ -44,17 +45,19 @@ impl State {
     }
 }
 
-/// For how long a lock has been held.
+/// Time for which a lock has been held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Age {
     pub(crate) time: Duration,
-    /// Nobody saw it begin, as before the first look, or during an outage: so long is the most that it can be.
+    /// True if no listing shows when the hold began: it began before the first listing or during an
+    /// outage. `time` is then an upper bound.
     pub(crate) at_most: bool,
 }
 
 impl Age {
-    /// `now_ms` is the wall clock, for what servers say; `now` for what was seen. Two looks that are further apart than
-    /// `close` have not seen what began between them.
+    /// Computes the age of a hold. `now_ms` is the wall clock, for comparison with times from the
+    /// servers; `now` is for local times. If two listings are further apart than `close`, the hold
+    /// can have begun at any time between them.
     fn of(holder: &Holder, now: Instant, now_ms: i64, close: Duration) -> Self {
         let age = u64::try_from(now_ms.saturating_sub(holder.since)).unwrap_or_default();
         let at_most = |time| Self { time, at_most: true };
@@ -73,10 +76,10 @@ impl Age {
     }
 }
 
-/// How late a look may be on a busy machine.
+/// Delay of a listing that is normal on a busy machine.
 const LATE: Duration = Duration::from_millis(500);
 
-/// In what order rows are shown.
+/// Sort order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
     /// The longest queues first
@@ -103,7 +106,7 @@ impl Sort {
         }
     }
 
-    /// Sorts; what is equal stays in the order of paths.
+    /// Sorts the rows. Equal rows stay in the order of their paths.
     pub(crate) fn sort(self, rows: &mut [Row], reversed: bool) {
         match self {
             Self::Waiting => rows.sort_by_key(|row| Reverse((row.waiting, row.holding))),
@@ -124,7 +127,8 @@ impl Sort {
 }
 
 impl Row {
-    /// Its holder: label, host and process, as far as it says; and whether several holds may share the node.
+    /// Describes the holder by label, host and process, as far as they are known, and shows whether
+    /// several holds can share the node.
     pub(crate) fn who(&self) -> String {
         let Some(holder) = &self.holder else {
             return if self.state == State::Unknown { "may not be read".to_owned() } else { String::new() };
@@ -143,7 +147,7 @@ impl Row {
         self.holder.as_ref().map(|holder| format!("{:#x}", holder.session_id)).unwrap_or_default()
     }
 
-    /// Whether a user who looks for this text means this row.
+    /// Returns `true` if the row contains the text.
     pub(crate) fn matches(&self, text: &str) -> bool {
         text.is_empty()
             || self.path.contains(text)
@@ -179,7 +183,7 @@ impl Row {
     }
 }
 
-/// A row for each lock, by path. Free ones are those that somebody has used before.
+/// Returns a row for each lock, sorted by path. A free lock has a row if it has been used before.
 pub(crate) fn rows(board: &Board, now: Instant, now_ms: i64) -> Vec<Row> {
     let close = (2 * board.interval).max(board.interval + LATE);
     let row = |(path, entry): (&str, &Entry)| {
@@ -202,7 +206,8 @@ fn lock(entry: &Entry) -> Option<Row> {
         (None, 0) => State::Free,
         _ => State::Held,
     };
-    // A directory of other directories, or one that nobody has been in, is no lock.
+    // A directory of other directories is not a lock, and neither is a directory that never had
+    // children.
     if state == State::Free && (look.has_inner || look.created == 0) {
         return None;
     }
@@ -219,15 +224,17 @@ fn lock(entry: &Entry) -> Option<Row> {
     })
 }
 
-/// As many as there are permits hold, the others wait there, or in the queue before. Where no contender says how many
-/// permits there are, all that got a node are taken to hold.
+/// Returns the row of a semaphore. As many contenders hold it as there are permits; the others wait
+/// among the leases or in the queue. If no contender states the number of permits, every contender
+/// with a lease node counts as a holder.
 fn semaphore(board: &Board, path: &str) -> Option<Row> {
     let leases = board.part(path, "leases")?;
     let queue = board.part(path, "locks").map_or(0, |entry| entry.look.contenders);
     let permits = leases.holder.as_ref().and_then(|holder| holder.about.as_ref()?.permits);
     let inside = leases.look.contenders;
     let holding = permits.map_or(inside, |permits| inside.min(permits as usize));
-    // The first in the queue is the one that has its node inside already, and waits for a permit.
+    // The first contender in the queue can already have a lease node while it waits for a permit.
+    // It counts once.
     let waiting = inside - holding + queue.saturating_sub(usize::from(inside > holding));
     let all = permits.map_or("?".to_owned(), |permits| permits.to_string());
     Some(Row {
@@ -259,8 +266,8 @@ pub(crate) mod tests {
         NodeContent { data: data.into_bytes(), czxid: 7, session_id: 0x10, created: since }
     }
 
-    /// A mutex with two that wait, a semaphore with one that waits for its second permit, a free lock, one that may not
-    /// be read, and directories that are none.
+    /// Returns an example: a mutex with two waiters, a semaphore with one waiter for its second
+    /// permit, a free lock, an unreadable directory, and directories that are not locks.
     pub(crate) fn example(now: Instant) -> Board {
         let listing = |all: &[&str], created| Listing {
             names: all.iter().map(ToString::to_string).collect(),
@@ -350,7 +357,7 @@ pub(crate) mod tests {
     fn only_a_hold_that_was_seen_to_begin_has_an_exact_age() {
         let second = Duration::from_secs(1);
         let start = Instant::now();
-        // The second look comes in time, or after an outage.
+        // The second listing is either in time or after an outage.
         for (pause, at_most, shown) in [(second, false, "3s"), (60 * second, true, "<=1m 3s")] {
             let mut board = Board::new(second);
             board.discover("/a");
@@ -360,7 +367,7 @@ pub(crate) mod tests {
             let age = rows(&board, start + pause + 3 * second, NOW_MS)[0].age.unwrap();
             assert_eq!((age.at_most, age.shown().as_str()), (at_most, shown));
         }
-        // Its node is younger than the outage.
+        // The holder's node was created after the outage.
         let mut board = Board::new(second);
         board.discover("/a");
         board.update("/a", &Listing::default(), None, start);

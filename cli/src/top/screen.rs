@@ -1,4 +1,4 @@
-//! The terminal as a screen, and the terminal as it was before: given back however this ends.
+//! Uses the terminal as a full screen, and restores it in every case, including a panic.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,30 +13,32 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
 
-/// The terminal that is a screen now, and how it was before.
+/// The terminal in screen mode, with its previous settings.
 struct Taken {
     terminal: File,
     before: Termios,
-    /// Who draws on it.
+    /// Thread that draws on the terminal.
     by: ThreadId,
 }
 
-/// At most one: a process has no more than one terminal.
+/// The terminal in use. A process has at most one.
 static TAKEN: Mutex<Option<Taken>> = Mutex::new(None);
 
 fn taken() -> MutexGuard<'static, Option<Taken>> {
-    // A panic while it was locked leaves it usable: it is only replaced as a whole.
+    // A panic that poisons the lock leaves a valid value, because the value is only replaced as a
+    // whole.
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a screen of the terminal. Where it is one already, because nobody could give it back before the process was
-/// stopped, it becomes one again.
+/// Puts the terminal in screen mode. The terminal can already be in screen mode if the process was
+/// stopped before it could restore the terminal. The first settings are then kept.
 fn take(mut terminal: File) -> io::Result<()> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // So that its message can be read. Another thread's panic is no end of this one.
+            // Restore the terminal so the panic message is readable. A panic of another thread does
+            // not end this screen.
             if taken().as_ref().is_some_and(|taken| taken.by == current().id()) {
                 give_back();
             }
@@ -56,7 +58,7 @@ fn take(mut terminal: File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the terminal what it was. Nothing happens where it is that already, or was hung up.
+/// Restores the terminal. Does nothing if it is already restored or was hung up.
 fn give_back() {
     if let Some(Taken { mut terminal, before, .. }) = taken().take() {
         execute!(terminal, LeaveAlternateScreen, Show).ok();
@@ -65,14 +67,14 @@ fn give_back() {
     }
 }
 
-/// The terminal, as something to draw on. Dropping it gives the terminal back; so does a panic.
+/// The terminal as a drawing surface. Dropping it restores the terminal, and so does a panic.
 pub(crate) struct Screen {
     file: File,
     pub(crate) terminal: Terminal<CrosstermBackend<File>>,
 }
 
 impl Screen {
-    /// Takes the terminal that controls this process.
+    /// Puts the controlling terminal of this process in screen mode.
     pub(crate) fn take() -> io::Result<Self> {
         let file = File::options().read(true).write(true).open("/dev/tty")?;
         let terminal = Terminal::new(CrosstermBackend::new(file.try_clone()?))?;
@@ -81,15 +83,17 @@ impl Screen {
         Ok(screen)
     }
 
-    /// After the process was stopped: whoever had the terminal meanwhile has left something on it.
+    /// Redraws everything after the process was stopped, because other programs might have written
+    /// to the terminal.
     pub(crate) fn take_again(&mut self) -> io::Result<()> {
         take(self.file.try_clone()?)?;
-        // Clears the screen. `clear` would ask where the cursor is, and read the answer from under the keyboard's thread.
+        // `resize` clears the screen. `clear` would query the cursor position, and the keyboard
+        // thread would compete for the reply.
         let size = self.terminal.size()?;
         self.terminal.resize(Rect::from(size))
     }
 
-    /// Before the process stops.
+    /// Restores the terminal before the process stops.
     #[expect(clippy::unused_self, reason = "who has a screen may give it back")]
     pub(crate) fn leave(&mut self) {
         give_back();
@@ -118,7 +122,7 @@ mod tests {
         tcgetattr(terminal).unwrap().local_flags.contains(LocalFlags::ECHO)
     }
 
-    /// One test, because a process has one terminal.
+    /// One test for both cases, because a process has only one terminal.
     #[test]
     fn a_panic_gives_the_terminal_back_and_so_does_the_end() {
         let pair = openpty(None, None).unwrap();
@@ -136,7 +140,7 @@ mod tests {
                 take(file.try_clone().unwrap()).unwrap();
                 take(file.try_clone().unwrap()).unwrap();
                 assert!(!echoes(&file));
-                // Another thread's is not the end of this screen.
+                // A panic of another thread does not end this screen.
                 std::thread::spawn(|| panic!("on purpose")).join().unwrap_err();
                 assert!(!echoes(&file));
                 assert!(!panics, "on purpose");

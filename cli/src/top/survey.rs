@@ -1,4 +1,4 @@
-//! Looks at the directories below a path one after the other, within a budget.
+//! Reads the directories below a path in rotation, within a request budget.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::failure::Failure;
 use crate::top::board::{Board, within};
 use crate::top::rotation::{Budget, Rotation};
 
-/// Looks that are under way at the same time.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
 
-/// The time over which requests are counted.
+/// Period over which the request rate is measured.
 const RECENT: Duration = Duration::from_secs(5);
 
-/// What the survey knows, and what it does next.
+/// State of the survey: the results so far, and the pending requests.
 pub(crate) struct Survey {
     client: Client,
     root: String,
@@ -26,20 +26,20 @@ pub(crate) struct Survey {
     rotation: Rotation,
     budget: Budget,
     visits: JoinSet<Visit>,
-    /// Whether each directory is looked at once only.
+    /// True if each directory is listed only once.
     once: bool,
-    /// Children to read, because their names are ambiguous.
+    /// Children that must be read because their names are ambiguous.
     questions: VecDeque<(String, String)>,
-    /// Whether the last request was for one of them.
+    /// True if the last request was for such a child.
     asks: bool,
     unclear: HashMap<String, Unclear>,
-    /// When requests were sent.
+    /// Times of recent requests.
     sent: VecDeque<Instant>,
-    /// Since when no server has answered.
+    /// Time at which the servers stopped replying, if they have.
     silent: Option<Instant>,
 }
 
-/// A request, and its answer.
+/// A request and its result.
 struct Visit {
     path: String,
     answer: Answer,
@@ -47,13 +47,13 @@ struct Visit {
 
 enum Answer {
     Listed(zklock::Result<Option<Listing>>),
-    /// A child whose name is ambiguous.
+    /// A child with an ambiguous name.
     Asked(String, zklock::Result<Option<NodeContent>>),
-    /// The first in the queue of a directory with this listing.
+    /// The first contender of a directory, with the directory's listing.
     Read(Listing, zklock::Result<Option<NodeContent>>),
 }
 
-/// A listing with names that are ambiguous: how many of them were not read yet.
+/// A listing with ambiguous names, and the number of those children that are still unread.
 struct Unclear {
     listing: Listing,
     left: usize,
@@ -82,18 +82,18 @@ impl Survey {
     }
 
     fn discover(&mut self, path: &str) {
-        // What ZooKeeper keeps there has no locks.
+        // ZooKeeper's own nodes contain no locks.
         if path != "/zookeeper" && self.board.discover(path) {
             self.rotation.discover(path.to_owned());
         }
     }
 
-    /// Whether every directory that is known was looked at.
+    /// Returns `true` if every known directory was read.
     pub(crate) fn is_complete(&self) -> bool {
         !self.rotation.has_fresh() && self.visits.is_empty() && self.questions.is_empty()
     }
 
-    /// For how long no server has answered.
+    /// Returns the time since the last reply of a server if the client is disconnected.
     pub(crate) fn silent(&mut self) -> Option<Duration> {
         if self.client.state() == ClientState::Connected {
             self.silent = None;
@@ -103,7 +103,7 @@ impl Survey {
         self.silent.map(|since| since.elapsed())
     }
 
-    /// Requests a second, of late.
+    /// Returns the recent number of requests per second.
     pub(crate) fn requests(&mut self) -> f64 {
         let now = Instant::now();
         while self.sent.front().is_some_and(|at| now.saturating_duration_since(*at) > RECENT) {
@@ -112,7 +112,8 @@ impl Survey {
         f64::from(u32::try_from(self.sent.len()).unwrap_or(u32::MAX)) / RECENT.as_secs_f64()
     }
 
-    /// Looks at what is due, and returns when something new is known, or at `until`. Cancel safe.
+    /// Reads directories that are due. Returns when there is a new result, or at `until`. Cancel
+    /// safe.
     pub(crate) async fn go_on(&mut self, until: Instant) -> Result<(), Failure> {
         loop {
             let mut pause = until.saturating_duration_since(Instant::now());
@@ -132,7 +133,7 @@ impl Survey {
         }
     }
 
-    /// Begins as many looks as may be; returns when to try again.
+    /// Starts as many requests as the limits permit; returns the time until the next try.
     fn begin(&mut self) -> Duration {
         while self.visits.len() < AT_ONCE {
             let now = Instant::now();
@@ -141,7 +142,8 @@ impl Survey {
                 return wait;
             }
             let client = self.client.clone();
-            // Directories have every other turn, however many children have to be read.
+            // Requests for directories and for ambiguous children alternate, so many children
+            // cannot delay the directories.
             self.asks = !self.asks && !self.questions.is_empty();
             let next = if self.asks { None } else { self.rotation.next(now, self.interval) };
             if let Some(path) = next {
@@ -182,7 +184,7 @@ impl Survey {
                     self.unclear.insert(path, Unclear { listing, left });
                 }
             }
-            // The path itself may come, and come again.
+            // The root path can be missing and can be created again later.
             Answer::Listed(Ok(None)) if path == self.root => self.complete(path, &Listing::default(), None),
             Answer::Listed(Ok(None)) => self.board.forget(&path),
             Answer::Asked(name, content) => match content {
@@ -192,18 +194,19 @@ impl Survey {
                     }
                     self.asked(path);
                 }
-                // A child that may not be read counts, as it does for those that wait.
+                // An unreadable child counts as a contender, as it does for waiters.
                 Err(error) if error.kind() == ErrorKind::AuthFailed => {
                     self.board.answer(&path, name, true);
                     self.asked(path);
                 }
-                // The first failure ends the look; others may follow.
+                // The first failure ends the survey of this directory. Further failures of it are
+                // ignored.
                 Err(error) if self.unclear.remove(&path).is_some() => return self.failed(path, error),
                 Err(_) => {}
             },
             Answer::Read(listing, content) => match content {
                 Ok(content) => self.complete(path, &listing, content),
-                // A contender that may not be read holds all the same.
+                // A contender holds the lock even if its node is unreadable.
                 Err(error) if error.kind() == ErrorKind::AuthFailed => self.complete(path, &listing, None),
                 Err(error) => return self.failed(path, error),
             },
@@ -212,7 +215,7 @@ impl Survey {
         Ok(())
     }
 
-    /// A child of a directory was read. The last of them makes its listing clear.
+    /// Counts a child as read. After the last one, the listing is complete.
     fn asked(&mut self, path: String) {
         let Some(unclear) = self.unclear.get_mut(&path) else { return };
         unclear.left -= 1;
@@ -223,7 +226,8 @@ impl Survey {
         }
     }
 
-    /// A directory was listed, and what its names mean is known. Reads who is first in it, unless that is known.
+    /// Handles a listing without unknown ambiguous names. Reads the first contender unless it is
+    /// already known.
     fn listed(&mut self, path: String, listing: Listing) {
         let Some(head) = self.board.new_head(&path, &listing) else {
             return self.complete(path, &listing, None);
@@ -232,7 +236,7 @@ impl Survey {
         self.start(async move { Visit { path, answer: Answer::Read(listing, look(&client, &node).await) } });
     }
 
-    /// All that a look at a directory shows is there.
+    /// Records a completed survey of a directory.
     fn complete(&mut self, path: String, listing: &Listing, content: Option<NodeContent>) {
         let now = Instant::now();
         for name in self.board.update(&path, listing, content, now) {
@@ -245,7 +249,7 @@ impl Survey {
         let now = Instant::now();
         self.questions.retain(|(other, _)| *other != path);
         match error.kind() {
-            // The last findings stay; the next look will tell.
+            // Keep the last results. The next survey will show whether they changed.
             ErrorKind::ConnectionFailed => {
                 if self.board.get(&path).is_some_and(|entry| entry.seen.is_none()) {
                     self.rotation.discover(path);

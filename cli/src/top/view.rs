@@ -1,4 +1,4 @@
-//! Draws rows on a screen of any size.
+//! Draws the rows on a screen of any size.
 
 use std::time::Duration;
 
@@ -12,41 +12,42 @@ use zklock::internal::Escaped;
 use crate::top::keys::{Choice, HELP};
 use crate::top::rows::{Age, Row, State};
 
-/// What is above and below the rows, their titles among it.
+/// Number of lines above and below the rows, including the column titles.
 const FRAME: u16 = 4;
 
-/// Between two columns.
+/// Space between two columns.
 const SPACING: u16 = 1;
 
-/// So much of the path is in the title, however narrow the screen is.
+/// Minimum number of characters of the path in the title, even on a narrow screen.
 const LEAST: usize = 10;
 
-/// From this width on there is room for sessions.
+/// Width from which sessions are shown.
 const WIDE: u16 = 110;
 
-/// From this width on, for rates and ages.
+/// Width from which rates and ages are shown.
 const MIDDLE: u16 = 72;
 
-/// What the first lines tell beside the rows.
+/// Content of the header lines.
 pub(crate) struct Header<'a> {
     pub(crate) path: &'a str,
     pub(crate) hosts: &'a str,
-    /// For how long no server has answered.
+    /// Time since the last reply of a server, if the client is disconnected.
     pub(crate) silent: Option<Duration>,
     pub(crate) directories: usize,
-    /// Directories that were not looked at yet.
+    /// True if some directories were not read yet.
     pub(crate) pending: bool,
     pub(crate) full: bool,
     pub(crate) requests: f64,
     pub(crate) interval: Duration,
 }
 
-/// How many rows a screen of this height has.
+/// Returns the number of rows on a screen of this height.
 pub(crate) fn page(height: u16) -> usize {
     usize::from(height.saturating_sub(FRAME))
 }
 
-/// Draws. `rows` are what is left by the choice's filter, in order; its offset is put right where it is beyond them.
+/// Draws the screen. `rows` are filtered and sorted. Corrects the scroll offset if it is beyond the
+/// last row.
 pub(crate) fn draw(frame: &mut Frame, header: &Header, choice: &mut Choice, rows: &[Row]) {
     let areas = Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
         .split(frame.area());
@@ -57,7 +58,7 @@ pub(crate) fn draw(frame: &mut Frame, header: &Header, choice: &mut Choice, rows
     let shown = rows.iter().skip(choice.offset).take(page);
     let columns = columns(frame.area().width);
     let widths: Vec<_> = columns.iter().map(|column| column.width).collect();
-    // As the table divides them.
+    // The table divides its width in the same manner.
     let room = Layout::horizontal(&widths).spacing(SPACING).split(areas[1]);
     let path_width = room.first().map_or(0, |area| usize::from(area.width));
     let titles = columns.iter().map(|column| column.title);
@@ -69,7 +70,8 @@ pub(crate) fn draw(frame: &mut Frame, header: &Header, choice: &mut Choice, rows
     frame.render_widget(Paragraph::new(footer(choice)), areas[2]);
 }
 
-/// Leaves the middle out of a text that is wider than that: the end of a path tells more than its middle.
+/// Shortens a text that is wider than `width` by omitting its middle, because the end of a path is
+/// more specific.
 fn shortened(text: &str, width: usize) -> String {
     let wide = |text: &str| Span::raw(text).width();
     if wide(text) <= width {
@@ -79,10 +81,10 @@ fn shortened(text: &str, width: usize) -> String {
     let mut kept = letters.len().min(width);
     loop {
         kept = kept.saturating_sub(1);
-        // The larger half is the end.
+        // The end gets the larger half.
         let (head, tail) = (kept / 2, letters.len() - kept.div_ceil(2));
         let shown: String = letters[..head].iter().chain(&['…']).chain(&letters[tail..]).collect();
-        // Some letters are two columns wide.
+        // Some characters are two columns wide.
         if kept == 0 || wide(&shown) <= width {
             return shown;
         }
@@ -98,7 +100,7 @@ fn title(header: &Header, rows: &[Row], width: usize) -> Line<'static> {
     Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
 }
 
-/// What the rows are worth.
+/// Formats the status line, which tells whether the rows are current.
 fn status(header: &Header) -> Line<'static> {
     if let Some(silent) = header.silent {
         let text = format!("NO SERVER ANSWERS, for {} s: this is what was known before", silent.as_secs());
@@ -113,14 +115,14 @@ fn status(header: &Header) -> Line<'static> {
     Line::raw(format!("{directories} directories{more}; {requests:.0} requests/s"))
 }
 
-/// A column, and what stands in it.
+/// A column: its title, its width and the text for a row.
 struct Column {
     title: &'static str,
     width: Constraint,
     text: fn(&Row) -> String,
 }
 
-/// Those for which there is room.
+/// Returns the columns that fit in this width.
 fn columns(width: u16) -> Vec<Column> {
     let column = |title, width, text| Column { title, width, text };
     let mut columns = vec![
@@ -153,7 +155,7 @@ fn cells(
     interval: Duration,
     stale: bool,
 ) -> Cells<'static> {
-    // Where there are very many, each has its turn less often than the screen is drawn.
+    // With very many locks, each is read less often than the screen is drawn.
     let late = row.seen > interval.saturating_mul(3) + Duration::from_secs(2);
     let mut texts: Vec<_> = columns.iter().map(|column| (column.text)(row)).collect();
     if let Some(path) = texts.first_mut() {
@@ -238,7 +240,7 @@ mod tests {
         for (width, shown) in [(0, "…"), (1, "…"), (2, "…b"), (3, "a…b")] {
             assert_eq!(shortened("a///b", width), shown);
         }
-        // Letters that are two columns wide.
+        // Characters that are two columns wide.
         assert_eq!(shortened("/日本語日本語", 7), "/…本語");
         let now = Instant::now();
         let mut rows = rows(&example(now), now, NOW_MS);
