@@ -1,4 +1,4 @@
-"""The coverage check must notice what it is there for."""
+"""Tests of the coverage check: it tells tests that assert something from tests that cannot fail."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def holding():
         ("pass", False),
         ("started()", False),
         ("started().line()", False),
-        # One that waits may fail, the other does not.
+        # `wait` fails if it waits in vain, so it is an assertion. `loop` never fails.
         ("started().wait()", False),
         ("started().loop()", False),
         ("assert started() is not None", False),

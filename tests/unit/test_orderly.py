@@ -1,4 +1,4 @@
-"""The condition that kazoo's tests get."""
+"""Tests of `Orderly`, the condition that kazoo's tests use."""
 
 from __future__ import annotations
 

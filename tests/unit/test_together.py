@@ -1,4 +1,4 @@
-"""Bugs that change one function of Rust are planted together, each behind a number; others by themselves."""
+"""Planted bugs within one Rust function are built together, each behind a number; other bugs separately."""
 
 import subprocess
 import sys
