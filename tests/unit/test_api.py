@@ -33,7 +33,7 @@ def problems(change: Callable[[Found], object] | None = None, table: api.Table |
 def problems_of_leases(
     change: Callable[[Found], object] | None = None, table: api.Table | None = None
 ) -> list[str]:
-    """Return the problems without those of `Leadership`, after asserting that it has the problems of `Lease`."""
+    """Return the problems without those of `Leadership`, which must be the same as those of `Lease`."""
     found = problems(change, table)
     leases = [problem for problem in found if ": Leadership." not in problem]
     assert sorted(found) == sorted(leases + [line.replace(": Lease.", ": Leadership.") for line in leases])

@@ -73,7 +73,7 @@ def holding():
         ("pass", False),
         ("started()", False),
         ("started().line()", False),
-        # `wait` fails if it waits in vain, so it is an assertion. `loop` never fails.
+        # `started` returns an `Answer`, whose `wait` cannot fail. Only the `wait` of `Watch` can.
         ("started().wait()", False),
         ("started().loop()", False),
         ("assert started() is not None", False),

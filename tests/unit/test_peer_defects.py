@@ -50,7 +50,7 @@ def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
 def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start) -> None:
     # The client returns after three seconds, and the old nodes must exist until then.
     replaced = replace_session(start, "curator", fragile, fragile_proxy, path, 3)
-    # The waiter acquires the lock with its old session's node. The server deletes it when that session expires.
+    # The waiter acquires the lock with its old session's node, which is deleted when that session expires.
     replaced.waiting.expect("acquired")
     replaced.behind.expect("acquired")
     found = overlaps(replaced.worker.holds() + replaced.last.holds())

@@ -84,8 +84,8 @@ def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
         server, _ = listener.accept()
         client.sendall(b"first")
         assert server.recv(1) == b"f"
-        # While the proxy is busy, the client sends more, and the server replies and closes its connection with
-        # unread input. A write to the server then fails. The client must receive the reply nevertheless,
+        # While the proxy is busy, the client sends more, and the server replies and closes its connection
+        # with unread input. A write to the server then fails. The client must receive the reply nevertheless,
         # whichever event the proxy handles first.
         busy, go_on = threading.Event(), threading.Event()
         proxy.loop.call_soon_threadsafe(busy.set)
