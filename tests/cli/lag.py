@@ -9,7 +9,7 @@ from typing import Self
 
 PAUSE = 0.005
 USUAL = int(0.05e9)
-"""Nanoseconds by which any machine may be late, at any time."""
+"""Delay in nanoseconds that every machine can have at any time."""
 
 
 class Lag:

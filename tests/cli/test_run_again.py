@@ -18,7 +18,7 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 SESSION = "20"
-"""Seconds. Long enough for a server to be found again within a term, twice."""
+"""Session timeout in seconds. Its term is long enough to find a server again twice."""
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_s802_signalled_while_no_server_answers(proxy: Proxy, path: str, log: Lo
         for _ in range(2):
             waiter.process.send_signal(signal.SIGTERM)
         assert waiter.wait().status == 128 + signal.SIGTERM
-        # Closing the session without a reply takes up to two seconds. The rest of the limit is for the process.
+        # Closing the session without a reply takes up to 2 s. The rest of the limit is for the process.
         assert time.monotonic() - began < 6 + lag.late / 1e9
     proxy.heal()
     assert log.events("start") == []

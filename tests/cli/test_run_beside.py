@@ -1,4 +1,4 @@
-"""Tests of `zklock run` with orphaned processes as its children, and with other kinds of locks on its path."""
+"""Tests of `zklock run` with orphaned child processes, and with other kinds of locks on its path."""
 
 from __future__ import annotations
 

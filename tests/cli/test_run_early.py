@@ -13,7 +13,7 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 DELAY = 0.35
-"""Seconds each way: so long after the grant `zklock` waits for an answer, before it starts the command."""
+"""Delay in seconds each way. After the grant, `zklock` waits for a reply before it starts the command."""
 
 
 def test_s811_lost_between_the_grant_and_the_start(

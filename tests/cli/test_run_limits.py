@@ -18,7 +18,7 @@ from harness.server import Standalone
 SESSION = 6.0
 TERM = int(SESSION / 2 * 1e9)
 GRACE = 1.0
-"""The longest one: a sixth of the session time-out."""
+"""Grace period in seconds. This is the maximum, a sixth of the session timeout."""
 LEFT = re.compile(r"with (\d\.\d{3}) s of the lock's term left")
 
 

@@ -20,7 +20,7 @@ from harness.steps import eventually
 
 SESSION = 4.0
 TERM = int(SESSION / 2 * 1e9)
-"""Nanoseconds: what was acknowledged before a black hole proves no more than this after it."""
+"""Term in nanoseconds. The last reply before a black hole proves the lock for this time at most."""
 
 MARGIN = int(0.2e9)
 

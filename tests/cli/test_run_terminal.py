@@ -51,7 +51,7 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
 
 
 PROVEN = ("--session-timeout", "20", "--kill-after", "5")
-"""With these so little of the term is left after five seconds that the command would be told to end."""
+"""With these options, only a new proof after a pause of five seconds saves the command from SIGTERM."""
 
 
 @pytest.mark.parametrize(

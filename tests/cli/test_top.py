@@ -70,7 +70,7 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
             user.type(b"/held\r")
             user.see(lambda lines: row(lines, held) != "" and row(lines, f"{path}/read") == "", "filtered")
             user.type(b"/\x1b")
-        # The lock is acquired more often than `top` looks. A rate needs two looks, so repeat until it appears.
+        # The lock is acquired more often than `top` looks. A rate needs two looks: repeat until it appears.
         rate = re.compile(r"free +0 +0\.\d|free +0 +[1-9]")
 
         def goes_on(lines: list[str]) -> bool:

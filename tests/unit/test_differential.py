@@ -23,7 +23,7 @@ SETTINGS = Settings(
     jvm=("-Dzookeeper.extendedTypesEnabled=true",),
 )
 LIMIT = 900
-"""Seconds, of which most are for the compiler if the test is not built yet, or another suite builds too."""
+"""Timeout in seconds. Most of it is for the compiler, which is slow if another suite builds as well."""
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ from harness.paths import PORCUPINE, TESTS
 from harness.porcupine import compare, compared, main, verdicts
 
 RECORDED = TESTS / "unit" / "histories"
-"""One campaign of the fault suite, and some seeds of the simulation, as they were recorded."""
+"""Recorded histories of one campaign of the fault suite and of some simulation seeds."""
 
 MILLISECOND = 1_000_000
 
 Holds = list[Hold]
 Mutation = Callable[[Holds], Iterator[Holds]]
-"""All ways in which an anomaly can be planted in a history: each yields the holds of one path."""
+"""A function that plants an anomaly in one path's holds, and yields the result for each possible place."""
 
 
 def recorded() -> list[History]:
@@ -185,7 +185,7 @@ ANOMALIES: dict[Mutation, str] = {
 }
 
 EACH = 12
-"""In how many places each anomaly is planted."""
+"""Number of places in which each anomaly is planted."""
 
 
 @pytest.fixture(scope="module", autouse=True)

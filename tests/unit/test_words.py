@@ -22,10 +22,10 @@ CLIENT = re.compile(
     r"\(queued=(\d+),recved=(\d+),sent=(\d+),sid=(0x[A-Za-z0-9]+),lop=(\w+),est=(\d+),to=(\d+),"
     r"lcxid=(0x[A-Za-z0-9]+),lzxid=(0x[A-Za-z0-9]+),lresp=(\d+),llat=(\d+),minlat=(\d+),avglat=(\d+),maxlat=(\d+)\)$"
 )
-"""The lines that go-zookeeper's FLWCons parses as a client with a session."""
+"""Pattern by which go-zookeeper's `FLWCons` parses the line of a client with a session."""
 
 VARIES = re.compile(r":\d+(?=\[)|(?<=sid=0x)\w+|(?<=est=)\d+|(?<=lzxid=0x)\w+|(?<=lresp=)\d+|(?<=lat=)\d+")
-"""Ports, sessions, times and first zxids: two servers have their own."""
+"""Values that differ between two servers: ports, sessions, times and zxids."""
 
 
 @pytest.fixture
