@@ -47,7 +47,7 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
     flights = len(proxy.snapshot().flights) / (CYCLES * BATCHES)
     # Counting needs no clock, so this limit is exact.
     assert flights <= 2.3
-    # The time shows that the worker waits for nothing else. The machine is shared, so the fastest batch counts.
+    # The time shows that the worker waits for nothing else. The fastest batch counts on a shared machine.
     elapsed = min(map(undisturbed, lines)) / CYCLES / ROUND_TRIP
     assert elapsed <= 2.3
 

@@ -35,7 +35,7 @@ def ensemble() -> Iterator[Ensemble]:
 
 
 def sleep_until(moment: float) -> None:
-    """Sleep until this time of CLOCK_MONOTONIC. On this clock, servers end sessions at multiples of the tick."""
+    """Sleep until this time of CLOCK_MONOTONIC. By the same clock, sessions end at multiples of the tick."""
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
@@ -64,7 +64,7 @@ def test_s400_heard_of_again_a_moment_before_the_session_ends(
 
 
 def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
-    """Let a session end just after a sign of life, assert that no two hold, and return whether it succeeded."""
+    """Let a session end just after a sign of life, and return whether it did. No two clients must hold."""
     leader = ensemble.leader()
     follower = ensemble.others(leader)[0]
     worker, other = start(surface), start(surface)
@@ -99,8 +99,8 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             return False
         sleep_until(end - EARLY)
         proxy.heal()
-        # The follower carries out the client's requests, and the client learns that it is first. Then the proxy
-        # drops everything: otherwise the client would soon learn that its session has ended.
+        # The follower carries out the client's requests, and the client learns that it is first. Then the
+        # proxy drops everything: otherwise the client would soon learn that its session has ended.
         sleep_until(end - EARLY / 5)
         proxy.black_hole()
         granted = waiting.done

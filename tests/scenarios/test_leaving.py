@@ -35,7 +35,7 @@ class Aim:
         self._last = ""
 
     def correct(self, ended: str) -> None:
-        """Increase the delay if the cancellation was first, else reduce it. Halve the step when this changes."""
+        """Increase the delay if the cancellation was first, else reduce it. Halve the step after a change."""
         assert ended in {"acquired", "cancelled"}
         if self._last:
             self._step = max(self._step / 2, 0.0001) if ended != self._last else self._step * 1.5
