@@ -1,4 +1,4 @@
-"""`zklock run --once`, `--once-per` and `zklock once`."""
+"""Tests of `zklock run --once` and `--once-per`, and of `zklock once`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zklock run` on a terminal, in a shell with job control."""
+"""Tests of `zklock run` on a terminal, in a shell with job control."""
 
 from __future__ import annotations
 

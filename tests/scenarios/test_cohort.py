@@ -19,7 +19,7 @@ COHORT = 4
 WAITERS = 7
 
 PROOFS = {"multi", "ping", "getData"}
-"""Requests that a session which holds sends in any case.
+"""Requests that the session of a holder sends on its own.
 
 They are heartbeats, and a watch on a node that is held for long."""
 

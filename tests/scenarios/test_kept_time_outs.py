@@ -30,7 +30,7 @@ LOCKS: dict[str, tuple[str, dict[str, Any], int | None]] = {
 def test_s794_time_outs_of_every_kind(
     surface: str, name: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """An acquire and a scope both time out on time: never early, and hardly late."""
+    """An acquire and a scope both time out on time: never early, and at most 0.2 s late."""
     kind, options, held = LOCKS[name]
     holder, waiter = start(surface), start(surface)
     for worker in (holder, waiter):

@@ -47,7 +47,7 @@ def test_s684_one_queue_of_two_releases(
         assert [[one[name] for name in TOLD] for one in found] == [
             [one[name] for name in TOLD] for one in seen[0]
         ]
-    # A worker of each release asks one of the other to give up the lock. The holder is notified.
+    # In each direction, one release asks the other to give up the lock, and the holder is notified.
     for asked, asker, lease, place in ((holder, others[0], "l", 0), (others[0], others[1], "l", 1)):
         asked.call("listen", lease=lease)
         asker.call("revoke", client="c", node=f"{path}/{queue[place]}")

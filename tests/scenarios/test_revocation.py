@@ -1,4 +1,4 @@
-"""Tests of a holder that is asked to give up its lock, or whose lock is broken."""
+"""Tests of requests to a holder to give up its lock, and of locks that an operator breaks."""
 
 from __future__ import annotations
 

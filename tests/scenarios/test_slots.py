@@ -30,9 +30,9 @@ SLOTS = 200
 KILLS = 10
 """Number of processes killed during a body, and number of processes killed while they write a record."""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
-"""Maximum delay in seconds of a kill during a body, after its start, and during a record, after the body's end.
+"""Maximum delay in seconds of a kill: after the start of a body, and after its end to hit the record.
 
-This is about the duration of each. A kill that comes too late halves its delay, because machines differ."""
+Each is about as long as the body or the record. After a kill that comes too late, it is halved."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
 """Slots whose holder is disconnected, and when: during the body, the record's request, or its reply.
 

@@ -182,7 +182,7 @@ def test_s250_a_refused_heartbeat(
         # The lease is lost at the next heartbeat, before the end of the term.
         await_loss(holder, lease, timeout=9 / 3)
     proxy.refuse_transactions(0)
-    # The client closes the old session before it starts the next one, whatever the server thinks of it.
+    # The client closes the old session before it starts the next one, even if the server still accepts it.
     for lease, pending in waiting.items():
         pending.expect("acquired", 9)
         other.release(lease, owner=lease)

@@ -1,4 +1,4 @@
-"""Attempts time out on time, for every lock and wherever the server stops replying."""
+"""Attempts time out on time for every kind of lock, at every point where the server can stop replying."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo derives its bars, hand-offs and kills correctly from the log lines of the processes."""
+"""Tests of the demo's timeline: its bars, hand-offs and kills match the log lines of the processes."""
 
 from __future__ import annotations
 

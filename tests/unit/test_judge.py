@@ -47,7 +47,7 @@ def test_only_a_process_that_was_stopped_then_is_excused() -> None:
     for stop in [(90 * SECOND, 91 * SECOND), (101 * SECOND, None)]:
         assert lost_at_first_look([lost], Excuses(stops={"w": [stop]}))
     assert lost_at_first_look([lost], Excuses(stops={"other": [(99 * SECOND, None)]}))
-    # After a stop, a resumed process can still stamp as new a check that was granted before the stop.
+    # A resumed process can stamp an action late by up to `RESUMING`, although it did it before the stop.
     went_on = (98 * SECOND, 100 * SECOND - RESUMING // 2)
     assert lost_at_first_look([lost], Excuses(stops={"w": [went_on]})) == []
 
