@@ -1,6 +1,7 @@
 """The command that tests run under a lock: `job.py LOG WORDS…` logs its events, one JSON object a line.
 
 The words select its behavior:
+
 - `tick` logs the time every 10 ms.
 - `child` starts a second process of the same kind, in the same process group.
 - A number is the number of seconds after which the process exits with status 0.

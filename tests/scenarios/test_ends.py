@@ -152,7 +152,7 @@ def test_s394_scopes_end_with_the_lock(
         observer.delete(f"{path}/{node}")
         said, problem = process.communicate(timeout=20)
         assert (process.returncode, said) == (0, "dropped\nLOCK_LOST\n"), problem
-    # The other locks are released before the program ends, because it waits for a line of input.
+    # The next two programs wait for a line of input, so their locks are released before the programs end.
     with program("scope that is dropped", server.hosts, path) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["dropped\n", "holding\n"]

@@ -41,7 +41,7 @@ def test_s86_turns(surface: str, server: Standalone, observer: Observer, path: s
     holder.hold("l", count=2)
     wanted = many.acquire("m", count=3)
     observer.wait_queue(leases_of(path), 5)
-    # A permit is free, but the contender is behind one that wants three.
+    # A permit is free, but `few` is in the queue behind `many`, which wants three.
     behind = few.acquire("f")
     observer.wait_queue(turns_of(path), 2)
     holder.release("l/0")

@@ -75,7 +75,7 @@ def test_the_lock_changes_hands_where_a_hold_begins() -> None:
 
 def test_while_a_run_goes_on_the_rest_of_the_screen_is_empty() -> None:
     assert rows(RUN, 16, 8000 * MS)[0] == "##-----#" + " " * 8
-    # A run that takes longer than expected uses the full width.
+    # A run that takes longer than expected is scaled to the full width.
     assert rows(RUN, 8, 100 * MS) == rows(RUN, 8)
 
 
