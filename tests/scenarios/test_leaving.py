@@ -26,7 +26,7 @@ def end_race(racer: Worker, racing: Pending) -> str:
 
 
 class Aim:
-    """The delay after a release at which a cancellation meets the grant, found by trial."""
+    """The delay between a release and a cancellation at which the cancellation races the grant."""
 
     def __init__(self) -> None:
         self.delay = 0.0

@@ -1,4 +1,4 @@
-"""Tests of the coverage check: it tells tests that assert something from tests that cannot fail."""
+"""Tests of the coverage check, which finds missing tests and tests without an assertion."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_an_outcome_behind_what_the_test_prints(tmp_path: Path) -> None:
 def test_a_test_that_hangs_is_ended_alone_with_what_it_started(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The runner kills the test, and a process of it that has left the process group. The later tests run."""
+    """The runner kills the test and its child process in another session. The later tests run."""
     started = tmp_path / "started"
     hangs = f"printf 'test b ... so far\\n'; setsid sleep 600 & echo $! > {started}; wait"
     program = executable(
