@@ -96,7 +96,7 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
 
 
 def test_s742_contenders_of_others_are_found(server: Standalone, observer: Observer, path: str) -> None:
-    """They are recognized by their ephemeral nodes if the names alone do not show it."""
+    """`ls` and `top` recognize other programs' contenders by their ephemeral nodes, with any name."""
     for _ in range(3):
         observer.client.create(f"{path}/mine-", b"host", ephemeral=True, sequence=True, makepath=True)
     shown = run(server.hosts, "ls", "--recursive", path).out.splitlines()

@@ -49,7 +49,7 @@ def about(since: int, pid: int, label: str | None = None, **more: Any) -> bytes:
 
 @contextmanager
 def others(hosts: str, number: int) -> Iterator[list[Observer]]:
-    """Provide several other sessions."""
+    """Provide this number of further sessions."""
     with ExitStack() as stack:
         yield [stack.enter_context(Observer(hosts)) for _ in range(number)]
 

@@ -268,7 +268,7 @@ def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str,
 def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
     server: Standalone, observer: Observer, path: str, log: Log
 ) -> None:
-    """After the pause, so little is left of the term that the command would be ended without a new proof."""
+    """The command runs on after a pause, because a new proof arrives although little of the term was left."""
     flags = ["run", "--session-timeout", "20", "--kill-after", "5", "-v", "--log", "json"]
     with Command(server.hosts, *flags, path, "--", *log.job("tick", "60")) as command:
         log.wait("tick")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # More locks than one session can have watches.
 HELD = 1_300
-# Seconds without input: long enough for several polls, if the client polled.
+# Seconds without any command: long enough for several polls, if the client polled.
 QUIET = 6.0
 # The client checks every node within this many seconds.
 TURN = 60.0
@@ -47,7 +47,7 @@ def test_s240_held_beyond_the_room_for_watches(
     asked = [worker.acquire(str(number), lock=str(number)) for number in range(HELD)]
     for pending in asked:
         pending.expect("acquired", TURN)
-    # After this time the holds count as long, so the client watches their nodes, up to its limit on watches.
+    # After a while the client watches the nodes that it holds, up to its limit on watches.
     time.sleep(1)
     proxy.reset()
     time.sleep(QUIET)
@@ -84,7 +84,7 @@ def test_s241_a_reader_beside_many_held_readers(
             times.append(time.monotonic() - began)
         took[count] = min(times)
         asked_for[count] = proxy.snapshot().requests
-        # These are not this reader's: the heartbeat, and the watches on the nodes of long holds.
+        # Ignore requests that do not belong to this reader: the heartbeat, and the watches of long holds.
         for other in ("multi", "getData"):
             del asked_for[count][other]
     # Each reader sends one listing, and many readers cause no further requests.

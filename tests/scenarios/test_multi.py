@@ -253,7 +253,7 @@ def test_s280_two_names_for_one_ensemble(
         assert [lease["node"].split("/")[-2] for lease in leases] == ["a", "b"]
         worker.release()
         all_free(observer, path)
-    # If the two acquired the locks in opposite orders, each would wait for the other until both time out.
+    # Without a common order, each worker would hold one lock and wait for the other, until both time out.
     for turn in range(20):
         asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
         eventually(lambda: any(pending.done for pending in asked), "one of them has both")  # noqa: B023

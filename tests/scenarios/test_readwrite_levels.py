@@ -61,7 +61,7 @@ def test_s61_upgrade_refused(surface: str, proxy: Proxy, observer: Observer, pat
         assert_within(refused.error(), refused.sent, 0)
     assert set(proxy.snapshot().requests) <= UNASKED
     assert len(observer.queue(path)) == 1
-    # Another owner is no upgrade: it waits.
+    # A writer with another owner is no upgrade: it waits.
     worker.acquire("x", lock="w", owner="b", timeout=TIMEOUT).expect("timeout")
     worker.check().expect("value")
     worker.release()

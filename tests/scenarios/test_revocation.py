@@ -51,7 +51,7 @@ def test_s141_asked_before_anybody_listens(
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.hold()
     (waiting,) = line_up(observer, path, [waiter])
-    # The first node's holder does not watch it yet, and the second node belongs to a waiter.
+    # The holder does not watch the first node yet, and the second node belongs to a waiter.
     first, second = observer.queue(path)
     observer.client.set(f"{path}/{first}", REVOKE)
     observer.client.set(f"{path}/{second}", REVOKE)

@@ -47,7 +47,7 @@ def changed(holds: Holds, place: int, **fields: object) -> Holds:
 
 
 def pairs(holds: Holds, first: str, second: str) -> Iterator[int]:
-    """Yield each place of a hold of one kind before a hold of another kind and owner, without downgrades."""
+    """Yield each place of a `first` hold before a `second` hold of another owner, without downgrades."""
     halves = downgrades(holds)
     for place, (one, other) in enumerate(pairwise(holds)):
         apart = (one.worker, one.owner) != (other.worker, other.owner)

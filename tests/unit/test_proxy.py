@@ -38,7 +38,7 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
         through.exists("/")
         counts = proxy.snapshot()
     assert counts.requests == {"exists": 4}
-    # Three requests sent without waiting are one round trip. The later request is another.
+    # Three requests sent without waiting are one round trip. The later request is a second one.
     assert [len(flight.requests) for flight in counts.flights] == [3, 1]
 
 

@@ -1,4 +1,4 @@
-"""A number selects one of several mutants planted in a function, and the listed survivors still exist."""
+"""Mutants are planted so that a number selects one of them, and the listed survivors still exist."""
 
 import json
 import os

@@ -172,7 +172,7 @@ def test_a_file_of_node_that_hangs_is_ended_alone(tmp_path: Path, capsys: pytest
         "broken.test.mjs",
         "fails.test.mjs::one",
         f"hangs.test.mjs {killed}",
-        # Its event loop still runs, so the test itself is named too.
+        # The event loop of this file still runs, so its test is named too.
         f"waits.test.mjs {killed}",
         "waits.test.mjs::waits (had not ended when planted was killed)",
     ]

@@ -1,4 +1,4 @@
-"""Planted bugs within one Rust function are built together, each behind a number; other bugs separately."""
+"""Bugs within one Rust function are built together, and a number selects one. Other bugs are built alone."""
 
 import subprocess
 import sys
