@@ -45,7 +45,7 @@ def test_s96_permits_mismatch(
     observer.wait_queue(turns_of(path), 0, timeout=2)
     assert len(observer.queue(leases_of(path))) == 1
     nothing_watched(server, other, path)
-    # Another lock object of the holder's client is also refused.
+    # Another lock object of the holder's client with another number is also refused.
     holder.lock(path, lock="x", kind="semaphore", permits=3)
     assert holder.acquire("y", lock="x", owner="b").error().code == "PERMITS_MISMATCH"
     holder.hold("again")

@@ -88,7 +88,7 @@ def test_s88_no_hold_and_wait(
     workers = [counting(start, surface, server.hosts, path, 3) for _ in range(3)]
     for turn in range(8):
         asked = [worker.acquire(f"l{turn}", count=2, timeout=10) for worker in workers]
-        # Release each contender when it has both permits. If each had one, neither would ever get the second.
+        # Release each contender as soon as it has both permits. If each had one, both would wait forever.
         left = list(zip(workers, asked, strict=True))
         while left:
             eventually(lambda: any(pending.done for _, pending in left), "one of them has both")  # noqa: B023

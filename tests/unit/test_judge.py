@@ -1,4 +1,4 @@
-"""The judge of the fault suite refuses these records. It once accepted most of them by mistake."""
+"""The judge of the fault suite refuses these records. An earlier judge accepted them, except where noted."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_undone_update_needs_an_excuse() -> None:
 
 
 def test_a_token_that_comes_back_and_a_spoilt_fenced_write_are_found() -> None:
-    """The judge has always found both."""
+    """The earlier judge also found a repeated token and a spoilt fenced write."""
     assert late_writes([WRITE, replace(WRITE, t=102 * SECOND)], Excuses())
     assert late_writes([replace(WRITE, spoilt_fenced=True)], Excuses())
 

@@ -176,7 +176,7 @@ def test_curator_462_is_mended(
 
 def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     _workers, asked = halves(start, "curator", server, observer, path)
-    # Each contender has one permit. The first has its turn and waits for a permit. The second waits for a turn.
+    # Each contender has one permit. The first has its turn and needs a permit. The second waits for a turn.
     observer.wait_queue(leases_of(path), 3)
     observer.wait_queue(turns_of(path), 2)
     for pending in asked:
