@@ -1,1 +1,1 @@
-"""The `zklock` command, as a shell sees it."""
+"""Tests of the `zklock` command, run as a shell runs it."""

@@ -1,4 +1,4 @@
-"""The command has to be built before any of its tests."""
+"""Configuration of the command's tests: the command must be built before any of them runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.built import NotBuilt, OutOfDate, require
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.collectonly:
         return
-    # Under nohup, or in the background of a script, some are ignored, and commands inherit that.
+    # `nohup` and background jobs of scripts ignore some signals, and the commands would inherit that.
     for one in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(one, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Before dozens of tests fail for it.
+    # Fail here, before dozens of tests fail for the same reason.
     try:
         require("command")
     except (NotBuilt, OutOfDate) as problem:

@@ -1,6 +1,6 @@
 """The command that tests run under a lock: `job.py LOG WORDS…` logs its events, one JSON object a line.
 
-The words:
+The words select its behavior:
 
 - `tick` logs the time every 10 ms.
 - `child` starts a second process of the same kind, in the same process group.
@@ -24,7 +24,7 @@ NOTED = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
 
 
 def main() -> None:
-    """Write, until a signal or the time ends it."""
+    """Write events until a signal or the time limit ends the process."""
     log, *words = sys.argv[1:]
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
@@ -45,7 +45,7 @@ def main() -> None:
         again = [word for word in words if word != "child"]
         subprocess.Popen([sys.executable, __file__, log, *again])
     if "terminal" in words:
-        # As it was started: nothing here asks for the terminal.
+        # The job reports the state in which it was started: it does not request the terminal.
         write("foreground" if os.tcgetpgrp(terminal()) == os.getpgrp() else "background")
     write("start")
     limit = min((float(word) for word in words if word.replace(".", "").isdigit()), default=60.0)
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def terminal() -> int:
-    """The terminal that controls this process, whatever its standard streams are."""
+    """Return the terminal that controls this process, independent of its standard streams."""
     return os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
 
 

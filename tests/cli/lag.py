@@ -1,4 +1,4 @@
-"""How late a busy machine is: what tests of moments may add to them, and no more."""
+"""Measurement of the machine's delays, by which tests extend their time limits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Self
 
 PAUSE = 0.005
 USUAL = int(0.05e9)
-"""Nanoseconds by which any machine may be late, at any time."""
+"""Delay in nanoseconds that every machine can have at any time."""
 
 
 class Lag:
-    """Watches for how long a thread that wants to run does not, while its block lasts."""
+    """A thread that measures how late it wakes up while the block runs."""
 
     def __init__(self) -> None:
         self._worst = 0
@@ -38,5 +38,5 @@ class Lag:
 
     @property
     def late(self) -> int:
-        """Nanoseconds: two processes in a row may have had to wait for so long each."""
+        """Return an allowance in nanoseconds for two processes in a row that were each delayed this long."""
         return USUAL + 2 * self._worst

@@ -1,8 +1,8 @@
-"""Tasks that take locks in one order, two or three at a time: busy, and never in a deadlock.
+"""Program whose tasks take two or three locks at a time in a fixed order, so that no deadlock occurs.
 
     python ordered.py HOSTS PATH SEED
 
-Prints a line when each task has had its locks once, and ends when its input does.
+It prints a line when each task has held its locks once, and exits when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from zklock import aio
 
 TASKS = 40
 LOCKS = 500
-#: So many locks of a round are among the first, for which many wait.
+#: Number of locks that most tasks choose from, so that they are contended.
 CROWDED = 12
 
 
 async def work(client: aio.Client, path: str, chance: random.Random, had: asyncio.Event) -> None:
-    """Take some locks in order, hold them for a moment, and begin again."""
+    """Take some locks in order, hold them for a moment, and repeat."""
     while True:
         numbers = {chance.randrange(CROWDED), chance.randrange(CROWDED), chance.randrange(LOCKS)}
         async with AsyncExitStack() as held:
@@ -32,7 +32,7 @@ async def work(client: aio.Client, path: str, chance: random.Random, had: asynci
 
 
 async def main(hosts: str, path: str, seed: str) -> None:
-    """Work until the input ends."""
+    """Run the tasks until standard input is closed."""
     async with aio.Client(hosts) as client:
         begun = [asyncio.Event() for _ in range(TASKS)]
         chances = [random.Random(f"{seed}-{number}") for number in range(TASKS)]

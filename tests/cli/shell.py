@@ -1,4 +1,4 @@
-"""An interactive shell on a terminal of its own, and what a user sees there."""
+"""An interactive shell on its own terminal, and the screen that a user sees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CTRL_C, CTRL_Z = b"\x03", b"\x1a"
 
 
 class Shell:
-    """An interactive shell on a terminal of its own."""
+    """An interactive shell on its own terminal."""
 
     def __init__(self, pid: int, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -44,14 +44,14 @@ class Shell:
                     self.shown += some
 
     def close(self) -> None:
-        """Hang up on all that the terminal controls."""
-        # Nobody reads any more: by then the number may be another file's.
+        """Close the terminal, which sends SIGHUP to the processes that it controls."""
+        # The reader must stop first: after `close`, the descriptor's number can belong to another file.
         self._closing.set()
         self._reader.join()
         os.close(self._descriptor)
 
     def resize(self, columns: int, lines: int) -> None:
-        """As a user makes the window larger or smaller."""
+        """Resize the terminal, as a user resizes the window."""
         self._size = (columns, lines)
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
@@ -62,7 +62,7 @@ class Shell:
         return [line.rstrip() for line in screen.display]
 
     def see(self, what: Callable[[list[str]], bool], says: str, limit: float = 20) -> list[str]:
-        """Wait until the screen is as it should be; returns it."""
+        """Wait until the screen satisfies `what`, and return the screen."""
         deadline = time.monotonic() + limit
         while not what(lines := self.screen()):
             assert time.monotonic() < deadline, says + ", but:\n" + "\n".join(lines)
@@ -70,11 +70,11 @@ class Shell:
         return lines
 
     def foreground(self) -> int:
-        """The process group that has the terminal."""
+        """Return the process group that has the terminal."""
         return os.tcgetpgrp(self._descriptor)
 
     def hit(self, number: signal.Signals) -> None:
-        """Send a signal to what runs in the foreground, and to nobody else."""
+        """Send a signal to the leader of the foreground process group, which must be a command."""
         assert self.foreground() != self.pid, "a command has the terminal"
         os.kill(self.foreground(), number)
 
@@ -92,7 +92,7 @@ class Shell:
 
 @contextmanager
 def shell(hosts: str) -> Iterator[Shell]:
-    """A shell that ends with its block."""
+    """Provide a shell that is closed at the end of the block."""
     pid, descriptor = pty.fork()
     if pid == 0:
         environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "PS1": "ready> ", MARK_NAME: MARK}

@@ -1,4 +1,4 @@
-"""`zklock doctor --deadlocks`: cycles of owners, and trees without any."""
+"""`zklock doctor --deadlocks` finds cycles of owners, and finds none in trees without cycles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.server import Standalone
 from harness.surfaces import SURFACES
 from harness.worker import Worker
 
-#: For as long as the test needs.
+#: Timeout in seconds that is longer than the test.
 LONG = 300.0
 
 PASSES = 10
@@ -30,7 +30,7 @@ PASSES = 10
 
 @dataclass(frozen=True)
 class Member:
-    """An owner in a cycle: a flow of control in a worker."""
+    """An owner in a cycle: a thread, task or scope in a worker."""
 
     worker: Worker
     owner: str
@@ -38,14 +38,14 @@ class Member:
 
 
 def deadlocks(hosts: str, path: str) -> tuple[int, list[dict[str, Any]]]:
-    """The exit status, and the findings."""
+    """Return the exit status and the findings."""
     told = run(hosts, "doctor", "--deadlocks", path, "--json")
     findings: list[dict[str, Any]] = json.loads(told.out)
     return told.status, findings
 
 
 def plant(observer: Observer, path: str, members: list[Member]) -> None:
-    """Each of them holds a lock, and waits for that of the next."""
+    """Create a cycle: each member holds a lock and waits for the next member's lock."""
     paths = [f"{path}/{number}" for number in range(len(members))]
     for member, held in zip(members, paths, strict=True):
         member.worker.lock(held, lock=held)
@@ -59,13 +59,13 @@ def plant(observer: Observer, path: str, members: list[Member]) -> None:
 
 
 def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, start: Start) -> None:
-    """Of two and three owners: threads, tasks, scopes, processes and languages in turn."""
+    """The doctor finds cycles of two and three owners: threads, tasks, scopes, processes and languages."""
     names = [name for name in SURFACES for _ in range(2)]
     workers = [start(name) for name in names]
     for number, worker in enumerate(workers):
         worker.connect(server.hosts, label=f"worker-{number}")
     for number in range(20):
-        # Neighbours, others of the same language, and twice the same.
+        # The members are neighbors, workers of the same language, or twice the same worker.
         step, size = number % 4, 2 + number % 2
         chosen = [workers[(number + step * place) % len(workers)] for place in range(size)]
         owners = [f"{number}-{place}" for place in range(size)]
@@ -73,7 +73,7 @@ def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, 
         members = [Member(worker, owner, worker.pid) for worker, owner in pairs]
         cycle = f"{path}/cycle-{number:02}"
         plant(observer, cycle, members)
-        # Others wait behind them, and are in no deadlock.
+        # More waiters queue behind the cycle without being part of it.
         chosen[0].lock(f"{cycle}/0", lock="behind")
         chosen[0].send(
             "enter", lock="behind", scope=f"behind-{number}", owner=f"behind-{number}", timeout=LONG
@@ -122,7 +122,7 @@ def test_s850_what_cannot_be_told(server: Standalone, observer: Observer, path: 
 
 @contextmanager
 def busy(hosts: str, path: str, seed: int) -> Iterator[None]:
-    """Tasks in a process that take locks in one order."""
+    """Run the block while tasks in another process take locks in one order."""
     program = Path(__file__).with_name("ordered.py")
     words = [sys.executable, str(program), hosts, path, str(seed)]
     process = spawn(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -146,6 +146,6 @@ def test_s851_a_busy_tree_in_one_order(server: Standalone, observer: Observer, p
             seen = re.search(r"501 directories with (\d+) contended locks, (\d+) waiting", str(findings))
             assert seen is not None, findings
             waiting.append(int(seen[2]))
-    # Nothing would be proved by passes that find nobody.
+    # Passes that find no waiters would prove nothing.
     assert min(waiting) > 0
     assert max(waiting) > 10

@@ -1,4 +1,4 @@
-"""`zklock demo`: what somebody sees who has nothing but the command."""
+"""Tests of `zklock demo` for a user who has only the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT = 20.0
 
 
 def test_s575_the_demo_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Neither Java nor anything else: `sleep` is all that it runs. The user's own servers are left alone.
+    # `sleep` is the only program on the `PATH`, so the demo needs no Java. It ignores the user's servers.
     monkeypatch.setenv("PATH", str(Path(str(shutil.which("sleep"))).parent))
     began = time.monotonic()
     with Command(f"127.0.0.1:{free_port()}", "demo", env={"ZKLOCK_AUTH_FILE": "/nonexistent"}) as demo:

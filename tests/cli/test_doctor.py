@@ -1,4 +1,4 @@
-"""`zklock doctor`: what it says of an ensemble, and what to change."""
+"""Tests of the findings that `zklock doctor` reports on an ensemble, and of its advice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ can_preload = pytest.mark.skipif(
 
 
 def finding(told: Outcome, words: str) -> str:
-    """The line that has these words, and what is advised."""
+    """Return the line that contains `words`, joined with the next line: the advice."""
     lines = told.out.splitlines()
     for number, line in enumerate(lines):
         if words in line:
@@ -45,7 +45,7 @@ def test_s569_doctor(server: Standalone, observer: Observer, path: str) -> None:
     assert well.status == 0, well.out
     for words in (server.hosts, "10s, as asked for", path, "a read takes", "transport zklock", "clock"):
         assert finding(well, words)
-    # The one of the tests, which is enough for that.
+    # The tests have a single server. The doctor notes that.
     assert finding(well, "is alone").startswith("note")
     observer.assert_free(path)
     assert "-> give the path of a lock" in run(server.hosts, "doctor").out
@@ -65,7 +65,7 @@ def test_s576_time_outs_that_the_servers_do_not_grant(new_server: NewServer, pat
             assert finding(told, "runs ZooKeeper 3.9").startswith("ok")
 
 
-# The default whitelist of ZooKeeper.
+# ZooKeeper's default whitelist.
 DEFAULT_WHITELIST = ("4lw.commands.whitelist=srvr",)
 
 
@@ -84,7 +84,7 @@ def test_s687_a_tick_that_is_not_told(
     assert f"inferred: {tick}" in unknown
     assert unknown.startswith("CHANGE" if verdict else "note")
     if asked == "1ms":
-        # Two ticks are granted, and are not safe.
+        # The server grants two ticks, which is too short to be safe.
         assert "ask for 800ms" in finding(told, "the session time-out is 400ms, not 1ms")
     if verdict:
         assert "ask for 800ms at least" in unknown
@@ -93,8 +93,8 @@ def test_s687_a_tick_that_is_not_told(
 
 
 def test_s813_a_tick_that_is_not_told_by_servers_far_away(new_server: NewServer) -> None:
-    """Through 15 ms each way, as between continents."""
-    # It does not answer `conf`, and tells this test who is there.
+    """A round trip takes 30 ms, as between continents."""
+    # The server does not reply to `conf`. Its reply to `dump` lists the sessions for this test.
     settings = Settings(tick=500, min_session_timeout=-1, config=("4lw.commands.whitelist=srvr,dump",))
     with new_server(settings) as discreet, Proxy(discreet.hosts, delay=0.015, opaque=True) as far:
         told = run(far.hosts, "doctor", "--session-timeout", "1s")
@@ -151,7 +151,7 @@ def test_s688_a_port_where_nothing_listens() -> None:
 
 @can_preload
 def test_s815_a_name_that_is_not_resolved(tmp_path: Path) -> None:
-    """It is not the server that hangs, and the end does not wait for the resolver."""
+    """The doctor blames the resolver, not the server, and exits without waiting for the resolver."""
     library = tmp_path / "resolver.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O", "-o", str(library), str(RESOLVER)], check=True)
     env = {"LD_PRELOAD": str(library), "RESOLVER_PAUSE": "120"}
@@ -196,7 +196,7 @@ def test_s688_a_server_without_a_majority(path: str, mode: str) -> None:
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    """A server with a port for TLS."""
+    """Provide a server with a TLS port."""
     with secured_server() as made:
         yield made
 
@@ -210,7 +210,7 @@ def test_s688_over_tls(secured: Secured, path: str) -> None:
     short = run(secured.hosts, "doctor", "--session-timeout", "600ms", *flags)
     assert short.status == 1
     assert "ask for 800ms at least" in finding(short, "is less than four of them")
-    # Without TLS, and with the certificate of another authority.
+    # Without TLS, and with a certificate authority that did not sign the server's certificate.
     plain = run(secured.hosts, "doctor", "--connect-timeout", "1")
     assert plain.status == 69
     assert "give --tls-ca, if it speaks TLS on this port" in finding(plain, "when it is asked `srvr`")
@@ -228,7 +228,7 @@ def test_s689_findings_for_programs(server: Standalone, path: str) -> None:
     findings = json.loads(told.out)
     assert all(set(found) == {"verdict", "finding", "next"} for found in findings)
     assert all(found["next"] for found in findings if found["verdict"] != "ok")
-    # Each line for people is there, in the same order.
+    # The human-readable report has the same findings in the same order.
     lines = [
         line for line in run(f"{server.hosts},{gone}", "doctor", path).out.splitlines() if line[0] != " "
     ]
@@ -272,7 +272,7 @@ def test_s576_access(server: Standalone, path: str, tmp_path: Path) -> None:
         told = run(server.hosts, "doctor", path)
         assert told.status == 1
         assert "--auth-file" in finding(told, f"no lock at {path}")
-        # Everything else is told all the same.
+        # The doctor still reports everything else.
         assert finding(told, "a read takes").startswith("ok")
     assert "open to everyone" in told.out
     allowed = run(server.hosts, "doctor", *keeps_out, path)
@@ -296,7 +296,7 @@ def test_s577_clocks(server: Standalone, path: str, tmp_path: Path, shift: int, 
     assert what.startswith("note")
     measured = re.search(r"this machine's clock is ([\d.]+)s .*\(measured within ([\d.]+)(m?)s\)", what)
     assert measured is not None, what
-    # The doctor subtracts its own uncertainty, which grows when the machine is late.
+    # The doctor subtracts its own uncertainty, which grows when the machine is slow.
     least = min(89.0, 90 - float(measured[2]) / (1000 if measured[3] else 1))
     assert least <= float(measured[1]) < 91
     assert "locks are as safe" in what

@@ -1,4 +1,4 @@
-"""`ls`, `wait`, `break` and `revoke`; and the commands that need no lock."""
+"""Tests of `ls`, `wait`, `break` and `revoke`, and of the commands that need no lock."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: 
 
 
 def test_s565_a_directory_that_is_called_locks(server: Standalone, observer: Observer, path: str) -> None:
-    """As a semaphore calls one of its two."""
+    """A lock directory can have the name that a semaphore gives to one of its two directories."""
     with Command(server.hosts, "run", f"{path}/locks/a", "--", "sleep", "60"):
         observer.wait_queue(f"{path}/locks/a", 1)
         assert run(server.hosts, "ls", "--recursive", path).out.startswith(f"{path}/locks/a\n")
@@ -68,7 +68,7 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     orders = f"{path}/orders"
-    # So many children that the number could be one of the server's.
+    # The directory has had so many children that the lock's number could be a server's sequence number.
     for _ in range(50):
         observer.client.delete(observer.client.create(f"{orders}/x-", b"", sequence=True, makepath=True))
     named = f"{orders}/10000000042"
@@ -84,19 +84,19 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
             (row,) = run(hosts, "top", "--once", below).out.splitlines()
             assert row.split()[:3] == [lines[0], "held", "mutex"]
             assert " 0 waiting " in row
-        # Somebody locks all orders as well, which the persistent node does not prevent if it is behind.
+        # Another client locks `orders` itself. The persistent node does not prevent this if it is behind.
         with Command(server.hosts, "run", "--label", "all", orders, "--", "sleep", "60"):
             observer.wait(orders, lambda queue: len(queue) == 2, "the directory and the contender")
             lines = run(server.hosts, "ls", "--recursive", path).out.splitlines()
             assert [line for line in lines if line.startswith("/")] == [orders, named]
             rows = run(server.hosts, "top", "--once", "--sort", "path", path).out.splitlines()
             assert [row.split()[0] for row in rows] == [orders, named]
-        # The lock at the directory's own path: the node is in its queue, whatever it was made for.
+        # In the lock at the directory's own path, the persistent node counts as a contender.
         assert run(server.hosts, "ls", orders).out.splitlines()[1].endswith(f"{named}  persistent")
 
 
 def test_s742_contenders_of_others_are_found(server: Standalone, observer: Observer, path: str) -> None:
-    """By their nodes, where their names do not tell."""
+    """`ls` and `top` recognize other programs' contenders by their ephemeral nodes, with any name."""
     for _ in range(3):
         observer.client.create(f"{path}/mine-", b"host", ephemeral=True, sequence=True, makepath=True)
     shown = run(server.hosts, "ls", "--recursive", path).out.splitlines()
@@ -122,7 +122,7 @@ def test_s841_owners_of_a_queue(server: Standalone, observer: Observer, path: st
         lines = run(server.hosts, "ls", "--verbose", path).out.splitlines()[1:]
         for line, expected in zip(lines, (", owner 3 worker-2\\u{1b})", ", owner 4)", ")"), strict=False):
             assert f"mail (web-1, process 7{expected}" in line
-        # A command has one owner, without a name.
+        # The command has a single, unnamed owner.
         assert re.search(r", owner [0-9]+\) +for ", lines[3])
         entries = json.loads(run(server.hosts, "ls", "--json", path).out)
         assert [entry["owner"] for entry in entries[:3]] == [owner, unnamed, None]
@@ -174,7 +174,7 @@ def test_s565_what_others_write_is_shown_as_text(server: Standalone, observer: O
 def test_s566_break_and_revoke(server: Standalone, observer: Observer, path: str) -> None:
     with Command(server.hosts, "run", path, "--", "sleep", "60") as holder:
         (node,) = observer.wait_queue(path, 1)
-        # Nobody can be asked.
+        # There is no terminal for the confirmation.
         assert run(server.hosts, "break", path, node).status == 64
         missing = run(server.hosts, "break", "--yes", path, "x-lock-0000000099")
         assert missing.status == 1

@@ -1,4 +1,4 @@
-"""`zklock run --metrics`: what node_exporter's textfile collector reads."""
+"""Tests of the file that `zklock run --metrics` writes for node_exporter's textfile collector."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULES = REPOSITORY / "docs" / "prometheus-rules.yml"
 
 
 def told(file: Path, path: str) -> dict[str, float]:
-    """All values by their names, without `zklock_run_`; each is of this lock."""
+    """Return all values by name without the prefix `zklock_run_`, after checking that each has this path."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(file.read_text()):
         assert family.documentation
@@ -64,7 +64,7 @@ def test_s746_a_run_and_the_next(server: Standalone, observer: Observer, path: s
     well = told(file, path)
     assert well["exit_status"] == 0
     assert well["success_timestamp_seconds"] == well["end_timestamp_seconds"] > ended["end_timestamp_seconds"]
-    # A run that fails keeps the moment of the last success, and so does one that still waits.
+    # A run that fails or still waits keeps the time of the last success.
     nowhere = f"127.0.0.1:{free_port()}"
     assert run(nowhere, "run", "--connect-timeout", "0.3", *words, "true").status == 69
     failed = told(file, path)
@@ -105,7 +105,7 @@ def test_s746_a_loss_that_is_ignored_is_no_success(
 def test_s746_a_reader_finds_the_old_file_or_the_new_one(
     server: Standalone, path: str, tmp_path: Path
 ) -> None:
-    """Whole, at each look, while runs replace it."""
+    """Every read finds a complete file while runs replace it."""
     file = tmp_path / "job.prom"
     words = ("--metrics", str(file), path, "--")
     assert run(server.hosts, "run", *words, "true").status == 0
@@ -181,7 +181,7 @@ def test_s814_only_a_regular_file_is_replaced(
 
 
 def make_null(file: Path) -> None:
-    """A node of the device that swallows everything, as /dev/null is one."""
+    """Create a device node like /dev/null, which discards everything."""
     try:
         os.mknod(file, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         file.open("rb").close()
@@ -192,7 +192,7 @@ def make_null(file: Path) -> None:
 def test_s814_nothing_is_written_through_a_guessed_name(
     server: Standalone, path: str, tmp_path: Path
 ) -> None:
-    """A link with the name of the unfinished file, which ends in the number of the process."""
+    """The unfinished file's name contains the process ID. A symbolic link with that name is not followed."""
     file, target = tmp_path / "job.prom", tmp_path / "target"
     target.write_text("theirs")
     script = 'ln -s "$1" "$2/.job.prom.$$"; exec "$3" run --metrics "$2/job.prom" "$4" -- true'
@@ -215,7 +215,7 @@ def test_s746_any_path_is_a_label(server: Standalone, path: str, tmp_path: Path)
 
 
 def selectors(expression: Any) -> list[Any]:
-    """All series that an expression asks for."""
+    """Return all time series that an expression selects."""
     if isinstance(expression, promql_parser.VectorSelector):
         return [expression]
     parts = [getattr(expression, name, None) for name in ("lhs", "rhs", "expr", "vector_selector")]
@@ -226,7 +226,7 @@ def selectors(expression: Any) -> list[Any]:
 def test_s747_the_rules_can_be_read_and_ask_for_what_there_is(
     server: Standalone, path: str, tmp_path: Path
 ) -> None:
-    """Rules for clients are compared with their metrics in bindings-python/tests/test_prometheus.py."""
+    """bindings-python/tests/test_prometheus.py compares the rules for clients with their metrics."""
     file = tmp_path / "job.prom"
     assert run(server.hosts, "run", "--metrics", str(file), path, "--", "true").status == 0
     written = {f"zklock_run_{name}" for name in told(file, path)}
@@ -245,6 +245,6 @@ def test_s747_the_rules_can_be_read_and_ask_for_what_there_is(
             assert asked <= written, rule
             used = set(re.findall(r"\$labels\.(\w+)", "".join(rule["annotations"].values())))
             assert used <= ({"path"} if "by (path)" in rule["expr"] else {"path", "job", "instance"}), rule
-    # The table of the page has all alerts.
+    # The page's table lists all alerts.
     page = (REPOSITORY / "docs" / "observability.md").read_text()
     assert set(re.findall(r"`(Zklock\w+)`", page)) == {rule["alert"] for rule in rules}

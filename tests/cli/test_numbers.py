@@ -1,4 +1,4 @@
-"""Every number that the command tells of locks, compared with what the server has: of two and of hundreds."""
+"""The command's numbers about locks match the server's data, for two contenders and for hundreds."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ HOUR, MINUTE = 3600, 60
 
 
 def wall() -> int:
-    """The clock on the wall, in milliseconds since 1970."""
+    """Return the wall clock time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def shown_age(text: str) -> int:
-    """So many seconds, as the command writes them."""
+    """Return the number of seconds in a duration as the command prints it."""
     parts = re.findall(r"(\d+)(day|h|m|s)", text)
     assert parts, text
     units = {"day": 24 * HOUR, "h": HOUR, "m": MINUTE, "s": 1}
@@ -42,20 +42,20 @@ def shown_age(text: str) -> int:
 
 
 def about(since: int, pid: int, label: str | None = None, **more: Any) -> bytes:
-    """The data of a contender's node."""
+    """Return the data of a contender's node."""
     told = {"host": f"host{pid}", "pid": pid, "language": "rust", "label": label, "since": since, **more}
     return json.dumps(told).encode()
 
 
 @contextmanager
 def others(hosts: str, number: int) -> Iterator[list[Observer]]:
-    """Several sessions of others."""
+    """Provide this number of further sessions."""
     with ExitStack() as stack:
         yield [stack.enter_context(Observer(hosts)) for _ in range(number)]
 
 
 def rows(hosts: str, *words: str) -> list[dict[str, Any]]:
-    """The rows of `ls --json`."""
+    """Return the rows of `ls --json`."""
     told = run(hosts, "ls", "--json", *words)
     assert told.status == 0, told.err
     found: list[dict[str, Any]] = json.loads(told.out)
@@ -63,7 +63,7 @@ def rows(hosts: str, *words: str) -> list[dict[str, Any]]:
 
 
 def assert_same_node(observer: Observer, row: dict[str, Any], node: str) -> None:
-    """The numbers of a node in a row are those that the server has."""
+    """Assert that a row's session and token match the server's data about the node."""
     assert (row["node"], row["session"], row["token"]) == (
         node,
         hex(observer.owner(node)),
@@ -155,7 +155,7 @@ def test_s780_hundreds_of_contenders(server: Standalone, observer: Observer, pat
             assert (row["session"], row["token"]) == (hex(stat.ephemeralOwner), str(stat.czxid))
             assert (row["since"], row["host"]) == (since(number), f"host{number + 1}")
             assert (row["state"], row["reader"]) == ("holds" if number < 2 else "waits", number < 2)
-            # To the second.
+            # Ages are exact to the second.
             parsed = re.fullmatch(r"  (\w+)  (.+?) +for ([0-9a-z ]+?) +token (\d+)  (\S+)(  reader)?", line)
             assert parsed is not None, line
             state, who, age, token, node, reader = parsed.groups()
@@ -167,7 +167,7 @@ def test_s780_hundreds_of_contenders(server: Standalone, observer: Observer, pat
 
 
 def top_rows(hosts: str, *words: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The object that `top --once --json` prints, and its rows by path."""
+    """Return the object that `top --once --json` prints, and its rows by path."""
     told = run(hosts, "top", "--once", "--json", *words)
     assert told.status == 0, told.err
     line = json.loads(told.out)
@@ -196,7 +196,7 @@ def test_s781_what_top_tells_of_two_holds(
         make(one, "b", "__WRIT__", about(7, 15))
         make(one, "b", "__READ__", about(7, 16))
         for number in range(3):
-            # The third one waits for a permit, in its turn; two more wait for theirs.
+            # Both permits are held. Of three waiters, the first has its turn and waits for a permit.
             if number < 2:
                 make(one, "s/leases", "lease-", about(9, 17 + number, permits=2))
             make(one, "s/locks", "lock-", about(9, 18 + number, permits=2))
@@ -223,7 +223,7 @@ def test_s781_what_top_tells_of_two_holds(
             )
             created = observer.client.exists(node).created * 1000
             assert row["held_for_at_most"] is True
-            # By the clocks of both, which are the same here.
+            # The age is the difference between two clocks, which are the same clock here.
             assert before - created - 2 <= row["held_for_ms"] <= after - created + 2, name
             assert 0 <= row["seen_ms_ago"] <= after - before
         assert [found[f"{path}/{name}"]["holder"]["pid"] for name in "abse"] == [11, 12, 13, None]
@@ -234,7 +234,7 @@ def test_s781_what_top_tells_of_two_holds(
         assert (line["hosts"], line["connection"], line["silent_for_ms"]) == (proxy.hosts, "connected", None)
         looks = sum(asked[kind] for kind in ("getChildren2", "getChildren", "getData"))
         assert sent == 0
-        # Over five seconds.
+        # The rate is the average over five seconds.
         assert line["requests_per_second"] == pytest.approx(looks / 5)
         for shown_row, (name, (mode, _, waiting)) in zip(
             run(server.hosts, "top", "--once", "--sort", "path", path).out.splitlines(),
@@ -253,7 +253,7 @@ def test_s781_what_top_tells_of_two_holds(
 
 
 def last_line(command: Command) -> dict[str, Any]:
-    """The newest object that `top --json` has printed."""
+    """Return the newest object that `top --json` has printed."""
     lines = command.read_until("\n").splitlines(keepends=True)
     whole = [line for line in lines if line.endswith("\n")]
     found: dict[str, Any] = json.loads(whole[-1])
@@ -261,16 +261,16 @@ def last_line(command: Command) -> dict[str, Any]:
 
 
 def row_of(told: dict[str, Any], path: str) -> dict[str, Any]:
-    """The row of a lock; empty if there is none."""
+    """Return the row of a lock, or an empty one if there is none."""
     return next((row for row in told["locks"] if row["path"] == path), {})
 
 
 def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Observer, path: str) -> None:
-    """How many got through a second, of two locks; and how long a hold that was seen to begin has lasted."""
+    """`top` reports each lock's grants per second, and the age of a hold that it saw begin."""
     turns = {"busy": 40, "calm": 10}
     for name in turns:
         observer.create(f"{path}/{name}")
-        # One that holds all the time; and the count does not begin with nothing.
+        # One node holds all the time. The other two make the sequence numbers start above zero.
         for _ in range(3):
             observer.delete(observer.client.create(f"{path}/{name}/x-lock-", b"", sequence=True))
     began = wall()
@@ -291,7 +291,7 @@ def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Obs
             line = last_line(command)
         for name, number in turns.items():
             before, after = row_of(first, f"{path}/{name}"), row_of(ended, f"{path}/{name}")
-            # The first look was before the first line, and after the start.
+            # The first look was after the command's start and before the first line.
             latest = first["time"] - before["seen_ms_ago"] + 10
             last = ended["time"] - after["seen_ms_ago"]
             assert last - began < 10_000, "all of it is within the time over which turns are counted"
@@ -300,7 +300,7 @@ def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Obs
         row = row_of(ended, f"{path}/busy")
         told = now()
         assert row["held_for_at_most"] is False
-        # A look saw it begin, an interval later at most, unless the machine stood still.
+        # `top` sees a hold at most one interval after its beginning, unless the machine stood still.
         late = 0.3 + LATE + METRONOME.stood_still(created.first, told)
         span = created.ago(asked, told)
         assert span.least - late <= row["held_for_ms"] / 1000 <= span.most
@@ -327,7 +327,7 @@ def test_s782_for_how_long_no_server_has_answered(proxy: Proxy, observer: Observ
 
 
 def read_latency(hosts: str, times: int = 5) -> float:
-    """How long a read takes for another client, in milliseconds."""
+    """Return the time of a read by another client in milliseconds."""
     with Observer(hosts) as other:
         began = time.monotonic()
         for _ in range(times):
@@ -336,7 +336,7 @@ def read_latency(hosts: str, times: int = 5) -> float:
 
 
 def number_in(pattern: str, text: str) -> float:
-    """The one number that a pattern finds."""
+    """Return the only number that the pattern finds."""
     (found,) = re.findall(pattern, text)
     return float(found)
 
@@ -359,18 +359,18 @@ def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: s
     theirs = read_latency(proxy.hosts)
     assert there_and_back <= reads <= 3 * theirs, "one read, of five"
     assert there_and_back <= connects
-    # The create and the delete.
+    # Two round trips: the create and the delete.
     assert 2 * there_and_back <= locks
     assert connects + 5 * reads + locks <= took
     assert before < number_in(r"with fencing token (\d+)", told) < after
     assert f"connected to {proxy.hosts} in" in told
     assert re.search(r"clock and the servers' are at most \d+ ms apart", told)
-    # Both clocks are this machine's: nothing but the way can make a difference.
+    # Both clocks are this machine's, so only the round trip makes them seem to differ.
     assert number_in(r"clock and the servers' are at most (\d+) ms apart", told) <= locks + 2
 
 
 def test_s783_what_the_doctor_reads(server: Standalone, new_server: NewServer, path: str) -> None:
-    """The numbers of two servers, with other settings."""
+    """The doctor reports the numbers of two servers with different settings."""
     with new_server(Settings(tick=700, config=("maxClientCnxns=17",))) as other:
         hosts = f"{server.hosts},{other.hosts}"
         told = run(hosts, "doctor", path).out
@@ -389,7 +389,7 @@ def test_s783_what_the_doctor_reads(server: Standalone, new_server: NewServer, p
 
 
 def of_server(server: Server) -> tuple[str, str]:
-    """Version and mode, as it says itself."""
+    """Return the server's version and mode as the server reports them."""
     told = server.four_letter("srvr")
     found = re.search(r"version: (\d+\.\d+\.\d+)", told)
     assert found is not None, told
@@ -397,7 +397,7 @@ def of_server(server: Server) -> tuple[str, str]:
 
 
 def longest(server: Server) -> str:
-    """The longest session time-out that a server grants, in its own words."""
+    """Return the longest session timeout that a server grants, as the doctor prints it."""
     told = int(number_in(r"maxSessionTimeout=(\d+)", server.four_letter("conf"))) // 1000
     return f"{told}s"
 

@@ -1,4 +1,4 @@
-"""`zklock run --once`, `--once-per` and `zklock once`."""
+"""Tests of `zklock run --once` and `--once-per`, and of `zklock once`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from harness.server import Standalone
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
-    """The file in which a job writes a line for each run."""
+    """Return the file to which a job writes a line per run."""
     return tmp_path / "runs"
 
 
 def job(lines: Path, status: int = 0) -> list[str]:
-    """A job that writes a line, and ends with this status."""
+    """Return the command of a job that writes a line and exits with this status."""
     return ["sh", "-c", f"echo ran >> {lines}; exit {status}"]
 
 
 def count(lines: Path) -> int:
-    """How often the job has run."""
+    """Return the number of times the job has run."""
     return len(lines.read_text().splitlines()) if lines.exists() else 0
 
 
 def once(server: Standalone, path: str, *words: str) -> Outcome:
-    """`zklock run` with these words."""
+    """Execute `zklock run` with these arguments."""
     return run(server.hosts, "run", *words[: words.index("--")], path, *words[words.index("--") :])
 
 
@@ -119,13 +119,13 @@ def test_s821_a_record_that_may_not_be_read(
     server: Standalone, observer: Observer, path: str, lines: Path
 ) -> None:
     ours = make_digest_acl("app", "secret", all=True)
-    # Its parents have the list that others have.
+    # The parent directories have the default ACL.
     observer.create(path)
     observer.client.create(f"{path}.once", b"{}", acl=[ours])
     assert once(server, path, "--once", "slot", "--", *job(lines)).status == 77
     assert count(lines) == 0
     assert run(server.hosts, "once", path).status == 77
-    # Of a lock that is free there is still something to tell.
+    # `ls` still shows the record of a free lock.
     shown = run(server.hosts, "ls", path)
     assert shown.status == 0
     assert shown.out.startswith(f"{path}\n  recorded  ")

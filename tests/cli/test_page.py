@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md and of the page on cron jobs, as a shell runs them."""
+"""Tests of the examples in docs/cli.md and on the page about cron jobs: a shell runs them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether that is what the page shows, where `…` stands for anything."""
+    """Return whether the printed text matches the page, where `…` stands for any text."""
     pattern = ".*".join(re.escape(part) for part in shown.split("…"))
     return re.fullmatch(pattern, printed, re.DOTALL) is not None
 
@@ -46,10 +46,10 @@ def test_s549_an_example(server: Standalone, tmp_path: Path, typed: str, shown: 
         "ZKLOCK_HOSTS": server.hosts,
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
     }
-    # Long enough to connect on a busy machine: before that, nobody knows that the lock is taken.
+    # Long enough to connect on a busy machine: before that, the command cannot know that the lock is taken.
     typed = typed.replace(" -w 0.2 ", " -w 2.5 ")
     shell = shutil.which("bash") or "sh"
-    # The lock of the examples has been used before.
+    # The examples assume that the lock was used before.
     subprocess.run([COMMAND, "run", "/locks/nightly", "--", "true"], env=environment, timeout=60, check=True)
     ran = subprocess.run([shell, "-c", typed], env=environment, capture_output=True, text=True, timeout=60)
     assert matches(shown, ran.stdout), f"{typed}\n{ran.stdout}{ran.stderr}"

@@ -1,4 +1,4 @@
-"""Rights, identities and addresses: of whatever the command creates, on each of its subcommands."""
+"""Tests of rights, identities and addresses: every subcommand applies them to everything that it creates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
 BESIDE = make_acl("world", "anyone", create=True, read=True)
 MODES = {"mutex": [], "write": ["-x"], "read": ["-s"], "slots": ["--slots", "2"]}
 
-# As in scenarios/test_rights.py: the options, the list of nodes and directories, and that of their parents.
+# As in scenarios/test_rights.py: the options, the ACL of the nodes and directories, and the parents' ACL.
 LISTS: dict[str, tuple[dict[str, str], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
     "creator": ({"acl": "creator"}, OURS, [*OURS, BESIDE]),
@@ -35,21 +35,21 @@ LISTS: dict[str, tuple[dict[str, str], list[ACL], list[ACL]]] = {
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    """A server with users, and with a port for TLS."""
+    """Provide a server with users and a TLS port."""
     with secured_server() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def admin(secured: Secured) -> Iterator[Observer]:
-    """Somebody who may use every node of it."""
+    """Provide an observer with access to every node of the server."""
     with Observer(secured.server.hosts) as made:
         made.client.add_auth(*SUPER)
         yield made
 
 
 def given(options: dict[str, str], how: str) -> tuple[list[str], dict[str, str]]:
-    """The same options as words, or as variables of the environment."""
+    """Return the options as arguments, or as environment variables."""
     if how == "option":
         return [word for name, value in options.items() for word in (f"--{name}", value)], {}
     return [], {f"ZKLOCK_{name.upper().replace('-', '_')}": value for name, value in options.items()}
@@ -95,14 +95,14 @@ IDENTITIES = {
 
 
 def outcomes(hosts: str, words: list[str], path: str, node: str, label: str) -> dict[str, Outcome]:
-    """The outcome of each subcommand at a lock that somebody holds; the last one breaks it."""
+    """Return each subcommand's outcome at a held lock. The last one breaks the lock."""
     commands = {
         "ls": ["ls", *words, path],
         "ls all": ["ls", "-r", *words, path],
         "top": ["top", "--once", *words, path],
         "wait": ["wait", "-w", "0", *words, path],
         "run": ["run", "-n", *words, path, "--", "echo", "ran"],
-        # It waits for a lock that is taken for as long as a session lasts.
+        # The doctor waits up to a session timeout for a taken lock, so the session timeout is short.
         "doctor": ["doctor", "--json", "--session-timeout", "1s", *words, path],
         "revoke": ["revoke", *words, path, "--holder", label],
         "break": ["break", "--yes", *words, path, node],
@@ -114,7 +114,7 @@ def outcomes(hosts: str, words: list[str], path: str, node: str, label: str) -> 
 def test_s791_an_identity_is_that_of_every_subcommand(
     secured: Secured, admin: Observer, path: str, tmp_path: Path, who: str
 ) -> None:
-    """Each can look at the lock of the same user, and none at that of another one."""
+    """Each subcommand can access a lock of the same user, and none can access another user's lock."""
     lines, encrypted, schemes = IDENTITIES[who]
     words = ["--acl", "creator"]
     if lines:

@@ -1,4 +1,4 @@
-"""`zklock run`: exit statuses, signals, what the command is told."""
+"""Tests of `zklock run`: exit statuses, signals, and the environment of the command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORWARDED = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Where the jobs of this test write."""
+    """Provide the log file of this test's jobs."""
     return Log(tmp_path)
 
 
@@ -66,7 +66,7 @@ def test_s542_a_taken_lock(server: Standalone, observer: Observer, path: str) ->
         event = json.loads(told.err)
         assert (event["event"], set(event)) == ("failed", {"time", "event", "message"})
         assert "is taken by sleep" in event["message"]
-        # Long enough to connect on a busy machine: before that, nobody knows that it is taken.
+        # Long enough to connect on a busy machine: before that, `zklock` cannot know that the lock is taken.
         in_time = run(server.hosts, "run", "-w", "2.5", path, "--", "echo", "ran")
         assert (in_time.status, in_time.out) == (75, "")
         assert "sleep" in in_time.err, "says who holds it"
@@ -93,7 +93,7 @@ def test_s544_credentials(server: Standalone, observer: Observer, path: str, tmp
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     write_credentials(right, "# of the batch jobs\ndigest:app:secret\n")
     write_credentials(wrong, "digest:app:guess\n")
-    # An exclusive directory: others can neither look nor queue.
+    # In a directory with the ACL `creator`, other users can neither list nor queue.
     made = run(server.hosts, "run", "--auth-file", str(right), "--acl", "creator", path, "--", "true")
     assert made.status == 0, made.err
     refused = run(server.hosts, "run", "--auth-file", str(wrong), path, "--", "echo", "ran")
@@ -123,7 +123,7 @@ def test_s544_credentials(server: Standalone, observer: Observer, path: str, tmp
 def test_s545_wrong_usage(server: Standalone, words: list[str]) -> None:
     refused = run(server.hosts, *words)
     assert (refused.status, refused.out) == (64, "")
-    # Without any word it shows what there is.
+    # Without arguments, `zklock` prints its usage.
     assert refused.err.startswith("zklock: " if words else "Distributed locks")
     assert "error:" not in refused.err
 
@@ -149,7 +149,7 @@ def test_s547_a_signal_while_waiting(server: Standalone, observer: Observer, pat
             waiter.signal(getattr(signal, name))
             ended = waiter.wait()
         assert (ended.status, ended.out) == (128 + getattr(signal, name), "")
-        # No later than the process: its session is closed.
+        # The waiter's session is closed before its process exits.
         assert observer.queue(path) == [first]
         assert holder.process.poll() is None
 
@@ -201,7 +201,7 @@ def test_s553_a_killed_parent(server: Standalone, path: str, log: Log) -> None:
 
 
 def test_s554_an_ignored_signal(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    # As `nohup` and shells without job control start commands.
+    # `nohup` and shells without job control start commands with ignored signals.
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         command = Command(server.hosts, "run", path, "--", *log.job("0.6"))

@@ -1,4 +1,4 @@
-"""The `zklock` command a second time: suspended, stopped, signalled, revoked and broken again."""
+"""Each action on the `zklock` command also works a second time: suspend, stop, signal, revoke, break."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 SESSION = "20"
-"""Seconds. Long enough for a server to be found again within a term, twice."""
+"""Session timeout in seconds. Its term is long enough to find a server again twice."""
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Where the jobs of this test write."""
+    """Provide the log file of this test's jobs."""
     return Log(tmp_path)
 
 
 def told(err: str) -> list[str]:
-    """The events of a log in JSON."""
+    """Return the events of a JSON log."""
     return [json.loads(line)["event"] for line in err.splitlines()]
 
 
@@ -61,7 +61,7 @@ def test_s800_suspended_twice(proxy: Proxy, observer: Observer, path: str, log: 
 
 
 def test_s801_paused_twice(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    """`zklock` itself is stopped, and its command runs on; the lock is held all the time."""
+    """While `zklock` is stopped, its command runs on and the lock stays held."""
     flags = ["run", "--session-timeout", SESSION]
     with Command(server.hosts, *flags, path, "--", *log.job("tick", "120")) as command:
         (node,) = observer.wait_queue(path, 1)
@@ -88,7 +88,7 @@ def test_s802_signalled_twice(server: Standalone, observer: Observer, path: str,
         for number, name in enumerate(["SIGTERM", "SIGUSR1", "SIGTERM", "SIGUSR1"]):
             command.signal(getattr(signal, name))
             log.wait(name, 2 * (number // 2 + 1))
-        # A job that does not mind has its lock still.
+        # A job that ignores the request keeps its lock.
         assert len(observer.queue(path)) == 1
         assert command.process.poll() is None
         command.signal(signal.SIGINT)
@@ -105,7 +105,7 @@ def test_s802_signalled_twice_while_waiting(server: Standalone, observer: Observ
         with Command(server.hosts, "run", path, "--", "echo", "ran") as waiter:
             observer.wait_queue(path, 2)
             for number in (signal.SIGTERM, signal.SIGTERM):
-                # It may have ended by the second.
+                # The waiter can have exited before the second signal.
                 waiter.process.send_signal(number)
             ended = waiter.wait()
         assert (ended.status, ended.out) == (128 + signal.SIGTERM, "")
@@ -114,7 +114,7 @@ def test_s802_signalled_twice_while_waiting(server: Standalone, observer: Observ
 
 
 def test_s802_signalled_while_no_server_answers(proxy: Proxy, path: str, log: Log) -> None:
-    """It leaves, although nobody can be told, and again does no harm."""
+    """`zklock` exits although it cannot reach a server, and a second signal does no harm."""
     proxy.black_hole()
     with Command(proxy.hosts, "run", path, "--", *log.job("0")) as waiter, Lag() as lag:
         time.sleep(0.3)  # a silence
@@ -122,7 +122,7 @@ def test_s802_signalled_while_no_server_answers(proxy: Proxy, path: str, log: Lo
         for _ in range(2):
             waiter.process.send_signal(signal.SIGTERM)
         assert waiter.wait().status == 128 + signal.SIGTERM
-        # Two seconds for a farewell that nobody hears, and as much for the process.
+        # Closing the session without a reply takes up to 2 s. The rest of the limit is for the process.
         assert time.monotonic() - began < 6 + lag.late / 1e9
     proxy.heal()
     assert log.events("start") == []
@@ -143,7 +143,7 @@ def test_s803_revoked_and_broken_twice(server: Standalone, observer: Observer, p
             again = run(server.hosts, *words, path, node)
             assert (again.status, node in again.err) == (1, True), words
     observer.assert_free(path)
-    # The same path is as good as new.
+    # The path can be used again like a new one.
     assert run(server.hosts, "run", "-n", path, "--", "true").status == 0
 
 
@@ -153,7 +153,7 @@ def test_s804_a_server_for_development_again(path: str) -> None:
     for _ in range(2):
         with Command("", "dev", "--port", port) as served:
             served.read_until("listening")
-            # Nothing is left of the one before.
+            # No data of the previous server is left.
             assert run(hosts, "run", "-n", path, "--", "true").status == 0
             for _ in range(2):
                 served.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""`zklock run` beside others: orphans that become its children, and locks of another kind on its path."""
+"""Tests of `zklock run` with orphaned child processes, and with other kinds of locks on its path."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from harness.steps import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux a process gets orphans")
 
-# Starts a process whose parent ends at once, says which it is, waits for a line, and exits with 7.
+# Starts a process whose parent exits immediately, prints its PID, waits for a line, and exits with status 7.
 JOB = "sh -c 'sleep 1000 & echo $!'; read end; exit 7"
 
 PR_SET_CHILD_SUBREAPER = 36
 
 
 class Reaper(Command):
-    """A `zklock` that is the parent of orphans, as the first process of a container is."""
+    """A `zklock` that adopts orphaned processes, like the first process of a container."""
 
     def __init__(self, hosts: str, *words: str, directory: Path) -> None:
-        # Kept by the program that takes this one's place.
+        # This setting survives the `exec` of `zklock`.
         start = (
             "import ctypes, os, sys;"
             f"ctypes.CDLL(None).prctl({PR_SET_CHILD_SUBREAPER}, 1, 0, 0, 0);"
@@ -47,14 +47,14 @@ class Reaper(Command):
 
 
 def orphan_of(command: Command) -> int:
-    """The orphan of its job, once its parent is `zklock`."""
+    """Return the PID of the job's orphaned process once `zklock` is its parent."""
     pid = int(command.read_until("\n"))
     eventually(lambda: parent(pid) == command.process.pid, "it is an orphan of zklock's")
     return pid
 
 
 def parent(pid: int) -> int:
-    """The parent of a process."""
+    """Return the PID of a process's parent."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
@@ -70,7 +70,7 @@ def test_s740_orphans_are_reaped(server: Standalone, observer: Observer, path: s
 
 
 def test_s740_many_orphans_and_the_commands_status(server: Standalone, path: str, tmp_path: Path) -> None:
-    """They end at the same time as the command: its status is not lost among theirs."""
+    """The orphans exit at the same time as the command, and `zklock` still returns the command's status."""
     for _ in range(5):
         job = "for i in 1 2 3 4 5 6 7 8; do sh -c '(exit 3) & (exit 4) &'; done; exit 9"
         with Reaper(server.hosts, "run", path, "--", "sh", "-c", job, directory=tmp_path) as command:
@@ -78,7 +78,7 @@ def test_s740_many_orphans_and_the_commands_status(server: Standalone, path: str
 
 
 def test_s740_while_it_waits(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
-    """A shell that `zklock` replaces has left it a child."""
+    """A shell that `zklock` replaces by `exec` has left it a child process."""
     start = f"sleep 1000 & echo $!; exec {COMMAND} run {path} -- true"
     with Command(server.hosts, "run", path, "--", "sh", "-c", "read end") as holder:
         observer.wait_queue(path, 1)
@@ -93,7 +93,7 @@ def test_s740_while_it_waits(server: Standalone, observer: Observer, path: str, 
 
 
 def can_unshare() -> bool:
-    """Whether this user may make namespaces."""
+    """Return whether this user can create PID namespaces."""
     if shutil.which("unshare") is None:
         return False
     return (
@@ -106,7 +106,7 @@ def can_unshare() -> bool:
 
 @pytest.mark.skipif(not can_unshare(), reason="needs the right to make a PID namespace")
 def test_s740_as_process_1(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
-    """As in a container: signals are passed on, orphans are reaped, the status is the command's."""
+    """As in a container, `zklock` passes signals on, reaps orphans, and returns the command's status."""
     out = (tmp_path / "out").open("w+b")
     job = "trap 'exit 5' TERM; echo $PPID; (sleep 1000 & echo started); while :; do sleep 0.05; done"
     process = spawn(
@@ -116,7 +116,7 @@ def test_s740_as_process_1(server: Standalone, observer: Observer, path: str, tm
     )
     eventually(lambda: (tmp_path / "out").read_text() == "1\nstarted\n", "zklock is process 1 there")
     (zklock,) = children(process.pid)
-    # A process is a shell before it becomes the program.
+    # A child is briefly a shell before it executes its program.
     eventually(lambda: len(orphans(zklock)) == 1, "the orphan is its child")
     assert len(children(zklock)) == 2, "the command is the other one"
     (orphan,) = orphans(zklock)
@@ -128,17 +128,17 @@ def test_s740_as_process_1(server: Standalone, observer: Observer, path: str, tm
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process."""
+    """Return the PIDs of a process's children."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def orphans(pid: int) -> list[int]:
-    """The children of a process that another one has left behind."""
+    """Return the adopted children of a process."""
     return [child for child in children(pid) if command_line(child) == "sleep 1000"]
 
 
 def command_line(pid: int) -> str:
-    """The command line of a process."""
+    """Return the command line of a process."""
     return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ").strip()
 
 
@@ -160,7 +160,7 @@ def test_s741_two_kinds_of_locks_on_one_path(
         holder.signal(signal.SIGTERM)
         holder.wait()
     observer.assert_free(path)
-    # Directories that others have left behind are no reason.
+    # Empty directories of other locks cause no warning.
     for words in (first, second):
         quiet = run(server.hosts, "run", *words, path, "--", "true")
         assert (quiet.status, quiet.err) == (0, "")
@@ -169,7 +169,7 @@ def test_s741_two_kinds_of_locks_on_one_path(
 def test_s741_locks_below_a_semaphore_are_none_of_its_kind(
     server: Standalone, observer: Observer, path: str
 ) -> None:
-    """A lock directory that is named by an id, in a semaphore's."""
+    """A semaphore's directory contains a lock directory with an ID as its name."""
     for _ in range(3):
         observer.client.create(f"{path}/x", b"", sequence=True, makepath=True)
     observer.create(f"{path}/10000000001")

@@ -1,4 +1,4 @@
-"""`zklock run` whose lock is lost before its command has started."""
+"""`zklock run` does not start its command if the lock is lost before."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 DELAY = 0.35
-"""Seconds each way: so long after the grant `zklock` waits for an answer, before it starts the command."""
+"""Delay in seconds each way. After the grant, `zklock` waits for a reply before it starts the command."""
 
 
 def test_s811_lost_between_the_grant_and_the_start(
     server: Standalone, observer: Observer, path: str, tmp_path: Path
 ) -> None:
-    """A pause ends the term. A command that ignores losses would run on, if it had been started."""
+    """The term ends during a pause of `zklock`. If the command were started, it would ignore the loss."""
     file = tmp_path / "job.prom"
     flags = ("--session-timeout", "8", "--on-lost", "ignore", "--metrics", str(file))
     with (

@@ -1,4 +1,4 @@
-"""`zklock run --grace` and `--max-waiters`."""
+"""Tests of `zklock run --grace` and `--max-waiters`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from harness.server import Standalone
 SESSION = 6.0
 TERM = int(SESSION / 2 * 1e9)
 GRACE = 1.0
-"""The longest one: a sixth of the session time-out."""
+"""Grace period in seconds. This is the maximum, a sixth of the session timeout."""
 LEFT = re.compile(r"with (\d\.\d{3}) s of the lock's term left")
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Where the jobs of this test write."""
+    """Provide the log file of this test's jobs."""
     return Log(tmp_path)
 
 
 def graceful(proxy: Proxy, path: str, log: Log, *words: str) -> Command:
-    """A command with a grace, whose job runs."""
+    """Start a command with a grace period, and wait until its job runs."""
     options = ("-v", "--session-timeout", f"{SESSION}", "--grace", f"{GRACE}")
     command = Command(proxy.hosts, "run", *options, path, "--", *log.job("tick", *words))
     log.wait("tick")
@@ -53,7 +53,7 @@ def test_s832_a_command_that_stops_in_its_grace(
         assert ended.status == 79
         (told,) = log.events("SIGTERM")
         assert told.time <= cut + TERM - int(GRACE * 1e9) + lag.late, "a grace before the end of the term"
-        # The loss is the reason of the signal, and is reported with it.
+        # The loss causes the signal, so it is reported before it.
         assert ended.err.index("is lost (term ended") < ended.err.index("lost while the command ran")
         left = LEFT.search(ended.err)
         assert left is not None, ended.err
@@ -71,7 +71,7 @@ def test_s832_a_command_that_does_not_stop_in_its_grace(proxy: Proxy, path: str,
     assert ended.status == 79
     assert len(log.events("SIGTERM")) == 1
     left = LEFT.search(ended.err)
-    # Killed 0.2 s before the end of the term; a machine that does not run anything for so long cannot do it.
+    # SIGKILL is due 0.2 s before the end of the term. A machine that stalls longer sends it too late.
     assert "was ended by SIGKILL" in ended.err
     assert left is not None or lag.late >= 0.2e9, ended.err
     assert left is None or float(left[1]) <= 0.2
@@ -115,7 +115,7 @@ def test_s833_a_queue_that_is_full(
             assert refused.err == f"zklock: {told}\n"
             quiet = run(server.hosts, "run", "-E", "0", *kind, *limit, path, "--", "echo", "never")
             assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
-            # One more may wait if the limit is higher.
+            # With a higher limit, one more command can wait.
             more = ["--max-waiters", f"{waiting + 1}"]
             running.append(stack.enter_context(Command(server.hosts, "run", *kind, *more, path, "--", "cat")))
             waits = f"{path}/locks" if "--slots" in kind else path

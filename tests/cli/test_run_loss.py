@@ -1,4 +1,4 @@
-"""`zklock run`: the command ends before its lock can be another's."""
+"""`zklock run` ends its command before another client can acquire the lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.steps import eventually
 
 SESSION = 4.0
 TERM = int(SESSION / 2 * 1e9)
-"""Nanoseconds: what was acknowledged before a black hole proves no more than this after it."""
+"""Term in nanoseconds. The last reply before a black hole proves the lock for this time at most."""
 
 MARGIN = int(0.2e9)
 
@@ -29,14 +29,14 @@ TRIES = 3
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Where the jobs of this test write."""
+    """Provide the log file of this test's jobs."""
     return Log(tmp_path)
 
 
 def held(
     proxy: Proxy, path: str, log: Log, options: list[str], *words: str, session: float = SESSION
 ) -> Command:
-    """A command whose job runs, with a session time-out of four seconds."""
+    """Start a command with a session timeout of four seconds by default, and wait until its job runs."""
     timeout = ("--session-timeout", f"{session}")
     command = Command(proxy.hosts, "run", *timeout, *options, path, "--", *log.job("tick", *words))
     log.wait("tick")
@@ -48,7 +48,7 @@ def test_s551_a_black_hole(
 ) -> None:
     others = Log(tmp_path / "..")
     others.path = tmp_path / "others"
-    # It does not listen to SIGTERM, and it has a child that does not either.
+    # The job ignores SIGTERM, and so does its child.
     with (
         held(proxy, path, log, [], "child", "-SIGTERM") as command,
         Command(server.hosts, "run", path, "--", *others.job("0")) as other,
@@ -60,18 +60,18 @@ def test_s551_a_black_hole(
         cut = now()
         ended = command.wait()
         assert ended.status == 79
-        # Its connection may have been given up by then.
+        # `zklock` can have given up its connection by then.
         silent = rf"\({proxy.hosts}(: no answer| answered at first, and not any more)\)"
         assert re.search(rf"no server confirmed the session for \d\.\d s {silent}", ended.err)
         last = max(event.time for event in log.events("tick"))
-        # It is killed 0.2 s before; a machine that does not run anything for so long cannot kill either.
+        # SIGKILL is due 0.2 s before the end of the term. A machine that stalls longer delays it.
         assert last <= cut + TERM + max(0, lag.late - MARGIN), "no tick after the end of the term"
         told = log.events("SIGTERM")
-        # A job that does not run between both signals cannot log the first.
+        # A job that does not run between the two signals cannot log the first one.
         assert len(told) == 2 or lag.late >= int(SESSION / 8 * 1e9) - MARGIN
-        # An eighth of the session time-out before the end of the term at the latest.
+        # SIGTERM is sent an eighth of the session timeout before the end of the term at the latest.
         assert all(event.time <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late for event in told)
-        # Its killed children may be reaped after it.
+        # The killed children can be reaped later than the command.
         pids = {event.pid for event in log.events("start")}
         eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
         proxy.heal()
@@ -82,9 +82,8 @@ def test_s551_a_black_hole(
 def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
     """The command ends before the term does, and `zklock` logs how much of the term is left.
 
-    Only `zklock` itself measures this term. If it killed the command at the end of the term, nothing could be
-    left. Only a delay of the machine by the whole margin makes it late, so the test fails only if every try
-    is late.
+    The logged time is greater than zero only if `zklock` kills the command before the end of the term. A
+    stall of the machine can make one try late, so the test fails only if every try is late.
     """
     said = []
     for _ in range(TRIES):
@@ -111,7 +110,7 @@ def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Lo
         (told,) = log.wait("SIGTERM")
         assert told.time - gone < TERM / 2 + lag.late, "at once, not at the end of a term"
         assert command.wait().status == 79
-    # One that does not listen is killed all the same.
+    # A command that ignores SIGTERM is killed.
     log.path.unlink()
     with held(proxy, path, log, [], "-SIGTERM", "child") as command:
         (node,) = observer.wait_queue(path, 1)
@@ -123,10 +122,10 @@ def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Lo
 
 
 def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
-    # Long enough for a server to be found again.
+    # Long enough to find a server again.
     with held(proxy, path, log, ["--on-suspend", "stop"], "60", session=20) as command:
         (started,) = log.wait("start")
-        # Both at once: it would be back between the two.
+        # `refuse` cuts and refuses in one step: between two steps the client would reconnect.
         proxy.refuse()
         eventually(lambda: state(started.pid) == "T", "it is stopped", 8)
         during = len(log.events("tick"))
@@ -141,10 +140,10 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
 
 
 def test_s555_a_late_heartbeat_stops_it(proxy: Proxy, path: str, log: Log) -> None:
-    """A connection that seems well, through which nothing comes.
+    """The command is stopped when no replies arrive on a connection that seems to work.
 
-    Between two heartbeats a third of the session time-out is left of the term at least. A sixth is the
-    point at which the library itself calls the lease suspended.
+    At least a third of the session timeout is left of the term between two heartbeats. The library suspends
+    the lease only when a sixth is left.
     """
     flags = ["-v", "--log", "json", "--on-suspend", "stop"]
     with held(proxy, path, log, flags, "60", session=20) as command, Lag() as lag:
@@ -190,7 +189,7 @@ def test_s557_what_a_loss_does(proxy: Proxy, observer: Observer, path: str, log:
 
 
 def events(err: str) -> list[tuple[str, str]]:
-    """The reports in JSON: each event with its message."""
+    """Return each event of the JSON log with its message."""
     reports = [json.loads(line) for line in err.splitlines()]
     assert all(set(report) == {"time", "event", "message"} for report in reports)
     return [(report["event"], report["message"]) for report in reports]
@@ -227,7 +226,7 @@ def test_s690_connections_and_stops_are_reported_on_request(
         ended = command.wait()
     told = events(ended.err)
     names = [name for name, _ in told]
-    # The connection and the lease are looked at by different ways.
+    # The connection and the lease are watched independently, so their events can be in either order.
     assert sorted(names) == ["connected", "continued", "stopped", "suspended"], told
     assert names.index("stopped") < names.index("continued")
     assert names.index("suspended") < names.index("connected")
@@ -244,7 +243,7 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
         cut = now()
         assert command.wait().status == 79
         told = log.events("SIGTERM")
-        # A job that does not run between both signals cannot log the first.
+        # A job that does not run between the two signals cannot log the first one.
         assert len(told) == 1 or lag.late >= int(0.9e9) - MARGIN
         last = max(event.time for event in log.events("tick"))
         for event in told:
@@ -254,7 +253,7 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
 
 
 def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    """zklock cannot end its command while zklock itself is stopped; it ends the command when it continues."""
+    """While stopped, `zklock` cannot end its command. It ends the command when it continues."""
     with held_by(server, path, log) as command, Lag() as lag:
         command.signal(signal.SIGSTOP)
         observer.wait_queue(path, 0, timeout=SESSION * 3)
@@ -269,7 +268,7 @@ def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str,
 def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
     server: Standalone, observer: Observer, path: str, log: Log
 ) -> None:
-    """After a pause of `zklock` so little of the term is left that the command would be told to end."""
+    """The command runs on after a pause, because a new proof arrives although little of the term was left."""
     flags = ["run", "--session-timeout", "20", "--kill-after", "5", "-v", "--log", "json"]
     with Command(server.hosts, *flags, path, "--", *log.job("tick", "60")) as command:
         log.wait("tick")
@@ -293,7 +292,7 @@ def test_s692_somebody_asks_for_the_lock(server: Standalone, observer: Observer,
     ):
         with Command(server.hosts, ours[0], *flags, *ours[1:]) as command:
             log.wait("tick")
-            # A node, or the label.
+            # `revoke` takes a node or the holder's label.
             which = [observer.queue(path)[0]] if flags else ["--holder", "ours"]
             assert run(server.hosts, "revoke", path, *which).status == 0
             if flags:
@@ -334,7 +333,7 @@ def test_s693_the_holder_is_named_by_its_label(
 
 
 def held_by(server: Standalone, path: str, log: Log) -> Command:
-    """The same as `held`, without a proxy."""
+    """Like `held`, but without a proxy."""
     words = ("run", "--session-timeout", f"{SESSION}", path, "--", *log.job("tick", "-SIGTERM"))
     command = Command(server.hosts, *words)
     log.wait("tick")

@@ -1,4 +1,4 @@
-"""Every number that `zklock run` tells: in reports, in metrics, of a conflict; and how long commands wait."""
+"""Tests of all numbers in the reports, metrics and errors of `zklock run`, and of the duration of waits."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ WRITES = {"create", "create2", "multi", "delete", "createContainer"}
 
 
 def milliseconds(text: str) -> int:
-    """A time in a report, in milliseconds since 1970."""
+    """Return the time of a report in milliseconds since 1970."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def events(command: Command) -> list[dict[str, str]]:
-    """All reports in JSON so far."""
+    """Return all reports in the JSON log so far."""
     return [json.loads(line) for line in command.errors().splitlines()]
 
 
 def event(command: Command, name: str) -> dict[str, str]:
-    """Wait for an event, and return it."""
+    """Wait for an event and return it."""
     eventually(lambda: any(one["event"] == name for one in events(command)), f"it reports {name}")
     return next(one for one in events(command) if one["event"] == name)
 
 
 @contextmanager
 def running(hosts: str, *words: str) -> Iterator[Command]:
-    """A command under a lock, once it runs."""
+    """Run the block while a command runs under a lock."""
     with Command(
         hosts, "run", "--log", "json", "-v", *words, "--", "sh", "-c", "echo in; exec sleep 60"
     ) as one:
@@ -56,7 +56,7 @@ def running(hosts: str, *words: str) -> Iterator[Command]:
 
 
 def last_proof(proxy: Proxy, before: int) -> float:
-    """When the last write was sent that the server has acknowledged by then, by the proxy's clock."""
+    """Return the proxy's time of the last write before `before` that the server has acknowledged."""
     flights = [
         flight for flight in proxy.snapshot().flights if WRITES & set(flight.requests) and flight.closed
     ]
@@ -72,13 +72,13 @@ LEFT = {
 @pytest.mark.parametrize("then", LEFT)
 @pytest.mark.parametrize("session", [8, 24])
 def test_s785_what_is_left_of_the_term(proxy: Proxy, path: str, session: int, then: str) -> None:
-    """It is counted from the last proof on, when the connection is lost and when that ends the command."""
+    """The term is counted from the last proof when the connection is lost, and when that ends the command."""
     name, pattern = LEFT[then]
     words = ("--session-timeout", str(session), "--on-suspend", then, path)
     with running(proxy.hosts, *words) as command:
-        # Half of the way to the next heartbeat, so that the proof is older than a report may be late.
+        # Halfway to the next heartbeat: then the proof's age is greater than a report's possible delay.
         time.sleep(session / 12)
-        # From one clock to the other.
+        # Offset between the two clocks in milliseconds.
         offset = time.time_ns() // 1_000_000 - now() // 1_000_000
         asked, began = now(), wall()
         proxy.refuse()
@@ -129,7 +129,7 @@ def test_s785_each_loss_has_its_own_token(server: Standalone, observer: Observer
 def test_s786_the_times_of_two_jobs(
     server: Standalone, observer: Observer, path: str, tmp_path: Path
 ) -> None:
-    """Each file has how long its own job waited and held, and when."""
+    """Each file states when and how long its own job waited and held."""
     with ExitStack() as stack:
         files = {name: tmp_path / f"{name}.prom" for name in ("one", "two")}
         holders = {
@@ -180,7 +180,7 @@ def test_s786_the_times_of_two_jobs(
                 "success": end,
             }.items():
                 assert least - 0.002 <= values[f"{key}_timestamp_seconds"] <= most + 0.002, (name, key)
-        # The next run counts anew, but for the losses; one on another path begins with nothing.
+        # The next run replaces all values except the losses. A run on another path starts at zero.
         clock = time.time()
         words = ("run", "--metrics", str(files["one"]))
         assert run(server.hosts, *words, f"{path}/one", "--", "sh", "-c", "exit 3").status == 3
@@ -194,7 +194,7 @@ def test_s786_the_times_of_two_jobs(
 
 
 def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observer, path: str) -> None:
-    """The first of several holders, since when, and how many more there are."""
+    """The message names the first of several holders, its age, and the number of further holders."""
     began = wall()
     ages = {21: 5 * 60, 22: 3 * 3600 + 7, 23: 60}
 
@@ -226,7 +226,7 @@ def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observe
 def test_s816_one_holder_is_read_of_a_long_queue(
     proxy: Proxy, observer: Observer, path: str, flags: list[str]
 ) -> None:
-    """Many jobs may find a lock taken at once: each sends as many requests as beside a single contender."""
+    """Many jobs can find a lock taken at the same time, so each sends no more requests in a long queue."""
     sent = []
     for name, number in (("short", 1), ("long", 30)):
         for pid in range(number):
@@ -262,7 +262,7 @@ def test_s788_the_times_of_the_demo() -> None:
     following = min(at for at in times if at > kill)
     freed = float(re.findall(r"the next one had the lock after ([\d.]+) s", out)[0])
     assert freed == pytest.approx(following - kill, abs=0.11)
-    # From its end on, or from the beginning, each waits; a hold takes 0.4 seconds.
+    # Each command waits from the start or from its last release. A hold takes 0.4 seconds.
     before = dict.fromkeys("1234", -0.4)
     for at, number, waited in grants:
         assert waited <= at - before[number] - 0.4 + 0.11, (at, number, waited)
@@ -271,7 +271,7 @@ def test_s788_the_times_of_the_demo() -> None:
         before[number] = at
 
 
-# Words for each command that waits for a server.
+# Arguments of each command that waits for a server.
 COMMANDS = {
     "run": ["run", "/a", "--", "true"],
     "run with a wait": ["run", "-w", "30", "/a", "--", "true"],
@@ -298,7 +298,7 @@ def test_s789_how_long_a_command_waits_for_a_server(name: str) -> None:
             seconds = float(said.removesuffix("ms")) / 1000 if said.endswith("ms") else float(said[:-1])
             assert (now() - began) / 1e9 >= seconds
             if name != "doctor":
-                # It also asks the server for what it is.
+                # The doctor takes longer, because it also queries the server's own data.
                 assert_within({"t": now()}, began, seconds, late=1.0)
 
 
@@ -354,11 +354,11 @@ def test_s789_how_often_wait_and_top_look(proxy: Proxy, observer: Observer, path
 
 
 def lists(proxy: Proxy) -> int:
-    """How many listings went through."""
+    """Return the number of listings that passed through the proxy."""
     seen = proxy.snapshot().requests
     return seen["getChildren"] + seen["getChildren2"]
 
 
 def lines(command: Command) -> list[str]:
-    """The lines that it has printed."""
+    """Return the complete lines that the command has printed."""
     return [line for line in command.read_until("").splitlines(keepends=True) if line.endswith("\n")]

@@ -1,4 +1,4 @@
-"""`zklock run --on-revoke term` and a command that somebody has stopped."""
+"""`zklock run --on-revoke term` ends a command that is stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.steps import eventually
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Where the job of a test writes."""
+    """Provide the log file of the test's job."""
     return Log(tmp_path)
 
 

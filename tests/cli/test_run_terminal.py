@@ -1,4 +1,4 @@
-"""`zklock run` on a terminal, in a shell with job control."""
+"""Tests of `zklock run` on a terminal, in a shell with job control."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def line(path: str, words: list[str], *options: str) -> bytes:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Where the jobs of this test write."""
+    """Provide the log file of this test's jobs."""
     require("command")
     return Log(tmp_path)
 
@@ -51,7 +51,7 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
 
 
 PROVEN = ("--session-timeout", "20", "--kill-after", "5")
-"""With these so little of the term is left after five seconds that the command would be told to end."""
+"""With these options, only a new proof after a pause of five seconds saves the command from SIGTERM."""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ PROVEN = ("--session-timeout", "20", "--kill-after", "5")
 def test_s691_ctrl_z_for_a_while(
     server: Standalone, observer: Observer, path: str, log: Log, seconds: float, options: tuple[str, ...]
 ) -> None:
-    """`fg` continues a command whose lock can be proven, and kills one whose term is over."""
+    """`fg` continues a command if its lock can still be proven, and kills it if its term is over."""
     with shell(server.hosts) as user, Lag() as lag:
         user.type(line(path, log.job("tick"), *options))
         (started,) = log.wait("start")
@@ -84,7 +84,7 @@ def test_s691_ctrl_z_for_a_while(
 
 
 def wait_for_more(user: Shell, log: Log, before: int, lag: Lag) -> None:
-    """Wait until the command has gone on, unless the machine was so late that its term was over."""
+    """Wait until the command continues, unless the machine stalled until the term was over."""
 
     def goes_on_or_is_late() -> bool:
         return len(log.events("tick")) >= before + 5 or (lag.late > 0.2e9 and b"AFTER the term" in user.shown)
@@ -102,7 +102,7 @@ def test_s560_ctrl_c_reaches_the_command_alone(
         user.wait("status 103")
         assert len(log.events("SIGINT")) == 1, "once, and not passed on once more"
         observer.assert_free(path)
-        # The shell has its terminal back.
+        # The shell controls its terminal again.
         user.type(b"echo again $((40+2))\n")
         user.wait("again 42")
 
@@ -110,7 +110,7 @@ def test_s560_ctrl_c_reaches_the_command_alone(
 def test_s564_the_command_reads_from_the_terminal(server: Standalone, observer: Observer, path: str) -> None:
     require("command")
     with shell(server.hosts) as user:
-        # In a pipeline it gets the terminal when it asks for it.
+        # In a pipeline, the command gets the terminal when it reads from it.
         for redirect in ("", " | cat"):
             script = shlex.join([str(COMMAND), "run", path, "--", "sh", "-c", "read word; echo got-$word"])
             user.shown = b""
@@ -129,7 +129,7 @@ def test_s579_the_command_has_the_terminal_from_the_start(
         user.type(line(path, log.job("terminal", "0.1")))
         user.wait("status 100")
         assert len(log.events("foreground")) == 1, "before its first instruction"
-        # The others of a pipeline have it there, and would be stopped.
+        # In a pipeline the command stays in the background: the other processes would be stopped.
         user.type(
             shlex.join([str(COMMAND), "run", path, "--", *log.job("terminal", "0.1")]).encode() + b" | cat\n"
         )

@@ -1,4 +1,4 @@
-"""`zklock run` whose reports nobody reads: its standard error is a full pipe, or a terminal after Ctrl-S."""
+"""`zklock run` works while nothing reads its standard error: a full pipe, or a terminal after Ctrl-S."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from harness.server import Standalone
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Where the job of a test writes."""
+    """Provide the log file of the test's job."""
     return Log(tmp_path)
 
 
 @contextmanager
 def full_pipe() -> Iterator[int]:
-    """The end of a pipe to which nobody can write without waiting."""
+    """Provide the write end of a full pipe, on which every write blocks."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     for size in (4096, 1):
@@ -45,7 +45,7 @@ def full_pipe() -> Iterator[int]:
 
 @contextmanager
 def stopped_terminal() -> Iterator[int]:
-    """A terminal whose output somebody has stopped."""
+    """Provide a terminal whose output is stopped."""
     reader, writer = pty.openpty()
     termios.tcflow(writer, termios.TCOOFF)
     try:
@@ -57,7 +57,7 @@ def stopped_terminal() -> Iterator[int]:
 
 @contextmanager
 def read() -> Iterator[None]:
-    """The standard error of other tests, for comparison."""
+    """Provide the normal standard error, for comparison."""
     yield None
 
 
@@ -101,7 +101,7 @@ def test_s810_a_request_to_give_up(
 def test_s810_a_request_to_give_up_and_then_silence(
     proxy: Proxy, server: Standalone, observer: Observer, path: str, log: Log, flags: list[str]
 ) -> None:
-    """The command does not listen to SIGTERM; the term ends after a report that nobody reads."""
+    """The command ignores SIGTERM, and the term ends after a report that no process reads."""
     timeout = ("--session-timeout", f"{SESSION}")
     words = ("run", *timeout, "--on-revoke", "term", *flags, path, "--", *log.job("tick", "-SIGTERM"))
     with full_pipe() as pipe, Command(proxy.hosts, *words, err=pipe) as command:

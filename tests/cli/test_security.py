@@ -1,4 +1,4 @@
-"""Encrypted connections and credentials through the `zklock` command."""
+"""Tests of encrypted connections and credentials with the `zklock` command."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from harness.server import Standalone
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    """The server of these scenarios."""
+    """Provide the server of these scenarios."""
     with secured_server() as made:
         yield made
 
 
 @pytest.fixture
 def bystander(secured: Secured) -> Iterator[Observer]:
-    """An observer on its plain port."""
+    """Provide an observer on the server's plain port."""
     with Observer(secured.server.hosts) as made:
         yield made
 
 
 def flags(files: dict[str, str]) -> list[str]:
-    """The options that name these files."""
+    """Return the options that name these files."""
     return [word for name, file in files.items() for word in (f"--tls-{name}", file)]
 
 
@@ -44,12 +44,12 @@ def test_s578_encrypted(secured: Secured, bystander: Observer, path: str) -> Non
 
 
 def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> None:
-    # Long enough for a first handshake on a busy machine: before that, nobody knows of a certificate.
+    # Long enough for a first handshake on a busy machine: before that, the certificate is unknown.
     patience = ("--connect-timeout", "5")
     nobody = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
     assert (nobody.status, nobody.out) == (69, "")
     assert "certificate" in nobody.err
-    # And whom we do not trust.
+    # The client does not trust the server's certificate either.
     other = secured.tls | {"ca": secured.stranger["ca"]}
     refused = run(secured.hosts, "run", *flags(other), *patience, path, "--", "echo", "ran")
     assert (refused.status, refused.out) == (69, "")
@@ -61,7 +61,7 @@ def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> Non
 def test_s578_certificates_that_are_renewed_meanwhile(
     secured: Secured, bystander: Observer, path: str, tmp_path: Path
 ) -> None:
-    """The command is released on a connection that the old ones would not have given it."""
+    """After the certificates are renewed, the lock is released on a connection with the new ones."""
     lock = ("--session-timeout", "40", path)
     with Command(secured.hosts, "run", *flags(secured.tls), *lock, "--", "sh", "-c", "read end") as command:
         bystander.wait_queue(path, 1)
@@ -99,7 +99,7 @@ def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_pa
         secured.server.hosts, "run", *words, path, "--", "sh", "-c", "echo in; exec sleep 60", env=env
     ) as held:
         held.read_until("in")
-        # Its nodes belong to its user.
+        # Only the holder's user can access its nodes.
         with pytest.raises(NoAuthError):
             bystander.queue(path)
         for refused in ("ls", "wait", "top"):

@@ -1,4 +1,4 @@
-"""`zklock top`: all locks below a path, on a terminal and for programs."""
+"""Tests of `zklock top`, which shows all locks below a path on a terminal and for programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OTHER_SCREEN, FIRST_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 
 @contextmanager
 def top(hosts: str, *words: str) -> Iterator[Shell]:
-    """A user who watches."""
+    """Provide a shell in which a user runs `zklock top`."""
     with shell(hosts) as user:
         typed = shlex.join([str(COMMAND), "top", "-i", "0.2", *words])
         user.type(f"echo modes $(stty -g); {typed}; echo status $((100+$?)) modes $(stty -g)\n".encode())
@@ -41,7 +41,7 @@ def top(hosts: str, *words: str) -> Iterator[Shell]:
 
 
 def row(lines: list[str], path: str) -> str:
-    """The line of a lock."""
+    """Return the line of a lock, or an empty string."""
     return next((line for line in lines if line.startswith(f"{path} ")), "")
 
 
@@ -63,14 +63,14 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
             assert seen[0].startswith(f"{path} on {server.hosts}: ")
             assert re.search(r"HELD FOR", seen[2])
             user.see(lambda lines: "read" in row(lines, f"{path}/read"), "a reader holds")
-            # The longest queue first, until the user wants another order.
+            # Rows are sorted by the length of the queue until the user selects another order.
             user.see(lambda lines: lines[3].startswith(held), "sorted by waiting")
             user.type(b"pr")
             user.see(lambda lines: lines[3].startswith(f"{path}/read"), "sorted by path, from the end")
             user.type(b"/held\r")
             user.see(lambda lines: row(lines, held) != "" and row(lines, f"{path}/read") == "", "filtered")
             user.type(b"/\x1b")
-        # In a row: more than looks can see. A rate needs a look before, so they go on until it is there.
+        # The lock is acquired more often than `top` looks. A rate needs two looks: repeat until it appears.
         rate = re.compile(r"free +0 +0\.\d|free +0 +[1-9]")
 
         def goes_on(lines: list[str]) -> bool:
@@ -78,7 +78,7 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
             return bool(rate.search(row(lines, busy)))
 
         user.see(goes_on, "a rate")
-        # All of it is drawn anew. A key that is typed before may be read with the next one only.
+        # Wait until the whole screen is redrawn. `top` might read an earlier key only together with the next.
         before = len(user.shown)
         user.resize(60, 10)
         user.see(lambda _: b"PATH" in user.shown[before:], "drawn anew")
@@ -109,7 +109,7 @@ def test_s571_what_is_typed_after_the_end_is_for_the_shell(proxy: Proxy, path: s
     with top(proxy.hosts, path) as user:
         proxy.black_hole("down")
         user.type(b"q")
-        # It has read the key, and is going to wait for the end of its session.
+        # `top` has read the key and waits for its session to be closed.
         eventually(lambda: proxy.snapshot().requests["closeSession"] == 1, "it is ending")
         user.type(b"echo after $((40+2))\r")
         user.wait("after 42")
@@ -124,7 +124,7 @@ def test_s571_it_is_stopped_and_goes_on(server: Standalone, path: str, how: str)
             user.hit(getattr(signal, how))
         user.wait("Stopped")
         if how != "SIGSTOP":
-            # Nothing can be done before SIGSTOP.
+            # No program can restore the screen before SIGSTOP.
             assert user.shown.rfind(FIRST_SCREEN) > user.shown.rfind(OTHER_SCREEN)
         user.type(b"echo between $((40+2))\n")
         user.wait("between 42")
@@ -206,7 +206,7 @@ def test_s570_a_long_path_is_shortened_in_the_middle(
 
 
 def test_s573_what_it_costs(proxy: Proxy, server: Standalone, observer: Observer, path: str) -> None:
-    """Many directories, and a long queue: the rate is kept, and all have their turn."""
+    """With many directories and a long queue, `top` keeps to its request rate and reads every directory."""
     for number in range(400):
         observer.create(f"{path}/many/{number}")
     for _ in range(300):
@@ -225,7 +225,7 @@ def test_s573_what_it_costs(proxy: Proxy, server: Standalone, observer: Observer
 
 
 def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: Observer, path: str) -> None:
-    """One listing for each directory, one read for each holder that is shown: however long it takes."""
+    """A pass lists each directory once and reads each shown holder once, even if it takes long."""
     locks, ids, low = 100, 20, 10
     for number in range(locks):
         lock = f"{path}/many/{number}/_c_{uuid.uuid4()}-lock-"
@@ -238,12 +238,12 @@ def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: O
         observer.wait_queue(f"{path}/gpu/leases", 1)
         observer.wait_queue(f"{path}/gpu/locks", 0)
         before = proxy.snapshot()
-        # Slower than a look a second at each: none is due again all the same.
+        # At this rate a pass takes several seconds, but no directory is listed a second time.
         told = run(proxy.hosts, "top", "--once", "--json", "--requests", "60", path)
         sent = proxy.snapshot()
     shown = json.loads(told.out)
     assert sum(lock["state"] == "held" for lock in shown["locks"]) == locks + 1
-    # The path, what is in it, the locks, the parts of the semaphore.
+    # The path, its three children, the locks, the directories named by IDs, and the two of the semaphore.
     directories = 1 + 3 + locks + ids + low + 2
     assert shown["directories"] == directories
 
@@ -251,12 +251,12 @@ def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: O
         return sum(sent.requests[kind] - before.requests[kind] for kind in kinds)
 
     assert asked("getChildren2", "getChildren") == directories
-    # Of the ids, only the low ones could be numbers of the server's.
+    # Only the low IDs could be a server's sequence numbers, so only these nodes are read.
     assert asked("getData") == locks + 1 + low
 
 
 def eventually_complete(command: Command, path: str) -> Any:
-    """The first line that has every directory."""
+    """Return the first line that contains every directory."""
     deadline = time.monotonic() + 60
     while True:
         lines = command.read_until("").splitlines()

@@ -1,4 +1,4 @@
-"""Credentials, access control lists, and what happens to clients without them."""
+"""Tests of credentials and access control lists, and of clients without the required rights."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OTHERS = [("digest", "app:guess")]
 
 @pytest.fixture
 def admin(server: Standalone) -> Iterator[Observer]:
-    """A bystander with our credentials."""
+    """Provide an observer with our credentials."""
     with Observer(server.hosts) as bystander:
         bystander.client.add_auth(*US[0])
         yield bystander
 
 
 def user(start: Start, surface: str, hosts: str, path: str, auth: list[tuple[str, str]], acl: str) -> Worker:
-    """A worker with credentials, and a lock object `m` on the path."""
+    """Return a worker with credentials and a lock object `m` on the path."""
     worker = start(surface)
     worker.connect(hosts, auth=auth, acl=acl)
     worker.lock(path)
@@ -36,13 +36,13 @@ def user(start: Start, surface: str, hosts: str, path: str, auth: list[tuple[str
 
 
 def access(observer: Observer, path: str) -> list[ACL]:
-    """The access control list of a node."""
+    """Return the access control list of a node."""
     acls: list[ACL] = observer.client.get_acls(path)[0]
     return acls
 
 
 def ours() -> list[ACL]:
-    """What `creator` becomes with our credentials."""
+    """Return the list that `creator` stands for with our credentials."""
     return [make_digest_acl("app", "secret", all=True)]
 
 
@@ -86,7 +86,7 @@ def test_s121_a_stranger_is_refused(
         assert error.code == "AUTH_FAILED", command
         assert path in str(error)
         assert "guess" not in str(error)
-    # Each request was sent once: the client does not retry it in a loop.
+    # The client does not retry in a loop: it sent each request once.
     assert proxy.snapshot().total <= 2 * len(asked)
     assert len(admin.queue(path)) == 1
     nothing_watched(server, stranger, path)
@@ -108,7 +108,7 @@ def test_s123_credentials_outlive_connection_and_session(
     worker = user(start, surface, proxy.hosts, path, US, "creator")
     first = worker.hold()
     proxy.cut()
-    # Released over the next connection, and acquired again.
+    # The worker releases the lock over the next connection and acquires it again.
     worker.release()
     worker.hold()
     worker.release()
@@ -188,7 +188,7 @@ def test_s323_others_may_have_locks_beside_ours(
         assert access(admin, parent) == [*ours(), make_acl("world", "anyone", create=True, read=True)]
     stranger = user(start, surface, server.hosts, f"{path}/team/b", OTHERS, "creator")
     stranger.hold()
-    # But nobody takes the place of our lock directory, nor the parents away.
+    # However, the stranger can neither delete our lock directory nor change the rights of its parent.
     mine.lock(f"{path}/team/empty", lock="empty")
     mine.hold("e", lock="empty")
     mine.release("e")
@@ -196,7 +196,7 @@ def test_s323_others_may_have_locks_beside_ours(
         observer.client.delete(f"{path}/team/empty")
     with pytest.raises(NoAuthError):
         observer.client.set_acls(f"{path}/team", [make_acl("world", "anyone", all=True)])
-    # The directories of a semaphore are ours, and so is what they are in.
+    # The semaphore's directories and their parent belong to us.
     mine.lock(f"{path}/team/s", lock="s", kind="semaphore", permits=2)
     mine.hold("p", lock="s")
     assert access(admin, f"{path}/team/s") == access(admin, f"{path}/team/s/leases") == ours()
@@ -237,7 +237,7 @@ def test_s325_credentials_in_plain_text(
 ) -> None:
     worker = start(surface)
     worker.call("log")
-    # To this machine, then perhaps to another.
+    # Connect to this machine only, then to this machine or another one.
     worker.connect(proxy.hosts, client="here", auth=shows)
     session = worker.connect(f"{proxy.hosts},-elsewhere.invalid:2181", auth=shows)
     worker.lock(path)

@@ -1,4 +1,4 @@
-"""Server addresses, and the rule by which locks with equal addresses share a client."""
+"""Tests of server addresses, and of the rule by which locks with equal addresses share a client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.worker import Worker
 def test_s792_every_kind_over_ipv6(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """With one address, with several, and below a chroot."""
+    """Clients connect over IPv6 with one address, with several, and below a chroot."""
     observer.create(f"{path}/root")
     with Proxy(server.hosts, host="::1") as proxy:
         assert proxy.hosts == f"[::1]:{proxy.port}"
@@ -38,7 +38,7 @@ def test_s792_every_kind_over_ipv6(
         worker.lock("/deep/lock", lock="deep", client="below")
         told = worker.hold("deep", lock="deep")
         assert observer.owner(f"{path}/root{told['node']}") == worker.sessions["below"]
-        # It comes back there.
+        # The clients reconnect over IPv6.
         proxy.cut()
         for client in ("one", "several"):
             eventually(partial(is_back, worker, client), "it is connected again")
@@ -46,7 +46,7 @@ def test_s792_every_kind_over_ipv6(
 
 
 def is_back(worker: Worker, client: str) -> bool:
-    """Whether a client has counted one reconnection."""
+    """Return whether a client has counted one reconnection."""
     return bool(worker.call("stats", client=client)["value"]["reconnections"] == 1)
 
 
@@ -63,7 +63,7 @@ KINDS_THAT_SHARE: dict[str, dict[str, Any]] = {
 def test_s793_locks_share_a_client_by_their_hosts(
     surface: str, spelled: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Addresses of every kind, in one process; hosts that differ have a client of their own."""
+    """In one process, locks with equal hosts share a client, and locks with different hosts do not."""
     observer.create(f"{path}/root")
     with Proxy(server.hosts) as proxy, Proxy(server.hosts) as too:
         both = f"{proxy.hosts},{too.hosts}"

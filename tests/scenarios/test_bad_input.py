@@ -66,7 +66,7 @@ def test_s305_a_directory_that_is_too_large_to_list(
     least = 64 * 1024
     worker = start(surface)
     refused(worker.send("connect", client="c", hosts=server.hosts, max_frame=least - 1).error(), "rame")
-    # The client reads a name for every 256 bytes; 300 names of 20 bytes would fit.
+    # The client reserves one name per 256 bytes of a reply, although 300 names of 20 bytes would fit.
     observer.create(f"{path}/large")
     for number in range(300):
         observer.create(f"{path}/large/no-contender-{number}")
@@ -80,7 +80,7 @@ def test_s305_a_directory_that_is_too_large_to_list(
         worker.send("locked", lock="large").error(),
     ):
         refused(error, "path")
-        # An acquire sees its own node too.
+        # The number of names is 300 or, with the node of the acquire, 301.
         for said in (f"{path}/large", "list of 30", "256 names"):
             assert said in str(error), error
     assert worker.check("kept").result()["value"] == "held"

@@ -1,4 +1,4 @@
-"""Limits on the cost of a lock in round trips, requests and threads. An import costs none of them."""
+"""Limits on the round trips, requests and threads of a lock. An import uses none of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.stalls import METRONOME
 from harness.steps import Start, eventually, nothing_watched, user
 from harness.worker import Line, Worker
 
-# The delay is so large that the slowness of a busy machine is small in comparison.
+# The delay is long, so that a busy machine changes the measured times only a little.
 EACH_WAY = 0.05
 ROUND_TRIP = 2 * EACH_WAY
 CYCLES = 4
@@ -37,7 +37,7 @@ def undisturbed(line: Line) -> float:
 
 
 def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
-    # Persistent: a parent that is reaped between two cycles would cost requests of its own.
+    # The parent is persistent: if the server removed it between two cycles, more requests would be needed.
     observer.create(path)
     worker = user(start, surface, proxy.hosts, path, session_timeout=30)
     proxy.delay = EACH_WAY
@@ -45,9 +45,9 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
     proxy.reset()
     lines = [worker.call("cycles", lock="m", owner="a", count=CYCLES) for _ in range(BATCHES)]
     flights = len(proxy.snapshot().flights) / (CYCLES * BATCHES)
-    # Counted without a clock, so this is exact.
+    # Counting needs no clock, so this limit is exact.
     assert flights <= 2.3
-    # The time shows that nothing else is waited for. The best batch, because others use this machine as well.
+    # The time shows that the worker waits for nothing else. The fastest batch counts on a shared machine.
     elapsed = min(map(undisturbed, lines)) / CYCLES / ROUND_TRIP
     assert elapsed <= 2.3
 
@@ -55,10 +55,10 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
 def test_s41_handoff(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    """Three take turns, so two always wait: all but the first grantee stood third, then second, in the queue.
+    """Three workers take turns, so that two always wait. A hand-off to the next waiter takes one round trip.
 
-    A waiter that watched only the node before its own could learn of the earlier holder's end only from a new
-    listing.
+    Each grantee except the first was third in the queue, then second. If it watched only the node before its
+    own, it would need another listing to learn that the earlier holder is gone.
     """
     observer.create(path)
     trio = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(3)]
@@ -90,8 +90,8 @@ def test_s41_handoff(
         counts = proxy.snapshot()
         connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
-        # The delete and the event it causes are one round trip. Requests that the waiter then sent and waited
-        # for before the grant come on top; any that merely happened to be in flight do not.
+        # The delete and the event that it causes are one round trip. Each request that the waiter then sends
+        # and waits for before the grant adds one. Other requests that are in flight do not count.
         awaited = [
             flight
             for flight in counts.flights
@@ -154,7 +154,7 @@ def test_s85_a_permits_cost(
     proxy.reset()
     worker.call("cycles", lock="m", owner="a", count=CYCLES)
     requests = proxy.snapshot().requests
-    # An acquire is five, its release one; the heartbeat belongs to the session.
+    # An acquire sends five requests and its release one. The heartbeat belongs to the session.
     asked = requests.total() - requests["multi"] - requests["ping"]
     assert asked <= (5 + 1) * CYCLES, requests
     nothing_watched(server, worker, path)
@@ -162,14 +162,14 @@ def test_s85_a_permits_cost(
 
 
 def thread_names(worker: Worker) -> list[str]:
-    """The kernel's names for the worker's threads."""
+    """Return the kernel's names of the worker's threads."""
     names: list[str] = worker.call("threads")["value"]
     return names
 
 
 def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) -> None:
     worker = start(surface)
-    # Owner `main`, and one refused command for the worker's own thread behind commands without an owner.
+    # Start the worker's own threads before the count: for owner `main`, and for commands without an owner.
     worker.send("close", client="none").error()
     before = Counter(thread_names(worker))
     worker.connect(server.hosts)
@@ -180,7 +180,7 @@ def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) 
     added = Counter(thread_names(worker)) - before
     allowed = {"zklock", "zklock-deliver"}
     if surface == "python":
-        # The thread of the program's callbacks, which the worker registers. It is Python's, and has its name.
+        # The worker registers a Python callback. Its thread belongs to Python and has Python's name.
         allowed.add("python")
     assert set(added) <= allowed, added
     assert max(added.values()) == 1, added
@@ -221,7 +221,7 @@ console.log(JSON.stringify([before, state()]))
 
 
 def imports(surface: str) -> str:
-    """Threads and sockets of a fresh process before and after the import."""
+    """Return the threads and sockets of a fresh process before and after the import."""
     if surface == "node":
         command = [NODE, "-e", NODE_PROBE]
     else:
@@ -238,11 +238,11 @@ def watches(server: Server) -> int:
 
 
 def test_s168_the_servers_watches(surface: str, new_server: NewServer, path: str, start: Start) -> None:
-    # A server of its own, on which no other client watches anything.
+    # A separate server, on which no other client sets watches.
     with new_server() as server:
         holder, asker = (user(start, surface, server.hosts, path) for _ in range(2))
         holder.hold()
-        # A holder watches its own node, but not at once.
+        # A holder watches its own node after a while.
         eventually(lambda: watches(server) > 0, "the holder watches")
         before = watches(server)
         for _ in range(IN_VAIN):

@@ -1,4 +1,4 @@
-"""Locks that are handed on within a client: `cohort`."""
+"""Tests of `cohort`: a client hands a lock on between its own waiters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COHORT = 4
 WAITERS = 7
 
 PROOFS = {"multi", "ping", "getData"}
-"""Requests that a session which holds sends in any case.
+"""Requests that the session of a holder sends on its own.
 
 They are heartbeats, and a watch on a node that is held for long."""
 
@@ -32,7 +32,7 @@ def waits(worker: Worker, count: int) -> bool:
 
 
 def waiting(worker: Worker, count: int) -> dict[str, Pending]:
-    """So many attempts that wait, in the order of their owners."""
+    """Start this many waiting attempts in the order of their owners, and return them by owner."""
     asked = {}
     for number in range(1, count + 1):
         owner = f"waiter-{number}"
@@ -42,7 +42,7 @@ def waiting(worker: Worker, count: int) -> dict[str, Pending]:
 
 
 def place(line: Line) -> tuple[int, int]:
-    """The pair that grows from holder to holder."""
+    """Return the pair of token and hand-off count, which grows from holder to holder."""
     return int(line["token"]), line["handoffs"]
 
 
@@ -58,11 +58,11 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     theirs.lock(path, **KINDS[kind])
     held = [ours.hold("first", owner="first")]
     asked = waiting(ours, WAITERS)
-    # One node for all that wait, and then one for Curator's contender.
+    # The client's waiters share one node. Curator's contender adds another.
     observer.wait_queue(path, 2)
     foreign = theirs.acquire()
     observer.wait_queue(path, 3)
-    # After it nobody waits, so their node goes.
+    # After the last attempt no attempt waits, so the waiters' node is deleted.
     *_, last_attempt = asked.values()
     last = "first"
     for owner, attempt in asked.items():
@@ -71,7 +71,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
         held.append(attempt.expect("acquired"))
         requests = proxy.snapshot().requests
         if held[-1]["handoffs"] == 0:
-            # The other node is held now, and those that still wait have a third one.
+            # The second node is held now, and the remaining waiters share a third one.
             observer.wait_queue(path, 3)
         elif attempt is not last_attempt:
             assert not set(requests) - PROOFS, requests
@@ -81,7 +81,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     assert len({line["node"] for line in held}) == 2
     places = [place(line) for line in held]
     assert places == sorted(set(places))
-    # Each node in front has had all of its holds.
+    # Both nodes before Curator's have been handed on as often as `cohort` permits.
     ours.release(last, owner=last)
     after = foreign.expect("acquired")
     assert int(after["token"]) > places[-1][0]
@@ -103,13 +103,13 @@ def test_s861_a_lock_that_was_handed_on_is_lost_as_any_other(
     ours.release("first", owner="first")
     second = asked["waiter-1"].expect("acquired")
     assert second["handoffs"] == 1
-    # An operator who breaks the lock ends the hold that the node has now, and no waiter is forgotten.
+    # An operator breaks the lock. This ends the current hold of the node, and the waiters stay in the queue.
     other.call("break", client="c", node=second["node"])
     ours.wait_line("lost", lease="waiter-1")
     third = asked["waiter-2"].expect("acquired")
     assert (third["handoffs"], third["node"] == second["node"]) == (0, False)
     ours.release("waiter-1", owner="waiter-1")
-    # A release that comes late, for an earlier holder, ends no other hold.
+    # A late release by an earlier holder does not end the current hold.
     assert ours.check("waiter-2").expect("value")["value"] == "held"
     ours.release("waiter-2", owner="waiter-2")
     asked["waiter-3"].expect("acquired")
@@ -135,12 +135,12 @@ def test_s866_a_contender_of_another_client_gets_its_turn_among_many_that_hand_o
     assert len(everybody) == len(ours) * owners * rounds + 10
     for before, after in pairwise(everybody):
         assert before.until <= after.granted, f"{before} and {after} hold at once"
-    # Nodes are served in the order in which they were created, each for as many holds as the option permits.
+    # Nodes are served in the order of their creation, each for as many holds as `cohort` permits.
     tokens = [hold.token or 0 for hold in everybody]
     assert tokens == sorted(tokens)
     counts = Counter(hold.token for hold in holds)
     assert 1 < max(counts.values()) <= most
-    # The contender on Curator waited for nodes that were handed on.
+    # The contender on Curator waited while nodes were handed on.
     waited = [
         [hold for hold in holds if (other.asked or 0) < hold.granted < other.granted] for other in others
     ]

@@ -14,7 +14,7 @@ from harness.server import Standalone
 from harness.steps import Start, assert_within, line_up, nothing_watched, queue_up, user
 from harness.worker import Line, Worker
 
-# How many, and in how many round trips: a thousand are asked for at once.
+# Number of contenders, and round trips to read them: the client reads a thousand nodes at a time.
 MANY = {500: 3, 1100: 5}
 READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumber"}
 LANGUAGES = {"rust": "rust", "python": "python", "aio": "python", "node": "node"}

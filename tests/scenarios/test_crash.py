@@ -1,4 +1,4 @@
-"""Holders whose process is killed or stopped."""
+"""A lock is granted to the next waiter after its holder's process is killed or stopped."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_s48_a_paused_holder(
     other = user(start, surface, server.hosts, path)
     holder.hold()
     (waiting,) = line_up(observer, path, [other])
-    # The woken process receives nothing from a server: it has only its clock.
+    # The process receives no reply after it resumes, so it can rely only on its clock.
     proxy.black_hole()
     assert holder.check().expect("value")["value"] == "held"
     paused = now()
     holder.presume_lost()
     holder.pause()
     assert_within(waiting.expect("acquired"), paused, 2 * SESSION, late=2)
-    # The first thing that it does.
+    # The check is the first action of the resumed process.
     first = holder.check()
     woken = now()
     holder.resume()

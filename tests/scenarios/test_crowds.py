@@ -1,4 +1,4 @@
-"""Many clients that reconnect at once, and many waiters in one client."""
+"""Tests of many clients that reconnect at the same time, and of many waiters in one client."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from harness.worker import Worker, first_answered
 CLIENTS = 40
 SESSION_TIMEOUT = 1.0
 
-# All sessions are given up, and the pauses between two attempts to connect have reached their maximum.
+# By its end, all clients have given up their sessions, and their pauses have reached the maximum.
 OUTAGE = 4.0
-# Per client: the pauses double, from 50 ms to a second.
+# Per client. The pauses between attempts double, from 50 ms to a second.
 ATTEMPTS = 20
 
-# Attempts within this time count as simultaneous: all of them would, if their pauses were the same.
+# Attempts within this time count as simultaneous. With equal pauses, all of them would be.
 AT_ONCE = 0.1
 MOST = 0.75
 
-# Requests per waiter. To queue: a create and a listing. To leave: a delete, and for the one that is now first
-# a listing and two watches. Those that come and go together share the listings.
+# Requests per waiter. To queue: a create and a listing. To leave: a delete, and for the new first waiter a
+# listing and two watches. Waiters that join or leave together share the listings.
 TO_QUEUE = 2
 TO_RELEASE = 1
 TO_LEAVE = 4
-# However few waiters there are: heartbeats, and the requests for the first in the queue.
+# Requests independent of the number of waiters: heartbeats, and the requests of the first waiter.
 FEW = 50
 # Bytes per waiter, including the stack of a thread in Python.
 MEMORY = 64 * 1024
@@ -71,10 +71,10 @@ def test_s237_many_come_back(
     observer.wait_queue(path, CLIENTS + 1)
     returns = proxy.snapshot().arrivals
     assert CLIENTS < len(arrivals) <= ATTEMPTS * CLIENTS
-    # The sessions were all given up at the same time.
+    # All sessions were given up at the same time.
     late = [arrival for arrival in arrivals if arrival > ends - 1]
     assert thickest(late) <= MOST * CLIENTS
-    # Each closes its old session before it asks for a new one.
+    # Each client closes its old session before it requests a new one.
     assert len(returns) <= 3 * CLIENTS
     assert thickest(returns) <= MOST * len(returns)
     holder.release()

@@ -1,4 +1,4 @@
-"""S852: two owners that wait for each other, as the error of a time-out names them."""
+"""S852: the timeout error of an owner in a deadlock names both owners."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from conftest import Start
 from harness.observer import Observer
 from harness.server import Standalone
 
-#: The search begins a second before the end, and takes six round trips.
+#: The client searches for a deadlock one second before the timeout. The search takes six round trips.
 AMPLE = 5.0
 
-#: For as long as the test needs.
+#: Timeout in seconds that is longer than the test.
 LONG = 120.0
 
 
@@ -23,7 +23,7 @@ def test_s852_a_deadlock_of_two_in_the_error(
             worker.lock(f"{path}/{name}", lock=name)
     one.enter("held", lock="a", owner="x")
     theirs = other.enter("held", lock="b", owner="y")
-    # No owner waits for the first one yet.
+    # Owner `x` waits, but no owner waits for it, so this is no deadlock.
     alone = one.fail_to_enter(AMPLE / 5, "wanted", lock="b", owner="x", within="held")
     assert alone.reason == "taken"
     assert alone.deadlock is None
@@ -35,7 +35,7 @@ def test_s852_a_deadlock_of_two_in_the_error(
     told = f"; deadlock: you hold {path}/a and wait for {path}/b; worker-2 on "
     assert told in error.message
     assert error.message.endswith(f" holds {path}/b and waits for {path}/a")
-    # It ends where one of them gives way.
+    # The deadlock is resolved when one of the owners releases its lock.
     one.leave("held", owner="x").expect("left")
     assert waiting.result()["event"] == "entered"
 

@@ -1,4 +1,4 @@
-"""Tests for defects of the peers. scenarios.md has the table of issues; `unit` tests the peers."""
+"""Defects that peers have do not occur in zklock. scenarios.md lists the issues; `unit` tests the peers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fragile(new_server: NewServer) -> Iterator[Standalone]:
 
 @pytest.fixture
 def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """A proxy in front of it."""
+    """Provide a proxy in front of the fragile server."""
     with Proxy(fragile.hosts) as made:
         yield made
 
@@ -44,7 +44,7 @@ def test_s230_a_session_is_replaced(
 ) -> None:
     replaced = replace_session(start, surface, fragile, fragile_proxy, path, 1.5)
     assert_created_anew(replaced, fragile, fragile_proxy)
-    # The waiter has lost its place.
+    # The waiter has lost its place in the queue.
     replaced.behind.expect("acquired")
     with Observer(fragile.hosts) as observer:
         queue = observer.wait_queue(f"{path}/awaited", 2)
@@ -96,13 +96,13 @@ def test_s233_cancelled_with_nothing_to_cancel(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker = cancelled_idle(start, surface, server.hosts, path)
-    # While it holds.
+    # Cancel while the owner holds the lock.
     asked = worker.acquire()
     held = asked.expect("acquired")
     worker.call("cancel", target=asked.id)
     assert worker.check().expect("value")["value"] == "held"
     assert [held["node"]] == [f"{path}/{node}" for node in observer.queue(path)]
-    # While it waits again, through the same object.
+    # Cancel again while another owner waits through the same object.
     waiting = worker.acquire("next", owner="b")
     observer.wait_queue(path, 2)
     worker.release()
@@ -121,7 +121,7 @@ def test_s233_cancelled_with_nothing_to_cancel(
 def test_s234_kazoo_732(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # Neither node must be removed by a stall of the machine or by the end of its session.
+    # Long session timeouts, so that neither node is removed by a stall of the machine or an expired session.
     holder = user(start, surface, server.hosts, path, session_timeout=60)
     leaver = user(start, surface, proxy.hosts, path, session_timeout=30)
     holder.hold()

@@ -1,4 +1,4 @@
-"""Elections with candidates of zklock and Curator, and observers of the leader."""
+"""Tests of elections between candidates of zklock and Curator, and of observers of the leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION = 2.0
 def runner(
     start: Start, surface: str, hosts: str, path: str, name: str, session_timeout: float = 10
 ) -> Worker:
-    """A worker with a client `c` and a candidate `m` of this name."""
+    """Return a worker with a client `c` and a candidate `m` of this name."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=session_timeout)
     worker.lock(path, kind="election", candidate=name)
@@ -30,7 +30,7 @@ def ask(worker: Worker, what: str) -> object:
 
 
 def leader(worker: Worker) -> str | None:
-    """Return the id of the leader, as the worker reports it."""
+    """Return the ID of the leader, as the worker reports it."""
     found = worker.call("leader", lock="m")["value"]
     return None if found is None else str(found["id"])
 
@@ -67,7 +67,7 @@ def test_s360_candidates_of_both_lead_in_order(
         ]
         assert not any(later.done for later in waiting[place + 1 :])
         worker.release()
-    # Curator deletes its node in the background of its release.
+    # Curator's release deletes the node in the background.
     eventually(lambda: leader(workers[0]) is None, "nobody leads")
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=len(ids))
     observer.wait_queue(path, 0)
@@ -81,7 +81,7 @@ def test_s361_one_leads_at_a_time(
     contests = [
         worker.contend(path, kind="election", owners=3, rounds=4, hold_ms=(0, 10)) for worker in workers
     ]
-    # Nobody leads before all are there: Java takes its time.
+    # Java starts slowly: the first leader releases only after all candidates have joined.
     observer.wait_queue(path, 10)
     workers[0].release()
     for contest in contests:
@@ -120,7 +120,7 @@ def test_s363_a_leader_that_is_cut_off_resigns_before_curator_leads(
     assert ask(ours, "leads") is False
     assert_granted_later(lost, theirs, {"l": waiting})
     proxy.heal()
-    # It may be elected again.
+    # The candidate can be elected again.
     ours.acquire("again").expect("acquired", 30)
     assert ask(ours, "leads") is True
     ours.release("again")
@@ -179,7 +179,7 @@ def test_s366_who_watches_is_told_of_each_leader(
     ours.release()
     told(watcher, "ours", "theirs")
     waiting.expect("acquired")
-    # Nothing is missed while it is away, neither the connection nor the session.
+    # The watcher misses no change, although it is without connection and its session ends.
     proxy.black_hole()
     theirs.release()
     ours.hold()

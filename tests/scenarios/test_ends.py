@@ -1,4 +1,4 @@
-"""The end of a program (mostly in Rust) or of a scope frees its locks immediately."""
+"""When a program exits (mostly tested in Rust) or a scope ends, its locks are released immediately."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import in_time
 
-# Every way in which `main` ends without a signal, and its exit status.
+# Each way to end `main` without a signal, and its exit status.
 ENDS = {
     "return": 0,
     "forget": 0,
@@ -36,7 +36,7 @@ ROUNDS = 5
 
 @contextmanager
 def program(manner: str, hosts: str, path: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that ends in this manner; it holds the lock."""
+    """Run a program that holds the lock and ends in this manner."""
     require("worker")
     command = [str(RUST_ENDS), manner, hosts, path]
     pipe = subprocess.PIPE
@@ -73,7 +73,7 @@ def test_s391_signals(
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
         observer.assert_free(path)
-    # As documented: if the program does not ask for signal handling, the signal ends it and its node stays.
+    # As documented, a signal ends a program without signal handling, and its node stays for a while.
     with program("signal", server.hosts, path) as process:
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
@@ -93,7 +93,7 @@ setInterval(() => lease.check(), 1000);
 
 
 def as_first_process(*command: str) -> list[str]:
-    """As a container starts it: the kernel does nothing by default when such a process gets a signal."""
+    """Return a command line that runs as process 1, as in a container: its signals have no default action."""
     rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     unshare = ["unshare", *rights, "--pid", "--fork", "--kill-child"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
@@ -129,7 +129,7 @@ def test_s611_a_signal_to_the_first_process_of_a_container(
 def test_s392_a_silent_server_does_not_keep_a_program(surface: str, proxy: Proxy, path: str) -> None:
     with program("return", proxy.hosts, path) as process:
         proxy.black_hole()
-        # A second, and the end of a process.
+        # Closing takes up to two seconds. The rest is for the end of the process.
         with in_time(2.8):
             began = time.monotonic()
             process.communicate("\n", timeout=20)
@@ -152,7 +152,7 @@ def test_s394_scopes_end_with_the_lock(
         observer.delete(f"{path}/{node}")
         said, problem = process.communicate(timeout=20)
         assert (process.returncode, said) == (0, "dropped\nLOCK_LOST\n"), problem
-    # The others are free before the program ends: they wait for a line.
+    # The next two programs wait for a line of input, so their locks are released before the programs end.
     with program("scope that is dropped", server.hosts, path) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["dropped\n", "holding\n"]

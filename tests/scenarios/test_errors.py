@@ -21,13 +21,13 @@ from harness.worker import Worker
 
 TIMEOUT = 0.5
 PATIENCE = 3.0
-# No name may begin so: the resolver refuses it by itself, however slow its servers are, or far away.
+# A name must not begin with a hyphen, so the resolver refuses it locally, independent of DNS servers.
 NOBODY = "-no-such-host.invalid"
 
 
 @pytest.fixture
 def worker(surface: str, server: Standalone, start: Start) -> Worker:
-    """A worker with a client."""
+    """Return a worker with a connected client."""
     made = start(surface)
     made.connect(server.hosts, label="billing")
     return made
@@ -117,7 +117,7 @@ def test_s340_who_holds_the_lock(
     assert (blocker["position"], blocker["pid"], blocker["label"]) == (0, other.pid, "nightly")
     assert blocker["node"] == held["node"]
     assert blocker["session"] == held["session"]
-    # Nobody was asked.
+    # The client used its local knowledge and sent no read requests.
     requests = worker.call("stats", client="c")["value"]["requests"]
     assert requests["read"] == 0
     assert requests["verify"] == 0
@@ -164,7 +164,7 @@ def test_s341_a_wait_for_oneself(worker: Worker, path: str) -> None:
     held = worker.hold()
     error = worker.fail_to_enter(TIMEOUT)
     assert error.code == "LOCK_TIMEOUT"
-    # A scope of Node has no name here.
+    # In Node, scopes have no owner name.
     owner = r"this client itself, by another owner \(billing\), number [0-9]+(?: \(a\))?, since 2"
     assert re.search(owner, error.message)
     assert "which holds it" in error.message

@@ -1,4 +1,4 @@
-"""Mutual exclusion, and grants in the order of the queue."""
+"""Tests of mutual exclusion and of grants in the order of the queue."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_s39_fencing_tokens(
 def test_s45_all_at_once(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # The surface's own part in this: its worker holds the lock while all others queue, and is killed.
-    # It must survive until they do, on a machine that has much else to do.
+    # The surface's worker holds the lock while all others queue, and is then killed. Its session timeout is
+    # long enough for them to queue on a busy machine.
     victim = user(start, surface, server.hosts, path, session_timeout=6)
     victim.hold()
     workers = [start(name) for name in [*chosen, "curator"]]

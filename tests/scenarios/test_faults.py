@@ -1,4 +1,4 @@
-"""All stations contend while a nemesis breaks one thing after another."""
+"""All stations contend for locks while a nemesis injects one fault after another."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PEERS = ["curator", "go"]
 SHORT_TIMEOUT = 2.0
 LONG_TIMEOUT = 4.0
 
-# Ten minutes each.
+# Length of a campaign: ten minutes.
 LENGTH = 600.0
 FIRST = int(os.environ.get("ZKLOCK_SEED", "1"))
-# In each, one surface more, over TLS.
+# Each of these campaigns has an additional station that connects over TLS.
 ENCRYPTED = {FIRST: f"rust{TLS}", FIRST + 1: f"python{TLS}", FIRST + 2: f"node{TLS}"}
 
 
@@ -59,7 +59,7 @@ def test_s350_the_wall_clock_reaches_the_engine(
             since = json.loads(observer.client.get(line["node"])[0])["since"] / 1000
             assert abs(since - time.time() - step) < 60
             clock.step(-step)
-            # Across a heartbeat or two.
+            # Wait for one or two heartbeats.
             time.sleep(SHORT_TIMEOUT / 3)
             assert worker.check().result()["value"] == "held"
             worker.release()
@@ -97,5 +97,5 @@ def test_s260_long(path: str, seed: int) -> None:
         holds = campaign.judge()
         print(campaign.table(), dict(campaign.progress.outcomes), sep="\n")
         print(f"seed {seed}: {len(holds)} certain holds", flush=True)
-    # The test can fail: without a token, updates were lost.
+    # Updates without a fencing token were lost, so the campaign did cause conflicts.
     assert sum(campaign.registers.lost_updates().values()) > 0

@@ -1,4 +1,4 @@
-"""Nodes of other programs: their cost to a client, and the escaping of their text."""
+"""Nodes of other programs do not disturb a client, and their text is escaped in output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.steps import Start, user
 from harness.worker import Worker, WorkerError
 
 OURS = b'{"host":"h","pid":1,"language":"rust","label":null,"since":1}'
-# The most that is read.
+# The client reads at most this many bytes of a node's data.
 LIMIT = 4096
 
 HOSTILE = {
@@ -51,7 +51,7 @@ def test_s320_hostile_data_is_read_for_what_it_is(
     found = worker.call("contenders", lock="m")["value"]
     assert [one["data"].encode("latin-1") for one in found] == list(HOSTILE.values())
     assert [one["host"] for one in found] == [None] * len(HOSTILE)
-    # And the client still works.
+    # The client still works.
     observer.client.create(f"{path}-free", b"")
     worker.lock(f"{path}-free", lock="free")
     worker.hold("free", lock="free")
@@ -65,7 +65,7 @@ NASTY_NAME = "\u202e\u2066\u2028\u2029\u200b"
 
 
 def assert_printable(told: list[str]) -> None:
-    """Assert that the texts contain no raw control characters."""
+    """Assert that the texts contain no unprintable characters."""
     for text in told:
         assert text.isprintable(), repr(text)
 
@@ -88,7 +88,7 @@ def test_s321_text_of_others_is_escaped(
     observer.create(path)
     worker = user(start, surface, server.hosts, path)
     worker.call("log")
-    # The client logs one warning for each node that does not count.
+    # The client logs one warning for each node that it ignores.
     observer.client.create(f"{path}/odd {NASTY_NAME}", b"", ephemeral=True)
     theirs = observer.client.create(
         f"{path}/{NASTY_NAME}-lock-", nasty_about(), ephemeral=True, sequence=True
@@ -98,7 +98,7 @@ def test_s321_text_of_others_is_escaped(
     shown = worker.call("shown", lock="m")["value"]
     assert_printable(shown)
     assert any("u{202e}" in text and "host" in text for text in shown), shown
-    # The attributes say it as it is.
+    # The attributes contain the original text.
     (found,) = worker.call("contenders", lock="m")["value"]
     assert (found["node"], found["host"]) == (name, f"host {NASTY}")
 
@@ -110,7 +110,7 @@ def test_s321_text_of_others_is_escaped(
     worker.hold()
     worker.release()
     messages = [str(gone)]
-    # In the message about the number of permits stands their host.
+    # The error about the number of permits contains the other contender's host.
     observer.create(f"{path}/s/leases")
     observer.client.create(
         f"{path}/s/leases/_c_x-lease-", nasty_about(permits=7), ephemeral=True, sequence=True
@@ -137,7 +137,7 @@ def test_s322_a_client_that_does_not_identify_itself(
     (found,) = worker.call("contenders", lock="m")["value"]
     assert {found[field] for field in ("host", "pid", "language", "label", "since")} == {None}
     worker.release()
-    # All must agree on the number of permits: that is stated, and compared.
+    # Contenders must agree on the number of permits, so each writes it into its node and compares it.
     worker.lock(f"{path}-s", lock="s", kind="semaphore", permits=3)
     worker.hold("p", lock="s")
     (node,) = observer.queue(f"{path}-s/leases")

@@ -1,4 +1,4 @@
-"""Leases that a program drops while it holds them: kept, or released with a warning in the log."""
+"""A lease that a program drops while holding it is kept, or released with a warning in the log."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _NODE = """
 
 
 def say(surface: str, server: Standalone, path: str, programs: dict[str, str]) -> list[str]:
-    """The output of this surface's program."""
+    """Return the output of this surface's program."""
     head = _NODE if surface == "node" else _PYTHON
     code = dedent(head) + dedent(programs[surface])
     command = [NODE, "--expose-gc", "-e"] if surface == "node" else [PYTHON, "-c"]

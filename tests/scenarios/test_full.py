@@ -1,4 +1,4 @@
-"""Full queues: the option `max_waiters`."""
+"""Tests of the option `max_waiters`, which limits the length of a queue."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "write": ({"kind": "write"}, ""),
     "semaphore": ({"kind": "semaphore", "permits": 1}, "/locks"),
 }
-"""The options of each kind, and where its waiters are, below its path."""
+"""The options of each kind, and the directory of its waiters below its path."""
 
 READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumber"}
 
 
 def refused(worker: Worker, owner: str) -> WorkerError:
-    """An attempt that is refused, although it may wait."""
+    """Return the error of an attempt to wait that is refused because the queue is full."""
     error = worker.fail_to_enter(ANSWER, owner, owner=owner)
     assert (error.code, error.reason) == ("LOCK_TIMEOUT", "full")
     return error
@@ -43,21 +43,21 @@ def test_s834_a_queue_that_is_full(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start, kind: str
 ) -> None:
     options, below = KINDS[kind]
-    # Each through a client of its own: the queue is what the servers have.
+    # Each contender has its own client, because the limit applies to the queue on the servers.
     workers = [start(surface) for _ in range(MOST + 2)]
     for worker, hosts in zip(workers, [server.hosts] * (MOST + 1) + [proxy.hosts], strict=True):
         worker.connect(hosts)
         worker.lock(path, max_waiters=MOST, **options)
     holder, *waiters, late = workers
     holder.hold()
-    # Of a semaphore all waiters queue for a turn, and whoever has a permit leaves that queue a moment later.
+    # A semaphore's waiters queue for their turn. A contender leaves that queue soon after it gets a permit.
     observer.wait_queue(f"{path}{below}", int(not below))
     waiting = []
     for place, waiter in enumerate(waiters, start=1):
         waiting.append(waiter.acquire(owner=f"waiter-{place}"))
         observer.wait_queue(f"{path}{below}", place + (not below))
     before = observer.queue(path), observer.queue(f"{path}{below}")
-    # The directories have been seen to exist.
+    # After this attempt, the client knows that the directories exist.
     refused(late, "first")
     proxy.reset()
     error = refused(late, "late")
@@ -66,9 +66,9 @@ def test_s834_a_queue_that_is_full(
     assert set(requests) <= READS
     assert (observer.queue(path), observer.queue(f"{path}{below}")) == before
     nothing_watched(server, late, path)
-    # A try is refused because the lock is taken, whatever the limit.
+    # A try fails because the lock is taken, independent of the limit.
     assert late.try_acquire("tried", owner="tried")["event"] == "busy"
-    # Once one of them has the lock, another one may wait.
+    # After one waiter gets the lock, another contender can wait.
     holder.release()
     waiting[0].expect("acquired")
     observer.wait_queue(f"{path}{below}", MOST - 1 + (not below))
@@ -91,7 +91,7 @@ def test_s835_many_at_once_where_few_may_wait(
         worker.connect(server.hosts)
         worker.lock(path, max_waiters=RACES)
     holder.hold()
-    # Waiters of one client see each other before any of them has a node.
+    # Waiters of one client count each other before any of them has a node.
     owners = [f"o{number}" for number in range(AT_ONCE)]
     asked = {owner: crowd.send("enter", lock="m", scope=owner, owner=owner) for owner in owners}
     queue = observer.wait_queue(path, 1 + RACES)

@@ -1,7 +1,7 @@
-"""The requests sent to the server: their names, data and order. The next release must send the same.
+"""The client sends the recorded requests: the same names, data and order as the last release.
 
-The recorded requests are in scenarios/golden. A change there is a change of the protocol: contenders of the
-last release, of Curator and of kazoo must still work with it, and the changelog must name it.
+The recordings are in scenarios/golden. Changing them changes the protocol. Contenders of the last release,
+of Curator and of kazoo must still work with it, and the changelog must name the change.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def test_s483_operators_on_the_wire(
         with talk.step("B asks A to give up"):
             second.call("revoke", client="c", node=node)
             first.wait_line("revoked", lease="1")
-            # It says again who it is, and watches on.
+            # A writes its data again and sets a new watch.
             eventually(lambda: b"revoked" in observer.client.get(node)[0], "A has restored its data")
             eventually(lambda: node in watched_by(server, first.sessions["c"], path), "A watches its node")
         with talk.step("B lists the contenders"):

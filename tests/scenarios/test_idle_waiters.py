@@ -1,4 +1,4 @@
-"""The cost of many clients that wait for one idle lock."""
+"""Many clients that wait for one idle lock cause few requests when they reconnect."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from harness.worker import first_answered
 CLIENTS = 40
 SESSION_TIMEOUT = 30.0
 
-# Behind the holder, those that may soon hold: they list the directory once, after a sync.
+# Number of waiters next to the holder. Each can soon be granted the lock, so it lists the directory once.
 NEAR = 2
-# Each watches its own node and the two before it; the first has only one before it.
+# Each waiter watches its own node and the two before it. The first waiter has only one node before it.
 WATCHES = 3 * CLIENTS - 1
-# Of replies, per client: less than half of what one listing takes.
+# Maximum bytes of replies per client: less than half the size of one listing.
 BYTES = 1024
 
 
 def listings(counts: Counts) -> int:
-    """Return the number of times that a directory was listed."""
+    """Return the number of directory listings."""
     return counts.requests["getChildren"] + counts.requests["getChildren2"]
 
 
@@ -59,10 +59,10 @@ def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
     counts = proxy.snapshot()
     assert listings(counts) == NEAR
     assert counts.requests["sync"] == NEAR
-    # One look at a few nodes for each, at the most.
+    # Each client checks a few nodes at most once.
     assert counts.requests["multiRead"] <= CLIENTS
     assert counts.received <= CLIENTS * BYTES
-    # Each of them lists before it is granted the lock.
+    # Each waiter lists the directory before it is granted the lock.
     proxy.reset()
     holder.release()
     while waiting:

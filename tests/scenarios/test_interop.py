@@ -1,4 +1,4 @@
-"""Other client libraries share one queue with zklock."""
+"""zklock and other client libraries share one queue."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SESSION = 2.0
 def alternate(
     surface: str, peer: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Ours and theirs in turn: each blocks the next, so both directions are shown."""
-    # Persistent: kazoo ensures only once that its parent exists.
+    """Let workers of zklock and a peer alternate in a queue: each blocks the next one, in both directions."""
+    # The parent is persistent, because kazoo creates it only once.
     observer.create(path)
     names = [surface, peer, surface, surface, peer, peer, surface]
     workers = [user(start, name, server.hosts, path) for name in names]
@@ -35,7 +35,7 @@ def alternate(
 def crash(
     holder_name: str, waiter_name: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Kill the holder; the waiter gets the lock once the session is over."""
+    """Kill the holder. The waiter gets the lock when the holder's session expires."""
     observer.create(path)
     holder = user(start, holder_name, server.hosts, path, session_timeout=SESSION)
     waiter = user(start, waiter_name, server.hosts, path)
@@ -92,7 +92,7 @@ def test_s166_go_and_a_crash(
 def test_s167_go_and_our_readers(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Go's lock treats every node as exclusive: it waits for each of our readers, and they for it."""
+    """Go's lock treats every node as exclusive: it waits for our readers, and they wait for it."""
     observer.create(path)
     reader, late = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     go = user(start, "go", server.hosts, path)

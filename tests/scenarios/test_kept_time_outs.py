@@ -1,4 +1,4 @@
-"""Time-outs of elections, of shared counts, and of questions: whatever has one, it is kept."""
+"""Elections, shared counts, queries and all kinds of locks time out on time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.steps import Start, assert_took, assert_within
 TIME_OUTS = (0.3, 0.9)
 COUNT = 2
 
-# The kind and options of each, and how many permits of it are held.
+# For each lock: its kind, its options, and the number of permits that are held.
 LOCKS: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "election": ("election", {}, None),
     "kazoo": ("mutex", {"naming": "kazoo"}, None),
@@ -30,7 +30,7 @@ LOCKS: dict[str, tuple[str, dict[str, Any], int | None]] = {
 def test_s794_time_outs_of_every_kind(
     surface: str, name: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Of an acquire and of a scope; they end no earlier, and hardly later."""
+    """An acquire and a scope both time out on time: never early, and at most 0.2 s late."""
     kind, options, held = LOCKS[name]
     holder, waiter = start(surface), start(surface)
     for worker in (holder, waiter):
@@ -42,7 +42,7 @@ def test_s794_time_outs_of_every_kind(
         worker.lock(path, kind=kind, **options)
     if name != "too few":
         holder.hold("h", count=held)
-    # More than there are, or than are left.
+    # More permits than exist ("too few"), or than are free ("many").
     asked = {"too few": COUNT + 1, "many": COUNT}.get(name, 1)
     for number, time_out in enumerate(TIME_OUTS):
         count = asked if kind == "semaphore" else None
@@ -70,7 +70,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 def test_s795_time_outs_of_questions(
     surface: str, connect_timeout: float, proxy: Proxy, path: str, start: Start
 ) -> None:
-    """The connect time-out is that of whatever is asked, also of a number and of an election."""
+    """The connect timeout limits every query, including queries of a shared count and an election."""
     worker = start(surface)
     worker.connect(proxy.hosts, connect_timeout=connect_timeout)
     worker.lock(path, lock="e", kind="election")

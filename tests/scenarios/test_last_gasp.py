@@ -1,4 +1,4 @@
-"""A client that is heard of again a moment before its session ends does not become a holder."""
+"""A client whose last sign of life arrives just before its session expires does not become a holder."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from harness.proxy import Proxy
 from harness.server import Ensemble, Server, Settings
 from harness.steps import GRANT, Start
 
-# The sessions are as short as they may be for this tick.
+# The minimum session timeout for this tick.
 TICK = 1.0
 SESSION_TIMEOUT = 4 * TICK
 
-# How long before its end the session is heard of again.
+# Seconds between the session's last sign of life and its end.
 EARLY = 0.15
 
-# Under load the moment may be missed. Each try has the same chance, and one that is missed proves nothing.
+# Under load, a try can miss the right moment. Each try has the same chance, and a missed one proves nothing.
 TRIES = 10
 
-# The ZooKeeper client below hangs up on a server of which it hears nothing for two fifths of the time-out.
+# Seconds between two events for the client. It closes a connection that is silent for 2/5 of the timeout.
 NEWS = 0.24 * SESSION_TIMEOUT
 LOCKS = 5
 
 
 @pytest.fixture(scope="module")
 def ensemble() -> Iterator[Ensemble]:
-    """Three servers."""
+    """Provide three servers."""
     with Ensemble(settings=Settings(tick=int(TICK * 1000))) as three:
         yield three
 
 
 def sleep_until(moment: float) -> None:
-    """Until then by CLOCK_MONOTONIC. Servers count by it too: sessions end at multiples of the tick."""
+    """Sleep until this time of CLOCK_MONOTONIC. By the same clock, sessions end at multiples of the tick."""
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
 def next_tick() -> float:
-    """The next multiple of the tick."""
+    """Return the next multiple of the tick."""
     return (time.monotonic() // TICK + 1) * TICK
 
 
 def ask_early(leader: Server) -> None:
-    """From now on the leader asks whom its followers have heard a quarter and three quarters into each tick.
+    """Make the leader ping its followers a quarter and three quarters into each tick.
 
-    It does so every half tick, and goes on from when it was stopped for longer.
+    The pings collect the sessions that the followers have heard from. The leader sends them every half tick,
+    and a pause shifts their phase.
     """
     leader.pause()
     sleep_until(next_tick() + 1.25 * TICK)
@@ -63,7 +64,7 @@ def test_s400_heard_of_again_a_moment_before_the_session_ends(
 
 
 def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
-    """Lets a session end just after it was heard of; whether that succeeded. No two may hold."""
+    """Let a session end just after a sign of life, and return whether it did. No two clients must hold."""
     leader = ensemble.leader()
     follower = ensemble.others(leader)[0]
     worker, other = start(surface), start(surface)
@@ -78,7 +79,7 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             other.hold(f"first {lock}", lock=lock, owner=f"first {lock}")
             waiting = worker.acquire(lock, lock=lock, owner=lock)
             observer.wait_queue(f"{path}/{lock}", 2)
-        # This test judges the lock that was requested last.
+        # The test checks the lock that was requested last.
         following = other.acquire("next", lock=lock, owner="next")
         observer.wait_queue(f"{path}/{lock}", 3)
 
@@ -94,12 +95,12 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             sleep_until(silent + turn * NEWS)
             other.release(f"first {released}", owner=f"first {released}")
         if not proxy.carries(session):
-            # It has hung up: the news came too late for it, or the session has ended already.
+            # The client has closed the connection: the news was too late, or the session has already ended.
             return False
         sleep_until(end - EARLY)
         proxy.heal()
-        # Its writes are carried out, and it knows that it is the first. Then it is out of reach, or it would
-        # soon be told that the session is over.
+        # The follower carries out the client's requests, and the client learns that it is first. Then the
+        # proxy drops everything: otherwise the client would soon learn that its session has ended.
         sleep_until(end - EARLY / 5)
         proxy.black_hole()
         granted = waiting.done

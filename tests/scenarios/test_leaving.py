@@ -18,7 +18,7 @@ RACES = 32
 
 
 def end_race(racer: Worker, racing: Pending) -> str:
-    """How the acquire ended; a lease that it returned is released."""
+    """Return the event that ended the acquire, after releasing the lease if there is one."""
     ended = str(racing.result()["event"])
     if ended == "acquired":
         racer.release(racing.command["lease"], owner=racing.command["owner"])
@@ -26,7 +26,7 @@ def end_race(racer: Worker, racing: Pending) -> str:
 
 
 class Aim:
-    """How long after a release a cancellation has to be sent to meet the grant."""
+    """The delay between a release and a cancellation at which the cancellation races the grant."""
 
     def __init__(self) -> None:
         self.delay = 0.0
@@ -35,7 +35,7 @@ class Aim:
         self._last = ""
 
     def correct(self, ended: str) -> None:
-        """Aim later if the cancellation came first, else earlier; by less whenever that changes."""
+        """Increase the delay if the cancellation was first, else reduce it. Halve the step after a change."""
         assert ended in {"acquired", "cancelled"}
         if self._last:
             self._step = max(self._step / 2, 0.0001) if ended != self._last else self._step * 1.5
@@ -47,7 +47,7 @@ class Aim:
 def queue_of_three(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> tuple[Worker, Worker, Worker, Pending, Pending]:
-    """A holder, a waiter that can be cancelled, and one behind it."""
+    """Return a holder, a waiter that can be cancelled, the last waiter, and both pending acquires."""
     holder, leaver, last = (user(start, surface, server.hosts, path) for _ in range(3))
     holder.hold()
     (leaving,) = line_up(observer, path, [leaver], owner=leaver.surface.cancellable_owner)
@@ -133,7 +133,7 @@ def test_s54_cancellation_races_the_grant(
     observer.create(path)
     holder, racer = (user(start, surface, server.hosts, path) for _ in range(2))
     owner = racer.surface.cancellable_owner
-    # Each turn aims at the moment between the last one that came too early and the last that came too late.
+    # Each race corrects the delay by the result of the last one.
     aim = Aim()
     for turn in range(RACES):
         holder.hold()
@@ -163,7 +163,7 @@ def test_s54_cancellation_and_grant_are_there_together(
         holder.hold()
         racing = racer.acquire(f"r{turn}", owner=owner)
         observer.wait_queue(path, 2)
-        # When it wakes it finds both.
+        # After the pause, the process finds both the grant and the cancellation.
         racer.pause()
         holder.release()
         if racer.surface.cancels_by_signal:

@@ -1,8 +1,8 @@
-"""A client among servers whose messages are wrong, hundreds at a time, each with a lie of its own.
+"""A client copes with hundreds of servers at a time, each of which sends a different wrong message.
 
-Whatever they say: the program neither aborts nor panics, no call hangs beyond its time-out, connections are
-retried slowly, memory is bounded, nothing is held that was not granted, and another client's lease on a real
-server goes on.
+Whatever the servers send, the program neither aborts nor panics, no call exceeds its timeout, and the
+client retries connections slowly. Its memory stays bounded, it holds nothing that was not granted, and
+another client's lease on a real server continues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.liar.judge import assert_unharmed
 from harness.server import Standalone
 from harness.steps import Start
 
-# A set takes about six seconds; the rest is for finding out which of its lies harmed the process.
+# A set takes about six seconds. The rest is for finding the lie that harmed the process.
 pytestmark = pytest.mark.timeout(300)
 
 

@@ -1,4 +1,4 @@
-"""Release, close and exit: once, twice or too late."""
+"""Tests of release, close and exit when they happen once, twice or too late."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_s13_use_after_close(
     (waiting,) = line_up(observer, path, [other])
     worker.presume_lost()
     worker.call("close", client="c")
-    # The session time-out is far away: only an orderly close frees the lock so early.
+    # Only an orderly close frees the lock before the session timeout.
     waiting.expect("acquired", 5)
     await_loss(worker)
     assert worker.acquire("late", owner="b").error().code == "CLIENT_CLOSED"
@@ -59,7 +59,7 @@ def test_s13_use_after_close(
 def test_s46_release_without_waiting(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # Its end would free the lock too.
+    # The session timeout is long, because the end of the session would also free the lock.
     worker = user(start, surface, proxy.hosts, path, session_timeout=30)
     worker.hold()
     proxy.black_hole()
@@ -119,6 +119,6 @@ def test_s52_one_shared_client(
     worker.hold("m", lock="m")
     (session,) = proxy.passwords
     worker.exit()
-    # Closed in an orderly way: the end of the process alone would leave the node until the session times out.
+    # Only an orderly close deletes the node this early. If the process just exited, the node would stay.
     observer.wait_queue(path, 0, timeout=5)
     eventually(lambda: not proxy.connections, f"the shared session {session:#x} goes with its process")

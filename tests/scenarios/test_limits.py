@@ -1,4 +1,4 @@
-"""Holds with a time limit, and reads and writes of other nodes next to a lock."""
+"""Tests of holds with a time limit, and of reads and writes of other nodes under a lock."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def test_s395_held_too_long(
 ) -> None:
     holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.lock(path, lock="limited", kind=kind, max_hold=LIMIT)
-    # The grant comes later: until then the hold is certain.
+    # The limit starts with the grant, which is later than this: the hold is certain until `before` + `LIMIT`.
     before = now()
     first = holder.hold(lock="limited")
     holder.presume_lost(at=before + int(LIMIT * 1e9))
-    # Entered again, it is the same hold, with the same limit.
+    # A re-entry is part of the same hold and has the same limit.
     again = holder.hold("again", lock="limited")
     assert again["node"] == first["node"]
     assert 0 < holder.call("state", lease="l")["remaining"] <= LIMIT
@@ -38,7 +38,7 @@ def test_s395_held_too_long(
     with pytest.raises(WorkerError, match="held too long"):
         holder.check("l").expect("ok")
     other.release()
-    # The lock can be had again, by a new hold with a limit of its own.
+    # The lock can be acquired again. The new hold has its own limit.
     last = holder.hold("last", lock="limited")
     assert last["node"] != first["node"]
     holder.release("last")
@@ -56,7 +56,7 @@ def test_s396_a_limit_of_permits(
     waiting = limited.acquire("w")
     observer.wait_queue(leases_of(path), 2)
     turn = observer.queue(turns_of(path))
-    # A wait of any length costs it neither its turn nor anything of the limit.
+    # A long wait costs the waiter neither its turn nor a part of its limit.
     time.sleep(LIMIT + 0.5)
     assert observer.queue(turns_of(path)) == turn
     before = now()
@@ -79,7 +79,7 @@ def test_s397_a_limit_that_is_none(surface: str, server: Standalone, path: str, 
 
 
 def write(worker: Worker, operation: Line) -> None:
-    """Carry out one operation while the lock is held."""
+    """Execute one operation under the lock."""
     worker.call("transact", lease="l", operations=[operation])
 
 
@@ -109,7 +109,7 @@ def test_s398_a_write_on_condition_of_a_version(
 def test_s399_a_shared_count_is_set(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # Its parents are missing too.
+    # The parents of the node do not exist either.
     count = f"{path}-settings/upstream/permits"
     setter = user(start, surface, server.hosts, path)
     setter.call("count", client="c", node=count, count=1)

@@ -1,4 +1,4 @@
-"""The option `linger`: the client keeps a lock's node for a while after the release."""
+"""Tests of `linger`: the client keeps a lock's node for a while after the release."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.steps import GRANT, Start, eventually, user
 from harness.worker import Worker
 
 LONG = 600
-"""Longer than any of these tests takes."""
+"""Time in seconds that is longer than any of these tests."""
 
 PROOFS = {"multi", "ping", "getData"}
-"""Requests that a session which holds sends in any case.
+"""Requests that the session of a holder sends on its own.
 
-They are heartbeats, and a watch on a node that is there for long."""
+They are heartbeats, and a watch on a node that exists for long."""
 
 KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "read": {"kind": "read"}, "write": {"kind": "write"}}
 
@@ -28,7 +28,7 @@ def retakes(worker: Worker) -> int:
 
 
 def keep(worker: Worker, proxy: Proxy) -> dict[str, Any]:
-    """Take the lock of a worker until that sends no request; return the last line."""
+    """Acquire the worker's lock repeatedly until that sends no request, and return the last line."""
     last: dict[str, Any] = {}
 
     def quiet() -> bool:
@@ -74,7 +74,7 @@ def test_s863_a_contender_of_a_peer_gets_a_lock_that_is_kept(
         kept = keep(ours, proxy)
         observer.wait_queue(path, 1)
         theirs.hold("theirs")
-        # Ours waits for it like anybody else.
+        # The client of zklock waits for the peer like any other contender.
         ours.acquire("early", timeout=0.2).expect("timeout")
         theirs.release("theirs")
         again = keep(ours, proxy)

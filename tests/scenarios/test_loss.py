@@ -1,4 +1,4 @@
-"""Holders and waiters whose session ends or whose node is deleted."""
+"""Tests of holders and waiters whose session ends or whose node is deleted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def test_s32_session_lost_while_holding(
     observer.kill_session(session, proxy.passwords[session])
     waiting.expect("acquired")
     await_loss(holder)
-    # The same owner again, with the lost lease still in hand: that must not count as re-entry.
+    # The same owner acquires again while it still has the lost lease. This must not count as a re-entry.
     again = holder.acquire("again")
     observer.wait_queue(path, 2)
     assert not again.done
-    # Not as owner `a`, which is busy waiting.
+    # The command has no owner, because the worker's thread for owner `a` is waiting.
     holder.send("release", lease="l").expect("released")
     assert len(observer.queue(path)) == 2
     other.release()
@@ -114,7 +114,7 @@ def test_s82_session_lost_with_holder_and_waiter(
     session = worker.sessions["c"]
     worker.presume_lost()
     observer.kill_session(session, proxy.passwords[session])
-    # There is nothing to release: the holder's node went with the waiter's.
+    # The holder's node went with the same session, so the waiter gets the lock without a release.
     line = waiting.expect("acquired")
     await_loss(worker)
     (node,) = observer.queue(path)

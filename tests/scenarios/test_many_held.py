@@ -1,4 +1,4 @@
-"""Many locks held by one client: their cost, and the client's knowledge of their nodes."""
+"""Tests of many locks held by one client: their cost, and the detection of deleted nodes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from harness.server import Standalone
     from harness.steps import Start
 
-# More than there is room for watches on one session.
+# More locks than one session can have watches.
 HELD = 1_300
-# Seconds without input: long enough for several polls, if the client polled.
+# Seconds without any command: long enough for several polls, if the client polled.
 QUIET = 6.0
 # The client checks every node within this many seconds.
 TURN = 60.0
@@ -47,14 +47,14 @@ def test_s240_held_beyond_the_room_for_watches(
     asked = [worker.acquire(str(number), lock=str(number)) for number in range(HELD)]
     for pending in asked:
         pending.expect("acquired", TURN)
-    # By now the holds count as long, so the client watches their nodes, up to its limit on watches.
+    # After a while the client watches the nodes that it holds, up to its limit on watches.
     time.sleep(1)
     proxy.reset()
     time.sleep(QUIET)
     requests = proxy.snapshot().requests
     assert requests["getChildren"] + requests["getChildren2"] == 0
     assert requests["multi"] <= QUIET
-    # The first have a watch, the last do not.
+    # The first node has a watch, the last one does not.
     for number in (0, HELD - 1):
         (node,) = observer.queue(paths[number])
         observer.delete(f"{paths[number]}/{node}")
@@ -84,7 +84,7 @@ def test_s241_a_reader_beside_many_held_readers(
             times.append(time.monotonic() - began)
         took[count] = min(times)
         asked_for[count] = proxy.snapshot().requests
-        # The heartbeat, and the watches on the nodes of those that have held for long, are not this reader's.
+        # Ignore requests that do not belong to this reader: the heartbeat, and the watches of long holds.
         for other in ("multi", "getData"):
             del asked_for[count][other]
     # Each reader sends one listing, and many readers cause no further requests.

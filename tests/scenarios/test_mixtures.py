@@ -1,4 +1,4 @@
-"""Combinations of locks on one path: this module tests each row of the table in docs/interop.md."""
+"""Tests of combinations of locks on one path, one per row of the table in docs/interop.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MUTEX, READ, WRITE = (Side(OURS, kind) for kind in ("mutex", "read", "write"))
 KAZOO_MUTEX, KAZOO_READ, KAZOO_WRITE = (Side(OURS, kind, "kazoo") for kind in ("mutex", "read", "write"))
 
 CURATOR, CURATOR_READ, CURATOR_WRITE = (Side("curator", kind) for kind in ("mutex", "read", "write"))
-# With extra patterns, and with its own names only.
+# kazoo with extra patterns, and kazoo with its own names only.
 PATTERNS, PATTERNS_READ, PATTERNS_WRITE = (Side("kazoo", kind) for kind in ("mutex", "read", "write"))
 KAZOO, PLAIN_READ, PLAIN_WRITE = (Side("kazoo", kind, "kazoo") for kind in ("mutex", "read", "write"))
 GO = Side("go")
@@ -37,7 +37,7 @@ HOLD_TOGETHER = [
     *((KAZOO_READ, theirs) for theirs in (PLAIN_READ, PATTERNS_READ)),
 ]
 
-# Theirs does not see ours, although ours sees theirs.
+# Pairs in which the peer does not see zklock's nodes, although zklock sees the peer's.
 THEIRS_GETS_IN = [
     *((MUTEX, theirs) for theirs in (CURATOR_READ, CURATOR_WRITE, KAZOO, PLAIN_READ, PLAIN_WRITE)),
     *((WRITE, theirs) for theirs in (CURATOR, PATTERNS, KAZOO, PLAIN_READ, PLAIN_WRITE)),
@@ -49,7 +49,7 @@ THEIRS_GETS_IN = [
 
 
 def cast(surface: str, server: Standalone, start: Start) -> dict[str, Worker]:
-    """A connected worker of ours and of each peer."""
+    """Return a connected worker of zklock and of each peer."""
     workers = {OURS: start(surface), **{name: start(name) for name in ("curator", "kazoo", "go")}}
     for worker in workers.values():
         worker.connect(server.hosts)
@@ -63,7 +63,7 @@ def outcomes(
     path: str,
     workers: dict[str, Worker],
 ) -> dict[str, tuple[bool, bool]]:
-    """For each pair, whether ours keeps theirs out, and whether theirs keeps ours out."""
+    """Return for each pair whether the first side keeps the second out, and the reverse."""
     found = {}
     for number, sides in enumerate(pairs):
         mixture = Mixture(server, observer, f"{path}/{number}", sides, [workers[side.who] for side in sides])

@@ -1,4 +1,4 @@
-"""Several locks taken as one: all or none, in one order."""
+"""Tests of a lock of several locks: it acquires all of them or none, always in one order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT = 0.5
 def member_of_two(
     start: Start, surface: str, hosts: str, path: str, order: str = "ab", kind: str = "mutex"
 ) -> Worker:
-    """A worker with locks `a` and `b` below the path, and `both`, named in this order."""
+    """Return a worker with locks `a` and `b` below the path, and `both`, which names them in this order."""
     worker = start(surface)
     worker.connect(hosts)
     for name in "ab":
@@ -37,7 +37,7 @@ def test_s102_one_order(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     for name in "ab":
-        # Parents that survive while the locks are free for a moment; otherwise the numbers would restart.
+        # The parents are persistent: if the server removed a free lock's parent, its numbers would restart.
         observer.create(f"{path}/{name}")
     workers = [member_of_two(start, surface, server.hosts, path, order) for order in ("ab", "ba")]
     for worker in workers:
@@ -99,7 +99,7 @@ def test_s105_members(surface: str, server: Standalone, observer: Observer, path
     assert len(worker.hold(lock="twice")["leases"]) == 1
     assert len(observer.queue(path)) == 1
     worker.release()
-    # For a read/write lock the writer comes first, so that the reader is a downgrade.
+    # A read/write lock acquires its write half first, so that the read half is a downgrade.
     for half in ("read", "write"):
         worker.lock(f"{path}-rw", lock=half, kind=half)
     worker.multi(["read", "write"], lock="halves")
@@ -113,7 +113,7 @@ def test_s105_members(surface: str, server: Standalone, observer: Observer, path
     worker.lock(path, lock="reader", kind="read")
     worker.connect(server.hosts, client="d")
     worker.lock(path, lock="elsewhere", client="d")
-    # The same path, through a client that calls it by another name.
+    # The same path through a client with a chroot, so that it has another name.
     parent, name = path.rsplit("/", 1)
     worker.connect(server.hosts + parent, client="chroot")
     worker.lock(f"/{name}", lock="below", client="chroot")
@@ -144,7 +144,7 @@ def test_s106_an_owner_that_holds_one(
     assert proxy.snapshot().requests["create2"] == 0
     worker.check("later").expect("value")
     worker.release("later")
-    # The earlier one is re-entered, and kept when both are released.
+    # The member that is already held is re-entered. It stays held when both are released.
     worker.hold("earlier", lock="a")
     first, second = worker.hold("both", lock="both")["leases"]
     assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]
@@ -172,7 +172,7 @@ def test_s107_mixed_kinds(
         pair.append(worker)
     nodes = [lease["node"] for lease in pair[0].hold("l", lock="all")["leases"]]
     assert [node[len(path) + 1] for node in nodes] == ["a", "b", "c", "d"]
-    # A reader and a permit exclude no one here, a mutex and a writer do.
+    # Readers and permits do not exclude each other here. The mutex and the writer do.
     assert len(pair[1].hold("s", lock="shared")["leases"]) == 2
     waiting = pair[1].acquire("w", lock="all", owner="b")
     observer.wait_queue(f"{path}/a", 2)
@@ -194,14 +194,14 @@ def test_s108_a_member_is_lost_while_waiting(
     waiting = worker.acquire("w", lock="both")
     (lost,) = observer.wait_queue(f"{path}/a", 1)
     (_, wish) = observer.wait_queue(f"{path}/b", 2)
-    # Held for long enough that its node is watched; another contender waits behind it.
+    # The node is watched, because it is held for a while and another contender waits behind it.
     (queued,) = [other.acquire("o", lock="a")]
     observer.wait_queue(f"{path}/a", 2)
     observer.client.get(f"{path}/a/{lost}")
     eventually(lambda: any(lost in line for line in server.four_letter("wchp").splitlines()), "it is watched")
     observer.delete(f"{path}/a/{lost}")
     queued.expect("acquired")
-    # It started again: no longer in the later queue, but at the end of the first.
+    # The acquire started over: it left the later queue and is at the end of the first one.
     observer.wait(f"{path}/b", lambda nodes: wish not in nodes, "wish taken back")
     observer.wait_queue(f"{path}/a", 2)
     assert not waiting.done
@@ -253,7 +253,7 @@ def test_s280_two_names_for_one_ensemble(
         assert [lease["node"].split("/")[-2] for lease in leases] == ["a", "b"]
         worker.release()
         all_free(observer, path)
-    # In opposite orders they wait for each other, and both time out at once.
+    # Without a common order, each worker would hold one lock and wait for the other, until both time out.
     for turn in range(20):
         asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
         eventually(lambda: any(pending.done for pending in asked), "one of them has both")  # noqa: B023
@@ -279,7 +279,7 @@ def test_s281_one_lock_by_two_names(
         permits = 2 if kind == "semaphore" else None
         worker.lock(below, lock=lock, client=lock, kind=kind, permits=permits)
     worker.lock(f"{path}-before", lock="before", client="one")
-    # No name of a server shows that it is one ensemble: the servers do.
+    # The addresses do not show that both clients use one ensemble. The client learns it from the servers.
     worker.multi(["other", "before", "one"], lock="all")
     for ask in ({"cmd": "acquire"}, {"cmd": "acquire", "timeout": 20}, {"cmd": "try"}):
         error = worker.send(**ask, lock="all", lease="l", owner="a").error()
@@ -290,7 +290,7 @@ def test_s281_one_lock_by_two_names(
             assert below in error.message
         for queue in (path, f"{path}/leases", f"{path}/locks", f"{path}-before"):
             observer.wait_queue(queue, 0, timeout=2)
-    # A server in common shows it at once.
+    # A common address shows it immediately.
     worker.connect(f"localhost:1,{server.hosts}", client="two")
     worker.lock(path, lock="two", client="two", kind=kinds[1], permits=permits)
     assert worker.send_multi(["one", "two"], lock="refused").error().code == "BAD_ARGUMENT"

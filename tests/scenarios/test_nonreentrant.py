@@ -1,4 +1,4 @@
-"""Mutexes created with `reentrant=False`: an owner that holds is treated like any other."""
+"""Tests of mutexes with `reentrant=False`: the owner that holds the lock waits like any other owner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT = 0.3
 
 
 def plain(start: Start, surface: str, server: Standalone, path: str) -> Worker:
-    """A worker with a mutex `n` that is not reentrant."""
+    """Return a worker with a mutex `n` that is not reentrant."""
     worker = start(surface)
     worker.connect(server.hosts)
     worker.lock(path, lock="n", reentrant=False)

@@ -1,4 +1,4 @@
-"""Every number that a client reports, compared with independent measurements, for two of each item."""
+"""Every number that a client reports matches independent measurements, for two of each item."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LONG = 300
 
 @pytest.fixture
 def proxies(server: Standalone) -> Iterator[tuple[Proxy, Proxy]]:
-    """A way to the server for each of two clients."""
+    """Provide a proxy to the server for each of two clients."""
     with Proxy(server.hosts) as one, Proxy(server.hosts) as other:
         yield one, other
 
 
 def granted_time_out(server: Server, session: int) -> float:
-    """The time-out of a session in seconds, as the server lists it."""
+    """Return the timeout of a session in seconds, as the server lists it."""
     line = next(line for line in server.four_letter("cons").splitlines() if f"sid={session:#x}" in line)
     found = re.search(r"\bto=(\d+)", line)
     assert found is not None, line
@@ -39,7 +39,7 @@ def granted_time_out(server: Server, session: int) -> float:
 
 
 def stats(worker: Worker, client: str) -> Line:
-    """A snapshot, with times in seconds."""
+    """Return a client's statistics, with times in seconds."""
     value: Line = worker.call("stats", client=client)["value"]
     return value
 
@@ -69,7 +69,7 @@ def test_s775_the_health_of_two_clients_with_two_holds(
     lines["other"], since["other"] = granted(worker.acquire("other", lock="other"))
     worker.hold("again", lock="new")
     time.sleep(PAUSE)
-    # Two waits, at different places and since different moments.
+    # Two waits that differ in position and start time.
     for number in range(3):
         observer.client.create(f"{path}/b/x{number}-lock-", b"", ephemeral=True, sequence=True)
     since["waits"] = queued(observer, f"{path}/b", worker.acquire("w", lock="waits", owner="w"), 5)
@@ -98,7 +98,7 @@ def test_s775_the_health_of_two_clients_with_two_holds(
             assert (
                 hold["label"] == {"old": "the old one", "new": "the new one", "other": "of the other"}[name]
             )
-            # The term is that of the session.
+            # The lease's term is the session's term.
             assert abs(hold["remaining"] - value["remaining"]) <= (told.answered - told.asked) / 1e9
         assert_term(proxy, told.value, told.asked, told.answered, time_out)
     assert health(worker, "c").value["waits"] == []
@@ -116,7 +116,7 @@ def test_s775_the_health_of_two_clients_with_two_holds(
 def test_s775_what_the_servers_and_the_program_limit(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """The session time-out is the one that was granted; what is left of a hold ends with its own limit."""
+    """`health` reports the granted session timeout, and the remaining time of a hold with its own limit."""
     observer.create(f"{path}/root")
     worker = start(surface)
     for client, asked, hosts in (("c", 600, f"{server.hosts}{path}/root"), ("d", 0.001, server.hosts)):
@@ -132,7 +132,7 @@ def test_s775_what_the_servers_and_the_program_limit(
         time.sleep(PAUSE)
     told = health(worker)
     for hold, (name, limit) in zip(told.value["holds"], sorted(limits.items()), strict=True):
-        # Below the chroot, as the lease says.
+        # Paths are below the chroot, as in the lease.
         (node,) = observer.queue(f"{path}/root/{name}")
         assert (hold["path"], hold["node"]) == (f"/{name}", f"/{name}/{node}")
         assert int(hold["token"]) == observer.czxid(f"{path}/root/{name}/{node}")
@@ -144,14 +144,14 @@ def test_s775_what_the_servers_and_the_program_limit(
 
 
 def assert_term(proxy: Proxy, value: Line, asked: int, answered: int, time_out: float) -> None:
-    """The session's term is half of its time-out from the last proof on, an acknowledged write."""
+    """Assert that the term is half of the session timeout, counted from the last acknowledged write."""
     assert abs(value["remaining"] + value["last_proof"] - time_out / 2) <= (answered - asked) / 1e9 + 0.001
     writes = {"create", "create2", "multi", "delete", "setData", "createContainer"}
     flights = [
         flight for flight in proxy.snapshot().flights if writes & set(flight.requests) and flight.closed
     ]
     last = max(flight.opened for flight in flights if flight.opened < asked / 1e9)
-    # The client took its stamp before the proxy did.
+    # The client takes its time stamp before the proxy does.
     late = LATE + METRONOME.stood_still(int(last * 1e9), answered)
     assert asked / 1e9 - last - late <= value["last_proof"] <= answered / 1e9 - last + late
 
@@ -159,7 +159,7 @@ def assert_term(proxy: Proxy, value: Line, asked: int, answered: int, time_out: 
 def test_s776_the_statistics_of_two_clients(
     surface: str, observer: Observer, proxies: tuple[Proxy, Proxy], path: str, start: Start
 ) -> None:
-    """Each counts what it did itself, and what it sent on its own connections."""
+    """Each client counts its own operations, and the requests on its own connections."""
     worker = start(surface)
     for client, proxy in zip("cd", proxies, strict=True):
         worker.connect(proxy.hosts, client=client, session_timeout=30)
@@ -172,7 +172,7 @@ def test_s776_the_statistics_of_two_clients(
             _, since = granted(worker.acquire(client, lock=client))
             time.sleep(PAUSE * number)
             spans[client].append(since.until(released(worker, client, "a")))
-    # The other one waits, tries and gives up.
+    # The other client waits, tries and times out.
     _, since = granted(worker.acquire("h", lock="both c"))
     asked = worker.acquire("w", lock="both d", owner="w")
     observer.wait_queue(f"{path}/both", 2)
@@ -182,7 +182,7 @@ def test_s776_the_statistics_of_two_clients(
     spans["c"].append(since.until(released(worker, "h", "a")))
     _, since = granted(asked)
     spans["d"].append(since.until(released(worker, "w", "w")))
-    # Two permits are two holds; of three attempts for more, two are tries.
+    # Two permits count as two holds. Of the three failed attempts, two are tries.
     worker.hold("p", lock="gpu c", count=2)
     for number in range(2):
         assert worker.try_acquire(f"q{number}", lock="gpu d", owner="b")["event"] == "busy"
@@ -193,7 +193,7 @@ def test_s776_the_statistics_of_two_clients(
     assert {name: mine[name] for name in names} == dict(zip(names, (6, 0, 0, 0, 0, 1, 0), strict=True))
     assert {name: theirs[name] for name in names} == dict(zip(names, (2, 1, 4, 2, 0, 1, 0), strict=True))
     for told, client in ((mine, "c"), (theirs, "d")):
-        # The time of the permits was not taken.
+        # The time of the two permits was not measured.
         few = len(spans[client])
         assert told["hold"]["count"] == few + (2 if client == "c" else 0)
         assert told["wait"]["count"] == told["acquisitions"]
@@ -232,7 +232,7 @@ def test_s776_sessions_and_losses(
         await_loss(worker, f"{client}{number}")
     assert {client: stats(worker, client)["reconnections"] for client in cuts} == cuts
     session = worker.sessions["c"]
-    # A server that ends the session of a connected client may tell it first that its nodes are deleted.
+    # The client can learn that its nodes are deleted before its session ends, so it must be disconnected.
     proxies[0].refuse()
     observer.kill_session(session, proxies[0].passwords[session])
     proxies[0].accept()
@@ -275,16 +275,16 @@ def test_s777_what_exporters_tell_of_two_clients(
         worker.lock(f"{path}/{name[0]}", lock=name, kind=kind, client=client, **options)
     # The write lock is on the path of the read lock.
     worker.lock(f"{path}/r", lock="w", kind="write", client="d")
-    # Holds that ended: a short one and a longer one.
+    # Two holds that have ended: a short one and a longer one.
     spans = []
     for pause in (0, 5 * PAUSE):
         _, since = granted(worker.acquire("s", lock="s"))
         time.sleep(pause)
         spans.append(since.until(released(worker, "s", "a")))
-    # Loads what an exporter needs, so that the next look takes no time to speak of.
+    # Load the exporter, so that the next query takes almost no time.
     Metrics(worker, exporter, "cd")
     began: dict[str, Moment] = {}
-    # Not in the order of their paths.
+    # Acquire the locks in another order than that of their paths.
     for name in ("r", "m", "e"):
         _, began[name] = granted(worker.acquire(name, lock=name))
         time.sleep(5 * PAUSE)
@@ -296,7 +296,7 @@ def test_s777_what_exporters_tell_of_two_clients(
     began["w"] = queued(observer, f"{path}/r", worker.acquire("w", lock="w", owner="w"), 2)
     time.sleep(5 * PAUSE)
     began["mw"] = queued(observer, f"{path}/m", worker.acquire("mw", lock="mw", owner="mw"), 2)
-    # All that was said of the waits is known by now; nothing else is going on.
+    # Wait until all information about the waits has arrived. Nothing else is in progress.
     eventually(lambda: all(wait["behind"] for wait in health(worker, "d").value["waits"]), "all is known")
     told = Metrics(worker, exporter, "cd")
     counts = {"acquisitions": (6, 1), "contended": (0, 0), "busy": (0, 1), "timeouts": (0, 2)}
@@ -308,7 +308,7 @@ def test_s777_what_exporters_tell_of_two_clients(
         seen = proxy.snapshot().requests
         for kind, ops in {"create": ("create", "create2"), "delete": ("delete",)}.items():
             assert told("requests", client=client, kind=kind) == sum(seen[op] for op in ops), kind
-        # In Node there is no fork.
+        # The state "forked" does not exist in Node.
         for state in ("idle", "connecting", "connected", "suspended", "closed", "forked")[
             : 5 + (surface != "node")
         ]:
@@ -316,7 +316,7 @@ def test_s777_what_exporters_tell_of_two_clients(
         assert told("responsive", client=client) == 1
         half = (20 if client == "c" else 40) / 2
         left = told.seconds("term_remaining", client)
-        # A heartbeat is sent when a third of it has passed.
+        # A heartbeat is sent when a third of the term has passed.
         assert half / 2 < left <= half
     assert now_by_mode(told, "holders", path) == {
         ("c", "mutex", "/m"): 1,
@@ -346,7 +346,7 @@ def test_s777_what_exporters_tell_of_two_clients(
 
 
 def now_by_mode(told: Metrics, name: str, path: str) -> dict[tuple[str, str, str], float]:
-    """The values of a gauge by client, mode and path, without zeros."""
+    """Return the nonzero values of a gauge by client, mode and path."""
     found = {}
     for labels, value in told.all(name).items():
         by = dict(labels)
@@ -358,7 +358,7 @@ def now_by_mode(told: Metrics, name: str, path: str) -> dict[tuple[str, str, str
 def test_s778_a_long_listing(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Of hundreds, each with its own place, session, token and data."""
+    """`contenders()` lists hundreds of contenders, each with its own place, session, token and data."""
     mine = start(surface)
     mine.connect(server.hosts, label="ours")
     mine.lock(path)
@@ -386,7 +386,7 @@ def test_s778_a_long_listing(
         assert sessions == {mine.sessions["c"], *(other.client.client_id[0] for other in others)}
         assert found[0]["token"] == held["token"]
         eventually(lambda: health(mine).value["waits"][0]["position"] == LONG + 1, "its place is known")
-    # They have gone with their sessions.
+    # The contenders' nodes are deleted when their sessions expire.
     observer.wait_queue(path, 2, timeout=30)
     mine.release()
     waiting.expect("acquired", 30)
@@ -418,7 +418,7 @@ def test_s778_candidates(
 def test_s779_who_blocks(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """The numbers of those that a timed-out waiter names: of two readers, and of two holders of permits."""
+    """A timeout error has the numbers of the blocking contenders: two readers, or two holders of permits."""
     workers = [start(surface) for _ in range(2)]
     late = start(surface)
     for number, worker in enumerate([*workers, late]):

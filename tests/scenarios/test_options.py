@@ -1,4 +1,4 @@
-"""S843, S844: options of locks on hosts strings, and the client of a lock."""
+"""S843, S844: options of locks created with a hosts string, and the client of a lock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "write": {"kind": "write"},
     "semaphore": {"kind": "semaphore", "permits": 2},
 }
-"""Locks that have a client for programs, and their options."""
+"""The kinds of locks that have a client, and their options."""
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "election"])
@@ -40,7 +40,7 @@ def test_s843_options_of_a_lock_on_hosts(
         sessions[name] = worker.hold(name, lock=name, owner=name)["session"]
     assert sessions["one"] == sessions["equal"], "locks with equal options share a client"
     assert len(set(sessions.values())) == 3
-    # The options reach the servers: others may not see its nodes, which carry the label.
+    # The options affect the requests: the lock's ACL excludes other users from its nodes.
     stranger.connect(server.hosts)
     stranger.lock(f"{path}-one", **made)
     assert stranger.acquire().error().code == "AUTH_FAILED"
@@ -77,7 +77,7 @@ def test_s844_the_client_of_a_lock(
     (hold,) = worker.call("health", client="mine")["value"]["holds"]
     assert (hold["path"], hold["node"]) == (path, line["node"])
     assert worker.call("stats", client="mine")["value"]["acquisitions"] == 1
-    # It is the client itself, and not another one on the same session.
+    # This is the client itself, not another one on the same session: closing it ends the lease.
     worker.presume_lost()
     worker.call("close", client="mine")
     await_loss(worker)

@@ -1,4 +1,4 @@
-"""Servers that speak ZooKeeper's protocol and differ from the reference server."""
+"""Tests of servers that use ZooKeeper's protocol but differ from the reference server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WAYS_OUT = ("FIPS mode", "`digest`", "certificate")
 
 
 def logged(worker: Worker, words: str) -> int:
-    """How many events of the worker's log have these words."""
+    """Return the number of the worker's log events that contain these words."""
     lines = [line for line in worker.lines() if line["event"] == "log"]
     return sum(words in " ".join([line["text"], *line["fields"]]) for line in lines)
 
 
 @pytest.fixture(scope="module")
 def without_digest_md5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    """A server whose Java lacks the mechanism. Before 3.9.6 ZooKeeper has no switch for that on servers."""
+    """Provide a server without DIGEST-MD5. Java disables it, because ZooKeeper has no switch before 3.9.6."""
     directory: Path = tmp_path_factory.mktemp("fips")
     jaas, security = directory / "jaas.conf", directory / "java.security"
     jaas.write_text(JAAS)
@@ -39,7 +39,7 @@ def without_digest_md5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 
 
 def assert_refused(surface: str, start: Start, hosts: str) -> None:
-    """A login fails immediately, and the error names the remedy."""
+    """Assert that a login fails and that the error names the remedies."""
     worker = start(surface)
     error = worker.send("connect", client="c", hosts=hosts, sasl=(USER, PASSWORD)).error()
     assert error.code == "AUTH_FAILED"
@@ -52,7 +52,7 @@ def test_s682_a_server_without_the_mechanism(
     surface: str, without_digest_md5: Standalone, path: str, start: Start
 ) -> None:
     assert_refused(surface, start, without_digest_md5.hosts)
-    # The other way in is open.
+    # The client can still use digest credentials.
     worker = start(surface)
     worker.connect(without_digest_md5.hosts, auth=[("digest", f"{USER}:{PASSWORD}")], acl="creator")
     worker.lock(path)
@@ -61,7 +61,7 @@ def test_s682_a_server_without_the_mechanism(
 
 
 def test_s682_a_server_in_fips_mode(surface: str, start: Start) -> None:
-    # From 3.9.6 on it answers the first token with AUTHFAILED and closes the connection.
+    # From 3.9.6 on, the server replies AUTHFAILED to the first token and closes the connection.
     (lie,) = (lie for lie in logins.lies() if lie.name == "AUTHFAILED at a login")
     with Liars() as liars:
         assert_refused(surface, start, liars.start(lie).hosts)
@@ -77,10 +77,10 @@ def test_s683_clickhouse_keeper(
         worker.lock(path)
         first = worker.hold()
         eventually(lambda: logged(worker, "ClickHouse Keeper") == 1, "a warning")
-        # Another session answers on the next connection: the lease is lost at once, not only with its term.
+        # The next connection has another session, so the lease is lost before the end of its term.
         keeper.cut()
         await_loss(worker)
-        # The old session, which nobody can close, keeps its node until it ends. Then the lock is granted.
+        # The client cannot close the old session. Its node stays until it expires, then the lock is granted.
         again = worker.hold("again", owner="again")
         assert again["session"] != first["session"]
         assert int(again["token"]) > int(first["token"])

@@ -1,4 +1,4 @@
-"""Servers that restart, are killed, stop replying or lose a reply."""
+"""Tests of servers that restart, are killed, stop replying or lose a reply."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_s17_server_restart(surface: str, fragile: Standalone, path: str, start:
 
 @pytest.fixture
 def whole_ensemble(ensemble: Ensemble) -> Iterator[Ensemble]:
-    """The ensemble, restored to full strength afterwards."""
+    """Provide the ensemble, and restore it to full strength afterwards."""
     yield ensemble
     for server in ensemble.servers:
         try:
@@ -57,7 +57,7 @@ def test_s18_leader_kill(surface: str, whole_ensemble: Ensemble, path: str, star
         nodes = observer.queue(path)
     whole_ensemble.leader().kill()
     whole_ensemble.leader()
-    # Each asks something on its session, and so is connected again when it is answered.
+    # Each client sends a request. Its reply shows that the client is connected again.
     for worker in (holder, waiter):
         worker.lock(f"{path}-{worker.pid}", lock="aside")
         worker.hold("aside", lock="aside", owner="aside")
@@ -168,7 +168,7 @@ def test_s38_a_cut_while_waiting(
 def test_s53_a_release_that_cannot_be_sent(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # Its end would free the lock too.
+    # The session timeout is long, because the end of the session would also free the lock.
     worker = user(start, surface, proxy.hosts, path, session_timeout=30)
     worker.hold()
     proxy.refuse()
@@ -187,7 +187,7 @@ def test_s84_a_new_path_during_an_outage(
     worker.release()
     worker.lock(path)
     proxy.refuse()
-    # The client notices within this time that its connection is closed.
+    # Within this time, the client notices that its connection is closed.
     worker.acquire(timeout=0.3).expect("timeout")
     waiting = worker.acquire("new")
     proxy.accept()

@@ -1,4 +1,4 @@
-"""S840: the owner within a client, as other clients see it."""
+"""S840: other clients see the owner within a client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.server import Standalone
 
 
 class Owner(TypedDict):
-    """The owner that made a node, as the node names it."""
+    """The owner that created a node, as the node's data describes it."""
 
     number: int
     name: str | None
@@ -19,7 +19,7 @@ class Owner(TypedDict):
 
 
 def owner_of(observer: Observer, path: str) -> Owner:
-    """The owner of the first node in a queue."""
+    """Return the owner of the first node in a queue."""
     node = observer.queue(path)[0]
     data, _ = observer.client.get(f"{path}/{node}")
     owner: Owner = json.loads(data)["owner"]

@@ -1,4 +1,4 @@
-"""The directories above the queue, and other nodes in them."""
+"""Tests of the directories above a queue, and of other nodes in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_s15_missing_parents(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     deep = path + "/a/b/c/lock"
-    # Two at once, so that each may find a level that the other has just created.
+    # Two workers acquire at the same time, so that one can find a level that the other has just created.
     workers = [user(start, surface, server.hosts, deep) for _ in range(2)]
     asked = [worker.acquire() for worker in workers]
     observer.wait_queue(deep, 2)
@@ -87,7 +87,7 @@ def test_s49_first_use(
 
 
 def asked(proxy: Proxy) -> list[set[str]]:
-    """Return the requests of each flight, except those that a session and a long hold send on their own."""
+    """Return the requests of each flight, except heartbeats and the watches of long holds."""
     flights = [set(flight.requests) - {"ping", "getData"} for flight in proxy.snapshot().flights]
     return [flight for flight in flights if flight]
 
@@ -95,7 +95,7 @@ def asked(proxy: Proxy) -> list[set[str]]:
 def test_s291_what_a_free_lock_costs(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # One is created with the first acquire; the server never reaps the other.
+    # One directory is created by the first acquire. The other one is persistent.
     observer.create(f"{path}/kept")
     worker = user(start, surface, proxy.hosts, f"{path}/new", session_timeout=30)
     worker.lock(f"{path}/kept", lock="kept")

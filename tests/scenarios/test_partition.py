@@ -1,4 +1,4 @@
-"""A partitioned ensemble: some servers serve stale data to their clients for a long time."""
+"""Tests of a partitioned ensemble, in which some servers serve stale data for a long time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from harness.worker import Worker
 SESSION_TIMEOUT = 4.0
 LOCKS = 4
 
-# A server that is cut from its leader keeps answering for 6 s: longer than the session for which it answers.
+# A server without its leader keeps replying for 6 s, which is longer than its client's session.
 SETTINGS = Settings(tick=500, sync_limit=12, init_limit=10)
 
-# Five runs of four locks make up the twenty of the long version.
+# The long variant has five runs with four locks each: twenty in total.
 runs = pytest.mark.parametrize(
     "run", [0, *(pytest.param(run, marks=pytest.mark.soak) for run in range(1, 5))]
 )
@@ -33,7 +33,7 @@ def links() -> Iterator[Links]:
 
 @pytest.fixture(scope="module")
 def parted(links: Links) -> Iterator[Ensemble]:
-    """Three servers that can be partitioned."""
+    """Provide three servers that can be partitioned."""
     with Ensemble(settings=SETTINGS, links=links) as three:
         yield three
 
@@ -49,22 +49,22 @@ def whole(parted: Ensemble, links: Links) -> Iterator[Ensemble]:
     parted.wait_serving()
 
 
-# How many ticks make a session time-out.
+# Number of ticks in a session timeout.
 ticks = pytest.mark.parametrize("margin", [2, 4], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
 def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
-    """Three voters and an observer, with so long a tick that only two, or four, make a session time-out."""
+    """Provide three voters and an observer, whose session timeout is only two or four ticks."""
     tick = int(SESSION_TIMEOUT * 1000 / request.param)
-    # Here too for 6 s.
+    # Here, too, a server without its leader keeps replying for 6 s.
     settings = Settings(tick=tick, sync_limit=6000 // tick, init_limit=10)
     with Links() as links, Ensemble(settings=settings, links=links, observers=1) as ensemble:
         yield ensemble, links
 
 
 def cut_off(surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, learner: Server) -> None:
-    """A client's server is cut from all others: the client loses its leases before others get the locks."""
+    """Cut a client's server off. The client must lose its leases before another client gets the locks."""
     ensemble, links = margin
     others = ensemble.others(learner)
     holder, other = pair(start, surface, learner.hosts, hosts(others))
@@ -80,12 +80,12 @@ def cut_off(surface: str, margin: tuple[Ensemble, Links], path: str, start: Star
 
 
 def hosts(servers: list[Server]) -> str:
-    """The connect string of some servers."""
+    """Return the connect string of some servers."""
     return ",".join(server.hosts for server in servers)
 
 
 def pair(start: Start, surface: str, holders: str, others: str) -> tuple[Worker, Worker]:
-    """Start two clients: the test later cuts off the first one."""
+    """Start two clients. The test later cuts off the first one."""
     holder, other = start(surface), start(surface)
     holder.connect(holders, session_timeout=SESSION_TIMEOUT)
     other.connect(others, session_timeout=30)

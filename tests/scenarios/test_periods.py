@@ -1,4 +1,4 @@
-"""S842: bodies that run once in each period, in processes with clocks of their own."""
+"""S842: a body runs once per period, although the processes' clocks differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.worker import Worker
 HOUR = 3600.0
 PERIODS = 4
 SKEWS = (-1200.0, 0.0, 1200.0)
-"""Seconds by which the clocks of the schedulers differ: all show a time amid one period."""
+"""Offsets of the schedulers' clocks in seconds. All clocks show a time within the same period."""
 
 OWNERS = 3
 """Number of jobs of each scheduler that ask at the same time."""
@@ -29,20 +29,20 @@ JITTER = 0.02
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A process that asks for its job to be run, with a clock of its own."""
+    """A process with its own clock that asks to run its job."""
 
     worker: Worker
     clock: WallClock
     skew: float
 
     def show(self, period: int) -> None:
-        """Set its clock to a time amid this period."""
+        """Set the process's clock to the middle of this period, plus its skew."""
         self.clock.step((period + 0.5) * HOUR + self.skew - time.time())
 
 
 @contextmanager
 def schedulers(surface: str, server: Standalone) -> Iterator[list[Scheduler]]:
-    """Several of them, which end with the test."""
+    """Provide several schedulers, which are closed after the test."""
     with ExitStack() as stack:
         made = []
         for skew in SKEWS:
@@ -55,7 +55,7 @@ def schedulers(surface: str, server: Standalone) -> Iterator[list[Scheduler]]:
 
 
 def ask(some: Sequence[Scheduler], path: str, chance: random.Random) -> dict[int, int]:
-    """Let all their jobs ask, in any order. Returns how often which process ran the body."""
+    """Let all jobs ask in random order. Return the number of runs by process ID, without zeros."""
     asked = [(scheduler.worker, owner) for scheduler in some for owner in range(OWNERS)]
     chance.shuffle(asked)
     pending = []
@@ -70,7 +70,7 @@ def ask(some: Sequence[Scheduler], path: str, chance: random.Random) -> dict[int
 
 
 def recorded(observer: Observer, path: str) -> tuple[dict[str, Any], int]:
-    """The record of the lock, and its version."""
+    """Return the record of the lock and its version."""
     data, stat = observer.client.get(f"{path}.once")
     return json.loads(data), stat.version
 
@@ -101,7 +101,7 @@ def test_s842_a_clock_that_goes_back(surface: str, server: Standalone, observer:
             scheduler.show(first)
         assert list(ask(some, path, chance).values()) == [1]
         before = recorded(observer, path)
-        # By a period, and by more, while the others are where they were.
+        # One clock goes back by one period, and by 100. The other clocks stay the same.
         for back in (1, 100):
             behind.show(first - back)
             assert ask(some, path, chance) == {}
@@ -113,7 +113,7 @@ def test_s842_a_clock_that_goes_back(surface: str, server: Standalone, observer:
         assert winner != behind.worker.pid
         assert ask([behind], path, chance) == {}
         assert recorded(observer, path)[0]["n"] == first + 1
-        # All go back: nothing runs until one is ahead of the record again.
+        # All clocks go back. Nothing runs until a clock is ahead of the record again.
         for scheduler in some:
             scheduler.show(first - 1)
         assert ask(some, path, chance) == {}

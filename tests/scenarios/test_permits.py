@@ -1,4 +1,4 @@
-"""The number of permits: its valid values, and the agreement of all contenders on it."""
+"""Tests of the number of permits: its valid values, and the agreement of all contenders on it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_s96_permits_mismatch(
     observer.wait_queue(turns_of(path), 0, timeout=2)
     assert len(observer.queue(leases_of(path))) == 1
     nothing_watched(server, other, path)
-    # Another object of the client that holds is no exception.
+    # Another lock object of the holder's client with another number is also refused.
     holder.lock(path, lock="x", kind="semaphore", permits=3)
     assert holder.acquire("y", lock="x", owner="b").error().code == "PERMITS_MISMATCH"
     holder.hold("again")
     holder.release("again")
     holder.release()
-    # Data that zklock did not write says nothing about a number.
+    # Data that zklock did not write contains no number of permits.
     observer.client.create(f"{leases_of(path)}/theirs-", b"permits 7", ephemeral=True, sequence=True)
     other.hold("now", count=4)
     other.release("now")
@@ -65,7 +65,7 @@ def test_s97_a_mismatch_is_seen_while_waiting(
         counting(start, surface, server.hosts, path, 2),
         counting(start, surface, server.hosts, path, 3),
     )
-    # Checked when no other contender could disagree.
+    # The number is checked even though no other contender could disagree.
     worker.hold()
     worker.release()
     other.hold("l", count=2)
@@ -94,7 +94,7 @@ def test_s98_a_shared_count(
     holder, waiter = (counting(start, surface, server.hosts, path, shared_count=count) for _ in range(2))
     holder.hold()
     waiting = waiter.acquire("w", count=2)
-    # More than there are: it waits in its turn, and makes no nodes for them.
+    # The waiter wants more permits than exist, so it waits in its turn and creates no nodes for them.
     observer.wait_queue(turns_of(path), 1)
     assert waiter.try_acquire("t", owner="b")["event"] == "busy"
     assert len(observer.queue(leases_of(path))) == 1
@@ -102,7 +102,7 @@ def test_s98_a_shared_count(
     observer.wait_queue(leases_of(path), 3)
     write_count(observer, count, struct.pack(">i", 3))
     waiting.expect("acquired")
-    # Lowered: holders keep their permits, and no one is granted one until few enough hold.
+    # After the number is lowered, holders keep their permits. No permit is granted until few enough are held.
     write_count(observer, count, struct.pack(">i", 1))
     late = holder.acquire("late", owner="b")
     observer.wait_queue(leases_of(path), 4)
@@ -127,13 +127,13 @@ def test_s283_more_than_there_are(
     holder.hold()
     proxy.reset()
     line = worker.acquire("w", count=500, timeout=0.5).expect("timeout")
-    # It takes its turn, in which only a change of the number could help it.
+    # The waiter keeps its turn, because the number of permits could still be raised.
     assert proxy.snapshot().requests["create2"] == 1, line
     assert worker.try_acquire("t", owner="b", count=500)["event"] == "busy"
     assert proxy.snapshot().requests["create2"] == 1
     observer.wait_queue(turns_of(path), 0, timeout=2)
     nothing_watched(server, worker, count)
-    # As soon as there are enough it asks for them, and no longer when there are not.
+    # The waiter creates nodes for its permits while enough exist, and deletes them when too few do.
     waiting = worker.acquire("w", count=3)
     observer.wait_queue(turns_of(path), 1)
     for number, nodes in ((2, 1), (3, 4), (1, 1), (3, 4), (2, 1)):
@@ -165,7 +165,7 @@ def test_s284_one_attempt(
     assert counts() == [1, 0]
     assert worker.try_acquire("t", owner="b", count=3)["event"] == "busy"
     assert counts() == [1, 1]
-    # Out of time while another contender takes its turn.
+    # The attempt times out while another contender has the turn.
     first = holder.acquire("f", owner="b", count=4)
     observer.wait_queue(leases_of(path), 6)
     worker.acquire("w", count=2, timeout=0.3).expect("timeout")
@@ -192,7 +192,7 @@ def test_s99_no_number_to_read(
         assert error.code == "BAD_ARGUMENT"
         assert spelled(surface, "shared_count") in error.message
         assert count in error.message
-    # Nothing was created for it.
+    # The attempt created no nodes.
     assert not observer.exists(path)
     # A waiter gets the same error.
     write_count(observer, count, struct.pack(">i", 1))

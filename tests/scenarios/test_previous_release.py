@@ -19,7 +19,7 @@ OURS, THEIRS = (True, False), (False, True)
 
 
 def pair(start: Start, surface: str, hosts: str, path: str, order: tuple[bool, bool]) -> list[Worker]:
-    """One worker of this release and one of the last, each with a lock that has a label."""
+    """Return one worker of this release and one of the previous release. Each has a lock with a label."""
     workers = [user(start, surface if ours else PREVIOUS.name, hosts, path) for ours in order]
     for worker in workers:
         worker.lock(path, lock="m", label=f"of {worker.name}")
@@ -38,7 +38,7 @@ def test_s684_one_queue_of_two_releases(
     node = holder.hold()["node"]
     waiting = line_up(observer, path, others, owner="main")
     queue = observer.queue(path)
-    # Each reads the data of the other's nodes, and sees the same.
+    # Each worker reads the data of all nodes, and all workers get the same result.
     seen: list[list[Line]] = [worker.call("contenders", lock="m")["value"] for worker in workers]
     for found in seen:
         assert [one["node"] for one in found] == [f"{path}/{name}" for name in queue]
@@ -47,7 +47,7 @@ def test_s684_one_queue_of_two_releases(
         assert [[one[name] for name in TOLD] for one in found] == [
             [one[name] for name in TOLD] for one in seen[0]
         ]
-    # Each asks the other to give up the lock, and hears the other ask.
+    # In each direction, one release asks the other to give up the lock, and the holder is notified.
     for asked, asker, lease, place in ((holder, others[0], "l", 0), (others[0], others[1], "l", 1)):
         asked.call("listen", lease=lease)
         asker.call("revoke", client="c", node=f"{path}/{queue[place]}")
@@ -55,7 +55,7 @@ def test_s684_one_queue_of_two_releases(
         asked.release(lease)
         waiting[place].expect("acquired")
     assert node == f"{path}/{queue[0]}"
-    # In the order of the queue.
+    # Grants follow the order of the queue.
     assert not waiting[2].done
     others[1].release()
     waiting[2].expect("acquired")
@@ -97,7 +97,7 @@ def test_s685_readers_and_permits_of_two_releases(
     one.release("write", owner="writer")
     behind.expect("acquired")
     other.release("behind", owner="reader")
-    # The number of permits stands in the data of the nodes.
+    # The nodes' data contains the number of permits.
     first, second = (counting(start, name, server.hosts, f"{path}/s", 2) for name in names)
     first.hold("p")
     second.hold("p")

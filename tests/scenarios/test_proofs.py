@@ -1,4 +1,4 @@
-"""Heartbeats as proofs on real servers: where nodes may not be read, where sessions are local at first."""
+"""Heartbeats prove locks on servers where nodes cannot be read, and where sessions start as local."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from harness.server import Ensemble, Settings
 from harness.steps import Start, assert_granted_later, await_loss, contest, eventually, watch_losses
 
 SESSION_TIMEOUT = 4.0
-# Two session time-outs of heartbeats, each followed by a read of the nodes that it did not reach.
+# Two session timeouts of heartbeats. After each heartbeat, the client reads the nodes that it did not reach.
 BEATS = 12
-# Everything but the right to read.
+# All rights except the right to read.
 BLINDFOLDED = "world:anyone:cdwa"
 LOCKS = [f"l{number}" for number in range(3)]
 
@@ -32,7 +32,7 @@ def test_s680_nodes_that_may_not_be_read(
     worker.connect(proxy.hosts, session_timeout=SESSION_TIMEOUT, acl=BLINDFOLDED)
     nodes = {}
     for lease in LOCKS:
-        # Directories of another client, which every client can list.
+        # The directories belong to another client, so every client can list them.
         observer.create(f"{path}/{lease}")
         worker.lock(f"{path}/{lease}", lock=lease)
         nodes[lease] = worker.hold(lease, lock=lease, owner=lease)["node"]
@@ -40,7 +40,7 @@ def test_s680_nodes_that_may_not_be_read(
     eventually(lambda: beats(proxy) >= BEATS, "heartbeats", timeout=40)
     for lease in LOCKS:
         assert worker.check(lease).expect("value")["value"] == "held"
-    # No heartbeat gets as far as the last node; each of them is missed all the same.
+    # No heartbeat reaches the last node, but the client still notices that each node is deleted.
     for lease in reversed(LOCKS):
         observer.delete(nodes[lease])
         await_loss(worker, lease, timeout=20)
@@ -52,7 +52,7 @@ LOCAL = ("localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[tuple[Ensemble, Links]]:
-    """Three servers with local sessions that can be partitioned."""
+    """Provide three servers with local sessions that can be partitioned."""
     settings = Settings(tick=500, sync_limit=12, init_limit=10, config=LOCAL)
     with Links() as links, Ensemble(settings=settings, links=links) as three:
         yield three, links
@@ -79,7 +79,7 @@ def test_s681_sessions_that_were_local(
     finally:
         links.heal()
         ensemble.wait_serving()
-    # The session had ended: the next one is global as well, once it has a node.
+    # The old session has expired. The next one becomes global as well when it creates a node.
     session = holder.sessions["c"]
     assert int(holder.hold("again", lock="l0", owner="again")["session"]) != session
     holder.release("again", owner="again")

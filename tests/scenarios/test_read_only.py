@@ -1,4 +1,4 @@
-"""A server without a quorum that serves its data to read-only clients."""
+"""Tests of a server without a quorum that serves its data to read-only clients."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harness.steps import Start, assert_within, eventually, user, watch_losses
 SESSION_TIMEOUT = 2.0
 CONNECT_TIMEOUT = 1.0
 DIAGNOSIS = 3.0
-"""Seconds within which a server that closes connections is asked why."""
+"""Connect timeout in seconds. It leaves time to ask a server why it closes connections."""
 
 
 @pytest.fixture(scope="module")
 def read_only() -> Iterator[Server]:
-    """One of three servers; the others are down."""
+    """Provide one of three servers in read-only mode. The others are down."""
     three = Ensemble(settings=Settings(jvm=("-Dreadonlymode.enabled=true",)))
     alone = three.servers[0]
 
@@ -42,7 +42,7 @@ def read_only() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Server]:
-    """The same, but it serves no one."""
+    """Provide one of three servers without read-only mode. The others are down, so it serves no client."""
     three = Ensemble()
     server = three.servers[0]
 
@@ -89,11 +89,11 @@ def test_s236_a_read_only_server(
     waiting = worker.acquire("w", lock="awaited", owner="b")
     observer.wait_queue(f"{path}/awaited", 2)
     door.reset()
-    # Now only the other one is left, which knows of no lock.
+    # Only the read-only server can be reached now. It does not have the locks.
     proxy.refuse()
     watch_losses(worker, ["l"])
     tried = worker.send("try", lock="free", lease="t", owner="c")
-    # For another lock: a try that came behind it, on another thread, would rightly find that one busy.
+    # Acquire another lock: if the acquire came first, a try for the same lock would rightly find it busy.
     asked = worker.acquire("a", lock="other", owner="d", timeout=CONNECT_TIMEOUT)
     assert tried.error().code == "CONNECTION_FAILED"
     asked.expect("timeout")

@@ -22,7 +22,7 @@ def test_s56_readers_together(
     for reader in readers:
         reader.hold(lock="r", owner="a")
         reader.hold("second", lock="r", owner="b")
-    # All of them at once, each on a node of its own.
+    # All readers hold at the same time, each with its own node.
     assert len(observer.queue(path)) == 2 * READERS
     for reader in readers:
         reader.check().expect("value")
@@ -40,7 +40,7 @@ def test_s57_a_writer_alone(
     first.hold("two", lock="r", owner="b")
     (writing,) = queue_up(observer, path, [(writer, "w")])
     first.release("one", owner="a")
-    # The last reader is still there.
+    # The last reader still holds the lock.
     assert writer.try_acquire("x", lock="w", owner="b")["event"] == "busy"
     assert not writing.done
     first.release("two", owner="b")
@@ -64,7 +64,7 @@ def test_s58_a_late_reader_waits(
     reader, writer, late = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     reader.hold(lock="r")
     writing, reading = queue_up(observer, path, [(writer, "w"), (late, "r")])
-    # Nor does one from the client that already reads.
+    # A second reader of the holder's client does not overtake the writer either.
     reader.acquire("x", lock="r", owner="b", timeout=TIMEOUT).expect("timeout")
     assert none_done([writing, reading])
     reader.release()
@@ -87,7 +87,7 @@ def test_s59_whom_a_writers_release_wakes(
     *reading, writing, last = queue_up(
         observer, path, [(readers[0], "r"), (readers[1], "r"), (second, "w"), (sleeper, "r")]
     )
-    # Its own node too, which it watches after the writer's: the request must come before the count below.
+    # The reader watches the writer's node and then its own. Both requests must arrive before the count below.
     watched = {f"{path}/{node}" for node in observer.queue(path)[3:]}
     eventually(
         lambda: watched <= watched_by(server, sleeper.sessions["c"], path),
@@ -102,7 +102,7 @@ def test_s59_whom_a_writers_release_wakes(
     for reader in readers:
         reader.release()
     writing.expect("acquired")
-    # Nothing has woken any contender behind the second writer so far.
+    # No contender behind the second writer has been woken so far.
     counts = proxy.snapshot()
     assert counts.events == []
     assert set(counts.requests) <= {"multi", "ping"}
@@ -142,7 +142,7 @@ def test_s64_try_on_each_side(
     busy("w")
     assert worker.try_acquire(lock="r")["event"] == "acquired"
     worker.release()
-    # No reader slips past a waiting writer.
+    # No reader overtakes a waiting writer.
     waiting = holder.acquire("waits", lock="w", owner="b")
     observer.wait_queue(path, 2)
     busy("r")
@@ -177,7 +177,7 @@ def test_s71_writers_among_constant_readers(
 def test_s72_readers_and_writers_of_all_kinds(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # The surface's own part in this: its worker writes while all others queue, and is killed.
+    # The surface's worker holds the write lock while all others queue, and is then killed.
     victim = readwriter(start, surface, server.hosts, path, session_timeout=SESSION)
     victim.hold(lock="w")
     workers = [start(name) for name in [*chosen, "curator"]]

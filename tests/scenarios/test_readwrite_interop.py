@@ -1,4 +1,4 @@
-"""Read/write locks shared with other people's clients."""
+"""Tests of read/write locks that zklock shares with clients of other projects."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ROUNDS = [
 def in_turn(
     contenders: Sequence[tuple[str, str]], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Contenders by client and half queue, and are granted the lock in runs of readers and single writers."""
-    # Persistent: kazoo ensures only once that its parent exists.
+    """Queue the contenders, and assert that each run of readers and each writer is granted in turn."""
+    # The parent is persistent, because kazoo creates it only once.
     observer.create(path)
     workers = [readwriter(start, name, server.hosts, path) for name, _ in contenders]
     halves = [half for _, half in contenders]
-    # At the head of the queue and in the way of all, so that all of them queue.
+    # This writer holds first, so that all contenders queue.
     first = readwriter(start, contenders[0][0], server.hosts, path)
     first.hold(lock="w")
     waiting = queue_up(observer, path, list(zip(workers, halves, strict=True)))
@@ -41,7 +41,7 @@ def in_turn(
             assert waiting[at].expect("acquired")["node"].endswith(nodes[at])
         place += len(together)
         assert not any(later.done for later in waiting[place:]), f"behind {key}"
-        # The last of the run first, so that the one behind it cannot be watching only that one.
+        # Release the last of the run first. The next contender fails here if it watches only that one's node.
         for at in reversed(together):
             assert not any(later.done for later in waiting[place:])
             workers[at].release()
@@ -76,7 +76,7 @@ def test_s74_kazoos_readers_and_writers(
 def downgraded_in_their_face(
     downgrader: Worker, others: Worker, rounds: int, observer: Observer, path: str
 ) -> None:
-    """One downgrades round after round, each time with the other's writer in the queue behind it."""
+    """Let one worker downgrade round after round, each time with the other's writer queued behind it."""
     contending = [
         others.contend(path, kind="write", owners=2, rounds=3 * rounds, hold_ms=(1, 3)),
         others.contend(path, kind="read", owners=1, rounds=rounds, hold_ms=(0, 1)),
@@ -88,7 +88,7 @@ def downgraded_in_their_face(
         if not contending[0].done:
             observer.wait(path, lambda nodes: sum("__WRIT__" in node for node in nodes) > 1, "writer behind")
             watched += 1
-        # Sent together, so that one step follows the other as quickly as the owner can manage.
+        # The commands are sent together, so that each step follows the previous one as quickly as possible.
         read = downgrader.acquire(f"r{turn}", lock="r")
         released = [downgrader.send("release", lease=f"{half}{turn}", owner="a") for half in "wr"]
         if turn + 1 < rounds:
@@ -136,7 +136,7 @@ def test_s77_a_downgrade_keeps_peers_out(
     owner.release("write")
     reading.expect("acquired")
     reader.release()
-    # The peer's writer has seen the writer go, and must have found the reader that took its place.
+    # The peer's writer noticed that the write lock was released. It must now wait for the downgraded reader.
     assert writer.try_acquire("x", lock="w", owner="b")["event"] == "busy"
     assert not writing.done
     owner.release("read")

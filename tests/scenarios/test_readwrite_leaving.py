@@ -1,4 +1,4 @@
-"""Readers and writers that stop waiting, lose their session, or are killed."""
+"""Tests of readers and writers that stop waiting, lose their session, or are killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSION = 2.0
 def leaving(
     surface: str, half: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> tuple[Worker, Worker, Worker]:
-    """A holder for which the leaver has to wait, the leaver, and a reader that will come behind it."""
+    """Return a holder that blocks the leaver, the leaver, and a reader that will queue behind it."""
     holder, leaver, last = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     holder.hold(lock="w" if half == "r" else "r")
     return holder, leaver, last
@@ -33,7 +33,7 @@ def left(
     observer: Observer,
     path: str,
 ) -> None:
-    """Nothing of the leaver is left, and the reader behind it gets the lock when it should."""
+    """Assert that the leaver left nothing behind, and that the reader behind it is granted in time."""
     observer.wait_queue(path, 2, timeout=2)
     nothing_watched(server, leaver, path)
     if half == "r":
@@ -41,7 +41,7 @@ def left(
         holder.release()
         behind.expect("acquired")
     else:
-        # It waited only for the writer that left.
+        # The reader waited only for the writer that left.
         behind.expect("acquired")
         holder.check().expect("value")
         holder.release()
@@ -90,10 +90,10 @@ def test_s67_session_lost_while_reading(
     unlucky.presume_lost()
     observer.kill_session(session, proxy.passwords[session])
     await_loss(unlucky)
-    # Only its own: the other reader still reads, and keeps the writer out.
+    # Only one reader is lost. The other still holds and blocks the writer.
     reader.check().expect("value")
     assert not writing.done
-    # A lost read lock is not held: asking for the write lock is no upgrade, for the read lock no re-entry.
+    # A lost read lock is not held, so acquiring the write lock is no upgrade: the owner queues.
     again = unlucky.acquire("again", lock="w")
     observer.wait_queue(path, 3)
     reader.release()

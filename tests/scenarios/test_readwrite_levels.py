@@ -1,4 +1,4 @@
-"""One owner's levels of a read/write lock: re-entry, the refused upgrade, and the downgrade."""
+"""Tests of one owner's levels of a read/write lock: re-entry, the refused upgrade, and the downgrade."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_s60_reentry_on_each_side(
     worker = readwriter(start, surface, proxy.hosts, path)
     other = readwriter(start, surface, server.hosts, path)
     outer = worker.hold("outer", lock=half)
-    # It is behind us, and must not hold up an owner that re-enters.
+    # A writer waits behind the holder. It must not block the holder's re-entry.
     (waiting,) = queue_up(observer, path, [(other, "w")])
     quiet(proxy)
     proxy.reset()
@@ -61,7 +61,7 @@ def test_s61_upgrade_refused(surface: str, proxy: Proxy, observer: Observer, pat
         assert_within(refused.error(), refused.sent, 0)
     assert set(proxy.snapshot().requests) <= UNASKED
     assert len(observer.queue(path)) == 1
-    # Another owner does not upgrade. It waits.
+    # A writer with another owner is no upgrade: it waits.
     worker.acquire("x", lock="w", owner="b", timeout=TIMEOUT).expect("timeout")
     worker.check().expect("value")
     worker.release()
@@ -91,7 +91,7 @@ def test_s62_downgrade(
         owner.release("write")
         reading.expect("acquired")
     else:
-        # Others now read with us, and no one writes.
+        # Other readers hold together with the owner now, and no writer does.
         reading.expect("acquired")
         owner.check("read").expect("value")
         assert len(observer.queue(path)) == 4
@@ -112,14 +112,14 @@ def test_s63_a_downgrade_is_its_owners(
 ) -> None:
     worker = readwriter(start, surface, proxy.hosts, path)
     worker.hold("write", lock="w")
-    # Another owner of the same client has no share in it.
+    # Another owner of the same client does not hold the lock.
     worker.acquire("x", lock="r", owner="b", timeout=TIMEOUT).expect("timeout")
     observer.wait_queue(path, 1)
     worker.hold("read", lock="r")
     other = worker.acquire("other", lock="r", owner="b")
     observer.wait_queue(path, 3)
     assert worker.try_acquire("x", lock="r", owner="c")["event"] == "busy"
-    # With both halves in hand each is re-entered.
+    # The owner holds both halves, so it re-enters each of them.
     quiet(proxy)
     proxy.reset()
     for half in ("w", "r"):
@@ -152,7 +152,7 @@ def test_s68_session_lost_while_downgrading(
     reading.expect("acquired")
     for lease in ("write", "read"):
         await_loss(unlucky, lease)
-    # With the lost writer's lease in hand, taking the read lock is no downgrade: it queues.
+    # The write lock is lost, so taking the read lock is no downgrade: the owner queues.
     again = unlucky.acquire("again", lock="r")
     observer.wait_queue(path, 3)
     reader.release()
@@ -168,7 +168,7 @@ def test_s68_session_lost_while_downgrading(
 def test_s70_lost_reply_to_a_downgrade(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # A term so long that no heartbeat, which is a transaction too, comes in between.
+    # The term is long, so that no heartbeat, which is also a transaction, is sent meanwhile.
     owner = readwriter(start, surface, proxy.hosts, path, session_timeout=60)
     reader, writer = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     written = owner.hold("write", lock="w")
@@ -198,14 +198,14 @@ def test_s285_a_downgrade_and_an_operator(
     owner = readwriter(start, surface, proxy.hosts, path)
     writer = readwriter(start, surface, server.hosts, path)
     written = owner.hold("write", lock="w")
-    # Before it watches its node: it does not learn that an operator deletes it.
+    # The owner does not watch its node yet, so it does not learn that an operator deletes it.
     proxy.black_hole("up")
     reading = owner.acquire("read", lock="r")
     observer.delete(written["node"])
     owner.presume_lost("write")
     writer.hold(lock="w")
     proxy.heal()
-    # The writer's node is gone, so no reader can take its place: it queues behind the one that holds now.
+    # The writer's node is gone, so no reader can take its place. The owner queues behind the new holder.
     await_loss(owner, "write")
     observer.wait_queue(path, 2)
     assert not reading.done
@@ -227,13 +227,13 @@ def test_s286_a_downgrade_without_the_right_to_read(
         owner.lock(path, lock=lock, kind=kind)
     writer = readwriter(start, surface, server.hosts, path)
     written = owner.hold("write", lock="w")
-    # The server does not check a node that may not be read.
+    # The downgrade still works, because the server does not check a node that must not be read.
     read = owner.hold("read", lock="r")
     assert read["token"] == written["token"]
     assert read["node"][-10:] == written["node"][-10:]
     owner.release("write")
     observer.wait_gone(written["node"])
-    # A try only lists; a waiter would have to watch the node.
+    # A try only lists the queue. A waiter would have to watch the node.
     assert writer.try_acquire("t", lock="w")["event"] == "busy"
     owner.release("read")
     writer.hold("w", lock="w")

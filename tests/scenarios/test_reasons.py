@@ -1,4 +1,4 @@
-"""Why an attempt failed: the lock is taken, no server answers, or neither is certain."""
+"""Errors state why an attempt failed: the lock is taken, no server replies, or neither is certain."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from harness.worker import Worker
 
 TIMEOUT = 0.5
 
-# Long enough for a few answers, also on a busy machine.
+# Long enough for a few replies, even on a busy machine.
 AMPLE = 3.0
 
-#: Each kind of lock: that of its holder, and that of a later contender.
+#: For each kind of lock: the options of its holder, and those of a later contender.
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "mutex": ({}, {}),
     "semaphore": ({"kind": "semaphore", "permits": 1}, {"kind": "semaphore", "permits": 1}),
@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @contextmanager
 def silent(proxy: Proxy) -> Iterator[None]:
-    """The server says nothing, while the connections seem well."""
+    """Run the block while the server is silent and its connections seem to work."""
     proxy.black_hole()
     try:
         yield
@@ -38,7 +38,7 @@ def silent(proxy: Proxy) -> Iterator[None]:
 
 
 def lock_of_several(worker: Worker, path: str) -> None:
-    """A lock of two members, the second of which is at the path."""
+    """Create a lock of two members, the second of which is on the path."""
     worker.lock(f"{path}-0", lock="first")
     worker.lock(path, lock="second")
     worker.call("lock", lock="m", kind="multi", members=["first", "second"])

@@ -1,4 +1,4 @@
-"""Outages that end within the term: the lease is kept, and the log says meanwhile what is wrong."""
+"""After an outage shorter than the term, the lease is kept. The log states the problem meanwhile."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from harness.worker import Worker
 
 TIMEOUT = 20.0
 
-# Of a term of ten seconds: so much is left at least when the servers turn the client away, and at most when
-# the first one is back. The client crate's own pauses would have grown to five seconds by then.
+# Seconds left of a term of ten seconds: at least `BEFORE` when the outage begins, and less than `LEFT` when
+# the first server is back. The client crate's own pauses would have grown to five seconds by then.
 BEFORE = 9.0
 LEFT = 4.5
 
 
 @pytest.fixture
 def doors(ensemble: Ensemble) -> Iterator[list[Proxy]]:
-    """The test's own doors to the shared ensemble."""
+    """Provide a proxy in front of each server of the shared ensemble."""
     with ExitStack() as stack:
         yield [stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers]
 
 
 def remaining(worker: Worker) -> float:
-    """For how long the lease is certain."""
+    """Return the seconds for which the lease is certain."""
     return float(worker.call("state", lease="l")["remaining"])
 
 
 def state(worker: Worker) -> str:
-    """The state of the lease, now."""
+    """Return the current state of the lease."""
     return str(worker.call("state", lease="l")["value"])
 
 
@@ -53,7 +53,7 @@ def test_s620_an_outage_within_the_term(
             getattr(door, way)()
         eventually(lambda: state(holder) == "suspended", "the holder is without a server")
         eventually(lambda: remaining(holder) < LEFT, "the outage lasts")
-        # One is enough, whichever it is.
+        # Any one server is enough.
         doors[-1].accept()
         eventually(lambda: state(holder) != "suspended", "the holder is connected, or its lease is lost")
         assert holder.check().expect("value")["value"] == "held"
@@ -77,18 +77,18 @@ def test_s621_what_the_log_says_during_an_outage(
         logs = [line for line in holder.lines() if line["event"] == "log"]
         return [(word, str(line["fields"])) for line in logs for word in words if word in line["text"]]
 
-    # The one that it is connected to comes last, so that it loses its connection once.
+    # The server of the current connection refuses last, so that the client loses its connection only once.
     session = holder.sessions["c"]
     for door in sorted(doors, key=lambda door: door.carries(session)):
         door.refuse()
     eventually(lambda: len(told()) >= 2, "the log says that no server can be used")
-    # Long before anything is lost.
+    # This is long before the lease is lost.
     assert state(holder) == "suspended"
     eventually(lambda: remaining(holder) < LEFT, "the outage lasts")
     doors[0].accept()
     eventually(lambda: told()[-1][0] == words[-1], "the log says that the client is connected")
     assert list(dict.fromkeys(word for word, _ in told())) == words
-    # Again only when something else happens, such as that a connection is refused that was cut before.
+    # The message is repeated only for a new cause, such as a refused connection after one that was cut.
     causes = [fields for word, fields in told() if word == words[1]]
     assert len(set(causes)) == len(causes)
     assert "refused" in causes[-1]

@@ -1,4 +1,4 @@
-"""A holder is asked to give up its lock, or has it taken away."""
+"""Tests of requests to a holder to give up its lock, and of locks that an operator breaks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REVOKE = b"__REVOKE__"
 
 
 def operator(start: Start, surface: str, hosts: str) -> Worker:
-    """A client without a lock."""
+    """Return a client without a lock."""
     worker = start(surface)
     worker.connect(hosts)
     return worker
@@ -31,7 +31,7 @@ def test_s140_we_ask_and_are_heard(
     (waiting,) = line_up(observer, path, [other])
     other.call("revoke", client="c", node=node)
     holder.wait_line("revoked", lease="l")
-    # It was asked, not forced.
+    # The request alone does not end the hold.
     assert holder.check().expect("value")["value"] == "held"
     assert not waiting.done
     holder.release()
@@ -51,7 +51,7 @@ def test_s141_asked_before_anybody_listens(
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.hold()
     (waiting,) = line_up(observer, path, [waiter])
-    # One that holds, but does not watch its node yet, and one that only waits.
+    # The holder does not watch the first node yet, and the second node belongs to a waiter.
     first, second = observer.queue(path)
     observer.client.set(f"{path}/{first}", REVOKE)
     observer.client.set(f"{path}/{second}", REVOKE)
@@ -69,14 +69,14 @@ def test_s142_every_lease_hears(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)
-    # Curator's second acquire hears nothing: the watch was on the first one's node.
+    # Curator's second acquire receives no request, because the watch was on the first acquire's node.
     for lease in ("first", "second"):
         node = holder.hold(lease)["node"]
         holder.call("listen", lease=lease)
         holder.call("revoke", client="c", node=node)
         holder.wait_line("revoked", lease=lease)
         holder.release(lease)
-    # All levels of a hold are notified, and so is one that starts to listen late.
+    # All levels of a hold are notified, even a level that starts to listen after the request.
     node = holder.hold("outer")["node"]
     holder.hold("inner")
     holder.call("listen", lease="inner")
@@ -106,14 +106,14 @@ def test_s143_heard_over_a_reconnection(
 def test_s144_one_reader_among_several(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # Of one client, which could take one for another, and of two.
+    # The readers belong to one client, which could confuse them, and to a second client.
     several, single = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     nodes = {owner: several.hold(owner, lock="r", owner=owner)["node"] for owner in ("a", "b", "c", "d")}
     single.hold(lock="r")
     for owner in nodes:
         several.call("listen", lease=owner)
     single.call("listen", lease="l")
-    # Neither the first nor the last of them.
+    # Ask readers in the middle, not the first or the last one.
     for asked in ("c", "b"):
         single.call("revoke", client="c", node=nodes[asked])
         several.wait_line("revoked", lease=asked)
@@ -151,7 +151,7 @@ def test_s292_broken_unnoticed(
     proxy.black_hole()
     operator(start, surface, server.hosts).call("break", client="c", node=node)
     waiting.expect("acquired")
-    # No term could prevent it: the one whose lock was broken cannot know.
+    # The term cannot prevent this, because the holder cannot know that its lock was broken.
     assert holder.check().expect("value")["value"] == "held"
     proxy.heal()
     await_loss(holder, timeout=20)
@@ -166,7 +166,7 @@ def test_s146_whom_nobody_can_ask(
     worker = operator(start, surface, server.hosts)
     missing = f"{path}/_c_0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f-lock-0000000000"
     assert worker.send(verb, client="c", node=missing).error().code == "NOT_HELD"
-    # A node that is not a contender's is left alone, whatever it holds.
+    # A node that does not belong to a contender is left alone.
     observer.create(path)
     for node in (path, "/0000000000", "0000000000", ""):
         error = worker.send(verb, client="c", node=node).error()
@@ -200,7 +200,7 @@ def test_s148_we_ask_curator(
     other = user(start, surface, server.hosts, path)
     node = curator.hold()["node"]
     (waiting,) = line_up(observer, path, [other])
-    # Curator misses a request made before its watch is set.
+    # Curator misses a request that is made before its watch is set.
     eventually(
         lambda: f"{path}/{node}" in watched_by(server, curator.sessions["c"], path),
         "Curator watches its node",

@@ -1,4 +1,4 @@
-"""Rights and identities of every node that a client creates, whatever creates it."""
+"""Tests of the rights and identities of every node that a client creates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
 ALL = 31
 BESIDE = make_acl("world", "anyone", create=True, read=True)
 
-# The options; the list of the nodes and directories of a lock, and that of their parents.
+# For each name: the options, the ACL of a lock's nodes and directories, and the ACL of their parents.
 LISTS: dict[str, tuple[dict[str, Any], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
     "creator": ({"acl": "creator"}, OURS, [*OURS, BESIDE]),
@@ -37,7 +37,7 @@ LISTS: dict[str, tuple[dict[str, Any], list[ACL], list[ACL]]] = {
 
 @pytest.fixture
 def admin(server: Standalone) -> Iterator[Observer]:
-    """A bystander with our credentials."""
+    """Provide an observer with our credentials."""
     with Observer(server.hosts) as bystander:
         bystander.client.add_auth(*US)
         yield bystander
@@ -62,12 +62,12 @@ def test_s770_the_lists_of_all_that_is_created(
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    """A server with users, and with a port for TLS."""
+    """Provide a server with users and a TLS port."""
     with secured_server() as made:
         yield made
 
 
-# The identity of a client; the schemes of the creator's list then, in the order of their names.
+# For each name: a client's identity, and the sorted schemes in the ACL of `creator`.
 LOGIN = (USER, PASSWORD)
 IDENTITIES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "auth": ({"auth": [US]}, ["digest"]),
@@ -82,7 +82,7 @@ IDENTITIES: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_s771_the_creator_of_all_that_is_created(
     surface: str, given: str, secured: Secured, path: str, start: Start
 ) -> None:
-    """It is the same one of each node and directory, by all that the client has shown of itself."""
+    """`creator` stands for all identities of the client, and is the same for each node and directory."""
     shown, schemes = IDENTITIES[given]
     encrypted = "tls" in shown
     worker = start(surface)

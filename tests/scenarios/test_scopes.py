@@ -1,4 +1,4 @@
-"""How scopes and releases end: in time while the server is silent, and with the news of a broken lock."""
+"""Scopes and releases end in time while the server is silent, and report a broken lock."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.worker import Line, Pending, Worker
 T = 4.0
 
 BREAKS = 25
-"""How often the lock is broken, 0 to 200 ms after its grant."""
+"""Number of times the lock is broken, 0 to 200 ms after its grant."""
 
 ENDS = 10
-"""How often the session is ended, 0 to 100 ms before the scope is left."""
+"""Number of times the session is ended, 0 to 100 ms before the scope is left."""
 
 
 def ends_in_time(leaving: Pending) -> Line:
-    """The scope ends without an error, no later than the term that it had left, and no earlier."""
+    """Assert that the scope ends without an error at the end of its remaining term, and return its line."""
     line = leaving.expect("left")
     assert 0.3 < line["remaining"] <= T / 2
     took = assert_within(line, line["t0"], line["remaining"])
@@ -35,7 +35,7 @@ def test_s270_a_scope_is_left_while_the_server_is_silent(
 ) -> None:
     worker = user(start, surface, proxy.hosts, path, session_timeout=T)
     worker.enter()
-    # Behind a heartbeat: enough of the term is left to wait for.
+    # A heartbeat has been sent by now, so enough of the term is left.
     time.sleep(0.8)
     proxy.black_hole()
     time.sleep(0.3)
@@ -57,7 +57,7 @@ def test_s640_a_scope_ends_only_itself(
     nodes = {}
     for scope, owner in (("x", "a"), ("y", "b"), ("z", "b"), ("w", "c")):
         nodes[scope] = worker.enter(scope, lock="slots", owner=owner)["node"].rsplit("/", 1)[-1]
-    # Owner d has entered none.
+    # Owner d has entered no scope.
     for scope, owner in (("x", "d"), ("y", "b"), ("w", "d"), ("z", "a")):
         worker.leave(scope, owner=owner).expect("left")
         node = nodes.pop(scope)
@@ -94,7 +94,7 @@ def test_s272_a_release_waits_no_longer_than_its_time_out(
     assert len(observer.queue(path)) == 1
     proxy.heal()
     observer.wait_queue(path, 0)
-    # A release that the server can acknowledge in time is acknowledged.
+    # A release is acknowledged if the server can do it in time.
     worker.hold("again")
     worker.release("again", timeout=5)
     observer.assert_free(path)
@@ -115,7 +115,7 @@ def test_s273_a_release_refuses_a_bad_time_out(
 
 
 def breaks(observer: Observer, path: str, worker: Worker, after: float) -> Pending:
-    """A scope whose lock is broken so long after the grant, and that ends then."""
+    """Enter a scope, break its lock this long after the grant, and leave the scope."""
     entered = worker.enter()
     time.sleep(max(0.0, after - (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(entered["t"])) / 1e9))
     observer.delete(entered["node"])

@@ -1,4 +1,4 @@
-"""Encrypted connections, and authentication."""
+"""Tests of encrypted connections and authentication."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PATIENCE = 2.0
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    """The server of these scenarios."""
+    """Provide the server of these scenarios."""
     with secured_server() as made:
         yield made
 
 
 @pytest.fixture
 def bystander(secured: Secured) -> Iterator[Observer]:
-    """An observer on its plain port."""
+    """Provide an observer on the server's plain port."""
     with Observer(secured.server.hosts) as made:
         yield made
 
@@ -53,7 +53,7 @@ def test_s130_encrypted(surface: str, secured: Secured, bystander: Observer, pat
 
 
 def variables(files: dict[str, str]) -> dict[str, str]:
-    """These files as the environment names them."""
+    """Return the environment variables that name these files."""
     return {f"ZKLOCK_TLS_{name.upper()}": file for name, file in files.items()}
 
 
@@ -61,17 +61,17 @@ def test_s845_encrypted_by_the_environment(
     surface: str, secured: Secured, bystander: Observer, path: str
 ) -> None:
     with Worker(surface, env=variables(secured.tls)) as worker:
-        # The port takes only connections that are encrypted, from clients with a certificate that it trusts.
+        # The port accepts only encrypted connections from clients with a trusted certificate.
         session = worker.connect(secured.hosts, environment=True)
         worker.lock(path)
         assert int(worker.hold()["session"]) == session
         assert [bystander.owner(f"{path}/{node}") for node in bystander.queue(path)] == [session]
-        # So does the client of a lock on hosts.
+        # The client of a lock created with a hosts string also reads the environment.
         worker.lock(f"{path}-b", lock="on hosts", hosts=secured.hosts, options={"environment": True})
         line = worker.hold("b", lock="on hosts", owner="b")
         assert int(line["session"]) != session
         assert bystander.owner(line["node"]) == int(line["session"])
-        # The arguments of the program win.
+        # Explicit arguments override the environment.
         asked = {"hosts": secured.hosts, "environment": True, "connect_timeout": PATIENCE}
         error = worker.send("connect", client="d", tls=secured.stranger, **asked).error()
         assert error.code == "CONNECTION_FAILED"
@@ -131,7 +131,7 @@ def test_s133_a_server_that_we_do_not_trust(surface: str, secured: Secured, star
     error = worker.send("connect", client="c", hosts=secured.hosts, tls=tls, connect_timeout=PATIENCE).error()
     assert error.code == "CONNECTION_FAILED"
     assert "certificate" in str(error)
-    # To the plain port, neither.
+    # An encrypted connection to the plain port fails as well.
     pending = worker.send(
         "connect", client="c", hosts=secured.server.hosts, tls=secured.tls, connect_timeout=PATIENCE
     )
@@ -156,10 +156,10 @@ def test_s135_logged_in(surface: str, secured: Secured, bystander: Observer, pat
     worker.connect(secured.server.hosts, sasl=LOGIN, acl="creator")
     worker.lock(path)
     worker.hold()
-    # Its nodes belong to its user.
+    # Only the user can access the user's nodes.
     with pytest.raises(NoAuthError):
         bystander.queue(path)
-    # While the lock is held: some time after that the parent is gone, and anyone can create it.
+    # Test this while the lock is held: later the parent is removed, and any client can create it again.
     stranger = start(surface)
     stranger.connect(secured.server.hosts)
     stranger.lock(path)
@@ -199,8 +199,8 @@ def test_s136_a_wrong_password(surface: str, secured: Secured, start: Start, log
         error = pending.error()
         assert error.code == "AUTH_FAILED"
         assert login[1] not in str(error)
-        # The server may answer the first message of a login before it grants the session: no reason for
-        # a second connection.
+        # The server can reply to a login's first message before it grants the session. The client must not
+        # open a second connection because of that.
         assert proxy.next_number() == 2, "one connection"
 
 
@@ -220,14 +220,14 @@ def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -
         eventually(lambda: worker.call("state", lease="l")["value"] == "held", "it is connected again", 15)
         assert worker.sessions["c"] == session
         worker.release()
-        # One that did not make it through the restart would be held again too, in a new session.
+        # The session is the same. A client that lost it would also hold the lock again, but in a new session.
         assert int(worker.hold("again")["session"]) == session
         worker.release("again")
 
 
 def test_s300_the_next_server_is_tried(surface: str, secured: Secured, path: str, start: Start) -> None:
     worker = start(surface)
-    # None of the first four can have a certificate: the client mostly begins with one of them.
+    # The first four cannot have a certificate. The client usually starts with one of them.
     nameless = ",".join(f"no..name:{port}" for port in range(1, 5))
     for number in range(3):
         worker.connect(f"{nameless},{secured.hosts}", client=f"nameless-{number}", tls=secured.tls)
@@ -265,7 +265,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         reasons["127.0.0.1:9"] = "refused the connection"
         reasons["no..name:1"] = "no name that a certificate can hold"
         tls = {"ca": str(tmp_path / "ca.pem")}
-        # Each server is given a part of the session time-out: enough for a handshake on a busy machine.
+        # Each server gets a part of the session timeout, which allows a handshake on a busy machine.
         asked = {"hosts": ",".join(reasons), "session_timeout": 3 * PATIENCE, "connect_timeout": 4 * PATIENCE}
         error = start(surface).send("connect", client="c", tls=tls, **asked).error()
     assert error.code == "CONNECTION_FAILED"

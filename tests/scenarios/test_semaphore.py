@@ -1,4 +1,4 @@
-"""Semaphores: a fixed number hold at the same time, in turn."""
+"""Tests of semaphores: at most a fixed number of permits is held, and contenders take turns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import Start, assert_within, eventually, nothing_watched
 
-# How long a try waits for its turn.
+# Maximum seconds for which a try waits for its turn.
 TRY_LIMIT = 2.0
 READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumber"}
 
@@ -41,7 +41,7 @@ def test_s86_turns(surface: str, server: Standalone, observer: Observer, path: s
     holder.hold("l", count=2)
     wanted = many.acquire("m", count=3)
     observer.wait_queue(leases_of(path), 5)
-    # There is a permit for this one, but it comes after one that wants three.
+    # A permit is free, but `few` is in the queue behind `many`, which wants three.
     behind = few.acquire("f")
     observer.wait_queue(turns_of(path), 2)
     holder.release("l/0")
@@ -88,7 +88,7 @@ def test_s88_no_hold_and_wait(
     workers = [counting(start, surface, server.hosts, path, 3) for _ in range(3)]
     for turn in range(8):
         asked = [worker.acquire(f"l{turn}", count=2, timeout=10) for worker in workers]
-        # Each as soon as it has its two: if two had one each, neither would ever hold both.
+        # Release each contender as soon as it has both permits. If each had one, both would wait forever.
         left = list(zip(workers, asked, strict=True))
         while left:
             eventually(lambda: any(pending.done for _, pending in left), "one of them has both")  # noqa: B023
@@ -108,7 +108,7 @@ def test_s294_a_try_behind_a_turn(
         observer.create(directory)
 
     def another() -> str:
-        """Another contender begins its turn, and takes its time."""
+        """Queue for a turn as another contender, and keep the turn."""
         node = f"{turns_of(path)}/_c_{'0' * 32}-lock-"
         created: str = observer.client.create(node, b"", ephemeral=True, sequence=True)
         return created
@@ -140,7 +140,7 @@ def test_s89_try(
     assert requests.total() == 1
     assert set(requests) <= READS
     holder.release("t")
-    # One is free: too few for two.
+    # One permit is free, but the try needs two.
     proxy.reset()
     assert worker.try_acquire(count=2)["event"] == "busy"
     assert proxy.snapshot().requests.total() == 1

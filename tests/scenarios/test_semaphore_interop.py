@@ -1,4 +1,4 @@
-"""Semaphores shared with Curator."""
+"""Tests of semaphores that zklock shares with Curator."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def test_s116_curators_permits(
     theirs.hold("theirs")
     for worker in (ours, theirs):
         assert worker.try_acquire("x", owner="b")["event"] == "busy"
-    # Theirs has the turn, and ours queues behind it.
+    # Curator's contender has the turn, and zklock's queues behind it.
     first = theirs.acquire("first", owner="b")
     observer.wait_queue(leases_of(path), PERMITS + 1)
     second = ours.acquire("second", owner="b", count=2)
     observer.wait_queue(turns_of(path), 2)
     ours.release("ours/0")
     first.expect("acquired")
-    # Ours has the turn, and theirs queues behind it.
+    # zklock's contender has the turn, and Curator's queues behind it.
     observer.wait_queue(leases_of(path), PERMITS + 2)
     third = theirs.acquire("third", owner="c")
     observer.wait_queue(turns_of(path), 2)
@@ -61,7 +61,7 @@ def test_s117_permits_of_everybody(
         pending.expect("done", 60)
     holds = [hold for worker in workers for hold in worker.holds()]
     assert_clean(holds, at_least=len(names) * 3 * 8)
-    # Several at a time, or it would be a mutex.
+    # Some holds must overlap. In a mutex none would.
     assert any(one.granted < other.granted < one.until for one in holds for other in holds)
     observer.wait_queue(leases_of(path), 0, timeout=3)
     observer.wait_queue(turns_of(path), 0, timeout=3)

@@ -1,4 +1,4 @@
-"""Semaphores: contenders that stop waiting or lose what they hold give everything back."""
+"""Contenders of a semaphore that stop waiting or lose permits give everything back."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_s93_session_lost(
     session = loser.sessions["c"]
     observer.kill_session(session, proxy.passwords[session])
     await_loss(loser)
-    # Its own permit went with the session, so there is one for the waiter, in the new session.
+    # The session's own permit was freed with it, so the waiter gets that permit in a new session.
     assert int(waiting.expect("acquired")["session"]) != session
     loser.release("w", owner="b")
     holder.release()
@@ -119,7 +119,7 @@ def test_s94_a_waiters_node_is_deleted(
     mine = observer.wait_queue(leases_of(path), 3)[1:]
     observer.delete(f"{leases_of(path)}/{mine[0]}")
     observer.wait(leases_of(path), lambda nodes: len(nodes) == 3 and mine[0] not in nodes, "node anew")
-    # Without its turn it deletes its permit nodes and queues again: the rival comes first.
+    # Without its turn, the waiter deletes its permit nodes and queues again behind the rival.
     competing = rival.acquire("r", count=2)
     (turn, behind) = observer.wait_queue(turns_of(path), 2)
     observer.delete(f"{turns_of(path)}/{turn}")

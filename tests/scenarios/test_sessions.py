@@ -1,4 +1,4 @@
-"""Sessions that move from server to server, and clients that are closed while much is going on."""
+"""Tests of sessions that move between servers, and of clients that are closed while they are busy."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from harness.worker import Pending, Worker
 ROUNDS = 3
 SHORT = 2.0
 
-# Closing waits up to two seconds for the server's acknowledgement; waiters are told before that.
+# Closing waits up to two seconds for the server's acknowledgement. Waiters get their error before that.
 CLOSE_LIMIT = 2.0
 AT_ONCE = 1.0
 
 
 class Doors:
-    """A proxy in front of each server of an ensemble: a client that finds one closed moves on to the next."""
+    """A proxy in front of each server of an ensemble. A client moves on to the next one if one is closed."""
 
     def __init__(self, proxies: list[Proxy]) -> None:
         self.proxies = proxies
 
     @property
     def hosts(self) -> str:
-        """The connect string of all of them."""
+        """Return the connect string of all proxies."""
         return ",".join(proxy.hosts for proxy in self.proxies)
 
     def of(self, session: int) -> Proxy:
-        """The proxy through which the session's connection goes."""
+        """Return the proxy that carries the session's connection."""
         (found,) = [proxy for proxy in self.proxies if proxy.carries(session)]
         return found
 
     def await_move(self, session: int, closed: Proxy) -> Proxy:
-        """The server to which a session has moved after its door was closed."""
+        """Wait until a session has moved away from the closed proxy, and return its new proxy."""
         others = [proxy for proxy in self.proxies if proxy is not closed]
         eventually(lambda: any(proxy.carries(session) for proxy in others), "the session moves", 20)
         (found,) = [proxy for proxy in others if proxy.carries(session)]
@@ -49,13 +49,13 @@ class Doors:
 
 @pytest.fixture
 def doors(ensemble: Ensemble) -> Iterator[Doors]:
-    """The test's own doors to the shared ensemble."""
+    """Provide a proxy in front of each server of the shared ensemble."""
     with ExitStack() as stack:
         yield Doors([stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers])
 
 
 def state(worker: Worker, lease: str = "l") -> str:
-    """The state of a lease, now."""
+    """Return the current state of a lease."""
     return str(worker.call("state", lease=lease)["value"])
 
 
@@ -107,23 +107,23 @@ def test_s213_late_requests_of_a_session_that_moved(
         old = doors.of(session)
         old.reset()
         old.black_hole()
-        # Otherwise the client might try there again, and its late request would move the session back.
+        # The client must not reconnect there, or its late request would move the session back.
         old.refuse_new()
         asked = mover.acquire()
         eventually(lambda: old.snapshot().requests["create2"] > 0, "the create is on its way")
-        # Facing silence, the client hangs up and finds another server.
+        # The server is silent, so the client closes the connection and finds another server.
         doors.await_move(session, old)
         granted = asked.expect("acquired")
-        # The observer's server may lag a little.
+        # The observer's server might lag a little.
         assert [granted["node"]] == [f"{path}/{node}" for node in observer.wait_queue(path, 1)]
         assert int(granted["session"]) == session
         mover.release()
         observer.wait_queue(path, 0)
-        # Now the create arrives, at a server that the session has left.
+        # The create now arrives at a server that the session has left.
         old.heal()
         eventually(lambda: not old.connections, "the server has read it, and hung up")
         with Observer(old.upstream_hosts) as late:
-            # It queues behind that create: whatever that server was sent before has been decided.
+            # The `sync` queues behind that create, so all earlier requests to this server are decided.
             late.client.sync(path)
             late.assert_free(path)
         other.hold()
@@ -148,7 +148,7 @@ def test_s239_silently_another_session(
     (_, place) = observer.wait_queue(f"{path}/awaited", 2)
     proxy.forget_sessions()
     proxy.cut()
-    # The old session, and with it the nodes, stays until its time-out.
+    # The old session and its nodes stay until the session expires.
     await_loss(worker)
     assert not next_holder.done
     assert observer.exists(f"{path}/awaited/{place}")
@@ -165,7 +165,7 @@ def test_s239_silently_another_session(
 
 
 def crowd(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
-    """A client with two leases, and waiters for locks of every kind, one of them on the main thread."""
+    """Return a client with two leases, and its waiters for locks of every kind, one on the main thread."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=SHORT)
     make_locks(worker, path)
@@ -176,7 +176,7 @@ def crowd(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, li
 
 
 def assert_told(waiting: list[Pending], worker: Worker, asked: int) -> None:
-    """Waiters and holders learn at once that the client is closed."""
+    """Assert that waiters and holders learn immediately that the client is closed."""
     for pending in waiting:
         error = pending.error()
         assert error.code == "CLIENT_CLOSED"
@@ -195,7 +195,7 @@ def test_s214_close_while_many_wait(
     worker.connect(server.hosts, client="d")
     worker.lock(f"{path}/z", lock="z", client="d")
     observer.wait_queue(f"{path}/mutex", 3)
-    # Two calls close it at once, in the middle of joining and leaving.
+    # Two calls close the client at the same time, while waiters join and leave.
     late = worker.acquire("late", lock="mutex", owner="late")
     closing = [worker.send("close", client="c", owner=f"closer {number}") for number in range(2)]
     for pending in closing:
@@ -231,7 +231,7 @@ def test_s215_close_during_an_outage(
     assert_within(closing.expect("closed"), closing.sent, CLOSE_LIMIT)
     assert_told(waiting, worker, closing.sent)
     vacate(holder)
-    # The server could not be told: the session has to time out.
+    # The client could not close the session on the server, so the session must expire.
     for name in ("x", "y"):
         observer.wait_queue(f"{path}/{name}", 0)
     all_empty(observer, path)

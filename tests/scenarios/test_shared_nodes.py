@@ -1,4 +1,4 @@
-"""The view that others have of locks that a client keeps or hands on: `linger` and `cohort`."""
+"""Other clients see that a client keeps a lock (`linger`) or hands it on (`cohort`)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from harness.steps import GRANT, Start, eventually, user
 from harness.worker import Worker
 
 LONG = 600
-"""Longer than this test takes."""
+"""Time in seconds that is longer than this test."""
 
 COHORT = 64
 
 
 def contenders(worker: Worker, lock: str = "m") -> list[dict[str, Any]]:
-    """The contenders of a lock, as a worker sees them."""
+    """Return the contenders of a lock, as a worker sees them."""
     found: list[dict[str, Any]] = worker.call("contenders", lock=lock)["value"]
     return found
 
 
 def waits(worker: Worker) -> list[dict[str, Any]]:
-    """The attempts that wait in a worker's client."""
+    """Return the waiting attempts of a worker's client."""
     found: list[dict[str, Any]] = worker.call("health", client="c")["value"]["waits"]
     return found
 
 
 def assert_shown(hosts: str, path: str, data: dict[str, Any], words: str) -> None:
-    """Check that `ls` and `top` say of the holder that its node may be kept or handed on."""
+    """Assert that `ls` and `top` report whether the holder's node can be kept or handed on."""
     told = {"cohort": data.get("cohort"), "linger_ms": data.get("linger")}
     line = run(hosts, "ls", path).out.splitlines()[1]
     assert line.split()[0] == "holds"
@@ -49,7 +49,7 @@ def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
     ours = start(surface)
     ours.connect(server.hosts, session_timeout=30)
     other = user(start, surface, server.hosts, path)
-    # Without the options the data has the keys that it always had, and the commands add nothing.
+    # Without the options, the data has only its usual keys, and the commands print nothing about them.
     other.hold("1")
     (node,) = observer.wait_queue(path, 1)
     plain = json.loads(observer.client.get(f"{path}/{node}")[0])
@@ -84,7 +84,7 @@ def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
         assert_shown(server.hosts, below, said, words)
         if "cohort" not in options:
             continue
-        # One node for both of those that wait; their own client has them one by one.
+        # Both waiters share one node. Only their own client lists them one by one.
         asked = [ours.acquire(f"{case} {number}", lock=case, owner=f"owner {number}") for number in (1, 2)]
         eventually(lambda: len(waits(ours)) == 2, "both wait")
         observer.wait_queue(below, 2)
@@ -96,7 +96,7 @@ def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
             attempt.expect("acquired")
             ours.release(f"{case} {number}", owner=f"owner {number}")
 
-    # After its release too: nobody holds, and a try of another client finds the lock taken.
+    # After the release the lock has no holder, but another client's try still finds it taken.
     ours.release("linger", owner="first")
 
     def kept() -> bool:
@@ -110,6 +110,6 @@ def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
     assert one["linger"] == LONG * 1000
     assert_shown(server.hosts, below, {"linger": LONG * 1000}, "linger 10m")
     assert other.try_acquire("2", lock="linger")["event"] == "busy"
-    # A waiter is in nobody's way for long.
+    # The kept node does not block a waiter for long.
     other.hold("3", lock="linger", timeout=GRANT)
     other.release("3")

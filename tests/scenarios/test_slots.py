@@ -1,4 +1,4 @@
-"""Bodies that run once per slot, in processes that are killed or cut off."""
+"""Tests of bodies that run once per slot, in processes that are killed or disconnected."""
 
 from __future__ import annotations
 
@@ -28,48 +28,48 @@ from harness.worker import Worker
 PROCESSES = 3
 SLOTS = 200
 KILLS = 10
-"""So many are killed amid a body, and as many at the moment of a record."""
+"""Number of processes killed during a body, and number of processes killed while they write a record."""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
-"""Seconds from the beginning of a body to a kill amid it, and from its end to a kill amid the record.
+"""Maximum delay in seconds of a kill: after the start of a body, and after its end to hit the record.
 
-About as long as each takes. A kill that comes too late halves its time: machines differ."""
+Each is about as long as the body or the record. After a kill that comes too late, it is halved."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
-"""The slots whose holder is cut off, and when: amid its body, its record's request, or the reply to that.
+"""Slots whose holder is disconnected, and when: during the body, the record's request, or its reply.
 
-The program's bodies of these slots last long enough."""
+The bodies of these slots are long enough for that."""
 MOST = 170.0
-"""Seconds. The lock of a killed process is free only when its session is over."""
+"""Timeout in seconds. The lock of a killed process is freed only when its session expires."""
 
 BESIDE_PEERS = 40
-"""So many slots are run beside peers, who contend for this many seconds."""
+"""Number of slots run next to peers, which contend for `CONTENDED` seconds."""
 CONTENDED = 3.0
 
 
 @dataclass
 class Aims:
-    """Faults for processes, each due as soon as one of them says something."""
+    """Faults that processes pick up when they print a certain word."""
 
     fuses: list[tuple[str, float]] = field(default_factory=list)
-    """The next process that says such a word takes it, and is killed so long after."""
+    """Pairs of a word and a delay. The next process that prints the word is killed after the delay."""
     holes: dict[int, str] = field(default_factory=lambda: dict(HOLES))
-    """The slots whose holder is cut off, and amid what."""
+    """The slots whose holder is disconnected, and when."""
 
 
 class Runner(SlotRunner):
-    """A process that runs slots behind a proxy of its own."""
+    """A process that runs slots behind its own proxy."""
 
     def __init__(self, proxy: Proxy, path: str, aims: Aims) -> None:
         self.proxy = proxy
         self.aims = aims
         self.cut_off: int | None = None
-        """The slot in which it was cut off, until the proxy heals."""
+        """The slot in which the process was disconnected, until the proxy heals."""
         self.trap: Trap | None = None
         self.fuse: str | None = None
-        """The word after which it is killed."""
+        """The printed word after which the process is killed."""
         super().__init__(proxy.hosts, path, SLOTS, long=True)
 
     def hears(self, word: str, slot: int) -> None:
-        # Here, and not in the thread of the test, which looks at it later.
+        # The fault must start on this thread: the test's thread reads the word later.
         fuses = self.aims.fuses
         if slot not in HOLES and any(at == word for at, _ in fuses):
             self.fuse, delay = fuses.pop()
@@ -79,7 +79,7 @@ class Runner(SlotRunner):
             self._cut_off(slot, amid)
 
     def _cut_off(self, slot: int, amid: str) -> None:
-        # A heartbeat is a transaction too.
+        # Match the record's path as well, because a heartbeat is also a transaction.
         record = f"{self.path}.once".encode()
         if amid == "body":
             self.proxy.black_hole()
@@ -90,14 +90,14 @@ class Runner(SlotRunner):
         self.cut_off = slot
 
     def is_done(self) -> bool:
-        """Whether it has ended by itself, as it should."""
+        """Return whether the process has finished, and assert that only a kill ended it early."""
         status = self.process.poll()
         assert status in (None, 0) or self.fuse, (status, self.said[-3:])
         return status == 0
 
 
 class Runners:
-    """So many processes at once, each with its proxy, and the histories of those before them."""
+    """Several processes, each with its own proxy, and the processes that have ended before."""
 
     def __init__(self, server: Standalone, path: str, stack: ExitStack) -> None:
         self._path = path
@@ -107,7 +107,7 @@ class Runners:
         self.ended: list[Runner] = []
 
     def replace(self, place: int) -> Runner:
-        """Start another one in the place of one that was killed; returns that one."""
+        """Start a process in the place of a killed one, and return the killed one."""
         gone = self.running[place]
         gone.kill()
         self.ended.append(gone)
@@ -115,7 +115,7 @@ class Runners:
         return gone
 
     def end(self) -> None:
-        """Kill those that are left."""
+        """Kill the remaining processes."""
         for runner in self.running:
             runner.kill()
             self.ended.append(runner)
@@ -124,7 +124,7 @@ class Runners:
 
 @contextmanager
 def runners(server: Standalone, path: str) -> Iterator[Runners]:
-    """The processes, which end with the test."""
+    """Provide the processes, and end them after the test."""
     with ExitStack() as stack:
         made = Runners(server, path, stack)
         try:
@@ -134,40 +134,40 @@ def runners(server: Standalone, path: str) -> Iterator[Runners]:
 
 
 class Records:
-    """The record of the lock, as somebody sees it who looks again and again."""
+    """The record of the lock, as an observer reads it again and again."""
 
     def __init__(self, observer: Observer, path: str) -> None:
         self._observer = observer
         self._path = f"{path}.once"
 
     def last(self) -> int:
-        """The last slot that was recorded; 0 before the first."""
+        """Return the last recorded slot, or 0 before the first record."""
         try:
             data, stat = self._observer.client.get(self._path)
         except NoNodeError:
             return 0
         slot = int(json.loads(data)["slot"])
-        # Each change of the record is that of another slot, and none is missing.
+        # Each change of the record belongs to the next slot: no slot is missing or recorded twice.
         assert slot == stat.version + 1, f"slot {slot} in version {stat.version}"
         return slot
 
 
 @dataclass
 class Faults:
-    """The faults that the processes have had."""
+    """The faults that have happened to the processes."""
 
     kills: Counter[str] = field(default_factory=Counter)
-    """By the word after which they came."""
+    """Number of kills by the printed word that triggered them."""
     amid: dict[str, list[int]] = field(default_factory=lambda: {word: [] for word in AT_MOST})
-    """The slots whose body, or the record behind it, had begun and not ended when its process was killed."""
+    """The slots in which the kill came in time: during the body, or during the record."""
     at_most: dict[str, float] = field(default_factory=lambda: dict(AT_MOST))
-    """Seconds to the next kill, at most."""
+    """Maximum delay in seconds of the next kill."""
     cut_off: dict[int, str] = field(default_factory=dict)
-    """The slots whose holder was cut off until its session was over, and what it said then."""
+    """The slots whose holder was disconnected until its session expired, and its last output before."""
 
 
 def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Random) -> None:
-    """Replace those that were killed, and light the next fuse if it is time for that."""
+    """Replace the killed processes, and prepare the next kill when it is due."""
     for place, runner in enumerate(all_of_them.running):
         if runner.fuse is not None and runner.process.poll() is not None:
             gone = all_of_them.replace(place)
@@ -185,10 +185,10 @@ def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Ra
 
 
 def heal_some(all_of_them: Runners, faults: Faults, slot: int) -> None:
-    """Heal the connection of a process, once others have gone on without it: then its session is over.
+    """Heal a process's connection after the other processes have recorded a later slot: its session is over.
 
-    One that is cut off amid its body knows of the loss by then. Amid its record it asks what became of that,
-    for as long as its client waits for a connection.
+    A process that was disconnected during its body has noticed the loss by then. During its record, it
+    queries the outcome for as long as its client waits for a connection.
     """
     for runner in all_of_them.running:
         cut_off = runner.cut_off
@@ -221,14 +221,14 @@ def test_s820_once_per_slot_with_faults(
     assert all(count[f"recorded {slot}"] <= 1 for slot in range(1, SLOTS + 1))
     assert all(count[f"runs {slot}"] >= 1 for slot in range(1, SLOTS + 1) if slot % 5)
     assert observer.queue(path) == []
-    # The faults did what they are for.
+    # The faults had their intended effect.
     assert faults.kills == dict.fromkeys(AT_MOST, KILLS)
     assert all(len(slots) >= 3 for slots in faults.amid.values()), faults
     assert faults.cut_off == {
         slot: f"{'runs' if amid == 'body' else 'ends'} {slot}" for slot, amid in HOLES.items()
     }
     for slot, amid in HOLES.items():
-        # Only the record that the server got is that of the holder that was cut off.
+        # If only the reply was lost, the record exists and the body ran once. Otherwise it ran again.
         assert (count[f"runs {slot}"] == 1) == (amid == "reply"), (slot, amid, count[f"runs {slot}"])
 
 
@@ -237,7 +237,7 @@ def test_s831_peers_beside_a_record(
     surface: str, peers: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     require("worker")
-    # Persistent: kazoo ensures only once that its parent exists.
+    # The parent is persistent, because kazoo creates it only once.
     observer.create(path)
     workers = [start(name) for name in (surface, *peers)]
     for worker in workers:
@@ -260,7 +260,7 @@ def test_s831_peers_beside_a_record(
 
 
 def run_slots(workers: Sequence[Worker], path: str, slots: int) -> None:
-    """Let all of them ask for one slot after the other. Each slot is run by one of them."""
+    """Let all workers ask for one slot after another. Exactly one worker runs each slot."""
     for slot in range(1, slots + 1):
         job = {"client": "c", "path": path, "owner": "job", "key": str(slot), "hold_ms": [0, 5]}
         asked = [worker.send("once", **job) for worker in workers]
@@ -272,7 +272,7 @@ def run_slots(workers: Sequence[Worker], path: str, slots: int) -> None:
 def test_s831_peers_beside_bodies_of_a_language(
     surface: str, peers: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # Persistent: kazoo ensures only once that its parent exists.
+    # The parent is persistent, because kazoo creates it only once.
     observer.create(path)
     runners = [start(surface) for _ in range(2)]
     contenders = [start(name) for name in (surface, *peers)]
@@ -286,7 +286,7 @@ def test_s831_peers_beside_bodies_of_a_language(
             while not running.done():
                 theirs = soak([Part(worker) for worker in contenders], path, 0)
         except BaseException:
-            # A peer that fails leaves its node, and the slots would wait behind it.
+            # A failed peer leaves its node, and the slots would wait behind it.
             for runner in runners:
                 runner.kill()
             raise

@@ -1,4 +1,4 @@
-"""All kinds of clients at once: for seconds on each surface, for a minute all together."""
+"""All kinds of clients contend together: for seconds on each surface, and for a minute all at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def connected(start: Start, names: Sequence[str], server: Standalone) -> list[Wo
 def mutex(
     names: Sequence[str], length: float, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # Persistent: kazoo ensures only once that its parent exists.
+    # The parent is persistent, because kazoo creates it only once.
     observer.create(path)
     workers = connected(start, names, server)
     soak([Part(worker) for worker in workers], path, length)

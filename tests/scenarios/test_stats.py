@@ -17,7 +17,7 @@ from harness.worker import Worker
 
 Stats = Mapping[str, Any]
 
-# The requests on the wire, by the purpose that a client gives for them.
+# The operations on the wire for each kind of request that a client counts.
 WIRE = {
     "create": ("create", "create2"),
     "list": ("getChildren", "getChildren2"),
@@ -28,19 +28,19 @@ WIRE = {
     "read": ("multiRead",),
     "revoke": ("setData",),
 }
-# All of these are transactions on the wire.
+# Kinds that are transactions on the wire.
 TRANSACTIONS = ("parents", "heartbeat", "transaction")
 HOLD = 0.05
 
 
 def stats(worker: Worker, client: str = "c") -> Stats:
-    """A snapshot. Times are in seconds."""
+    """Return a snapshot of the statistics. Times are in seconds."""
     value: Stats = worker.call("stats", client=client)["value"]
     return value
 
 
 def counts(snapshot: Stats) -> tuple[int, ...]:
-    """All counts of attempts and holds."""
+    """Return all counts of attempts and holds."""
     return tuple(snapshot[name] for name in ("acquisitions", "contended", "busy", "timeouts", "losses"))
 
 
@@ -49,7 +49,7 @@ def test_s155_counts_of_a_known_sequence(
 ) -> None:
     worker, other = (user(start, surface, server.hosts, path) for _ in range(2))
     assert counts(stats(worker)) == (0, 0, 0, 0, 0)
-    # Acquired while free, and re-entered.
+    # The lock is acquired while free, and re-entered.
     worker.hold("l1")
     worker.hold("l2")
     worker.release("l2")
@@ -72,7 +72,7 @@ def test_s156_requests_by_kind(
     before = stats(worker)["requests"]
     assert set(before) >= {*WIRE, *TRANSACTIONS}
     assert not any(before.values()), before
-    # Parents are created, a free lock is taken, a taken one is waited for and tried, a waiter leaves.
+    # Parents are created, a free lock is acquired, a taken one is waited for and tried, and a waiter leaves.
     worker.hold()
     worker.release()
     other = user(start, surface, server.hosts, path)
@@ -83,7 +83,7 @@ def test_s156_requests_by_kind(
     other.release("o")
     waiting.expect("acquired")
     worker.release()
-    # No one holds or waits any more, so no heartbeat comes in between.
+    # No owner holds or waits any more, so no heartbeat is sent in between.
     asked, seen = stats(worker)["requests"], proxy.snapshot().requests
     for kind, ops in WIRE.items():
         assert asked[kind] == sum(seen[op] for op in ops), (kind, asked, seen)
@@ -107,7 +107,7 @@ def test_s157_losses(
     lost = stats(worker)
     assert counts(lost) == (2, 0, 0, 0, 2)
     assert lost["hold"]["count"] == 2
-    # Releasing a lost lease ends nothing again, and closing is not a loss.
+    # Releasing a lost lease ends no second hold, and closing is not a loss.
     worker.release("l")
     worker.hold("m")
     worker.presume_lost()
@@ -142,7 +142,7 @@ def test_s158_wait_and_hold_times(
         assert histogram["max"] == pytest.approx(histogram["sum"])
         bounds = [bound for bound, _ in histogram["buckets"]]
         assert bounds == pytest.approx([base * 10**ten for ten in range(-4, 4) for base in (1, 2, 5)][:22])
-        # Cumulative, as in Prometheus.
+        # The counts are cumulative, as in Prometheus.
         for bound, count in histogram["buckets"]:
             assert count == (histogram["sum"] <= bound), histogram
 
@@ -156,7 +156,7 @@ def test_s159_stats_of_any_client(
     proxy.reset()
     snapshot = stats(worker)
     assert snapshot["transport"] == "zklock"
-    # Asking sends nothing, and works with a silent server or on a closed client.
+    # Reading the statistics sends no request, and works with a silent server or on a closed client.
     proxy.black_hole()
     assert counts(stats(worker)) == (1, 0, 0, 0, 0)
     assert not proxy.snapshot().requests
@@ -169,7 +169,7 @@ def test_s160_both_halves_count(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker, other = (readwriter(start, surface, server.hosts, path) for _ in range(2))
-    # A downgrade is a hold of its own.
+    # A downgrade counts as a separate hold.
     worker.hold("w", lock="w")
     worker.hold("r", lock="r")
     worker.release("w")
@@ -198,7 +198,7 @@ def test_s161_permits_count(
     one, other = (lease["lease"] for lease in line["leases"])
     assert counts(stats(first)) == (2, 0, 0, 0, 0)
     assert second.try_acquire("t", owner="a")["event"] == "busy"
-    # The second waits for a permit, the third for its turn.
+    # The second worker waits for a permit, the third for its turn.
     waiting = second.acquire("w", owner="a")
     observer.wait_queue(path + "/leases", 3)
     turning = third.acquire("w", owner="a")

@@ -17,13 +17,13 @@ MEBIBYTE = 1_100_000
 
 
 def refused(error: WorkerError, argument: str, given: int, limit: int) -> None:
-    """A typed refusal with both sizes."""
+    """Assert that the error names the argument, its size and the limit."""
     assert error.code == "BAD_ARGUMENT", error
     assert str(error.message) == f"{argument}: is {given} bytes long; the limit is {limit} bytes"
 
 
 def write(worker: Worker, *data: str) -> WorkerError:
-    """Try to write so much in one transaction."""
+    """Try to write this data in one transaction, and return the error."""
     operations: list[Line] = [{"op": "set_data", "path": "/x", "data": part} for part in data]
     return worker.send("transact", lease="l", operations=operations).error()
 
@@ -65,7 +65,7 @@ def test_s311_a_server_without_sasl(surface: str, server: Standalone, start: Sta
 def test_s312_a_create_that_no_server_takes(
     surface: str, new_server: NewServer, path: str, start: Start
 ) -> None:
-    # A server that takes requests of a kibibyte closes the connection at larger ones.
+    # A server with a limit of 1 KiB closes the connection when a larger request arrives.
     with (
         new_server(Settings(max_frame=1024)) as small,
         Proxy(small.hosts) as proxy,
@@ -75,7 +75,7 @@ def test_s312_a_create_that_no_server_takes(
         number = proxy.next_number()
         with in_time(5.3):
             worker.acquire("never", lock="large", owner="b", timeout=4.0).expect("timeout")
-        # Twenty within the first second, and five in each of the others.
+        # About twenty connections in the first second, and five in each further second.
         assert proxy.next_number() - number < 40
         # Requests that are small enough are still served.
         worker.hold()

@@ -1,4 +1,4 @@
-"""A holder that receives nothing from the server is suspended, then lost before the next grant."""
+"""A lease whose holder receives no reply is suspended, then lost before the next grant."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ SESSION_EXPIRED = -112
 
 
 def state(worker: Worker, lease: str = "l") -> str:
-    """The state of a lease, now."""
+    """Return the current state of a lease."""
     return str(worker.call("state", lease=lease)["value"])
 
 
 def heartbeats(proxy: Proxy, worker: Worker) -> list[Flight]:
-    """The heartbeats of a worker since the last reset, including those on its closed connections."""
+    """Return the heartbeats of a worker since the last reset, including those on its closed connections."""
     number = proxy.session_connections[worker.sessions["c"]]
     flights = proxy.snapshot().flights
     return [flight for flight in flights if flight.connection == number and HEARTBEAT in flight.requests]
 
 
 def assert_pause(one: float, other: float, wanted: float) -> None:
-    """From one stamp of the proxy to the other it is so long. The worker beats by a clock of its own."""
+    """Assert that two heartbeats are this far apart by the proxy's clock. The worker uses its own clock."""
     stood_still = METRONOME.stood_still(int(one * 1e9), int(other * 1e9))
-    # A proof counts from when it was sent, so the pause does not grow by what the answer takes.
+    # A proof counts from the time of sending, so slow replies do not lengthen the pause.
     assert 0.9 * wanted <= other - one <= 1.2 * wanted + stood_still
 
 
@@ -88,13 +88,13 @@ def test_s202_what_the_heartbeat_costs(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     session_timeout = 6.0
-    # Three stand before the last, so its turn is far off.
+    # Three contenders are ahead of the last one, so it is far from its turn and sends no heartbeats.
     holder, *others, last = (
         user(start, surface, proxy.hosts, path, session_timeout=session_timeout) for _ in range(4)
     )
     holder.hold()
     waiting = line_up(observer, path, [*others, last])
-    # By then all watches are set, including that of the holder on its own node.
+    # By then all watches are set, including the holder's watch on its own node.
     eventually(lambda: len(heartbeats(proxy, holder)) >= 2, "the heartbeat begins")
     proxy.reset()
     eventually(lambda: len(heartbeats(proxy, holder)) > HEARTBEATS, "the heartbeat continues", timeout=20)
@@ -118,7 +118,7 @@ def test_s203_a_turn_that_came_while_out_of_touch(
     holder = user(start, surface, server.hosts, path)
     waiter = user(start, surface, proxy.hosts, path, session_timeout=8)
     waiter.lock(f"{path}/other", lock="other")
-    # Shows when the waiter's term is over.
+    # The loss of this lease shows when the waiter's term is over.
     waiter.hold("lost", lock="other", owner="b")
     holder.hold()
     waiting = waiter.acquire()
@@ -141,7 +141,7 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.hold(owner="a")
     waiting = worker.acquire("next", owner="b")
     holders, waiters = observer.wait_queue(path, 2)
-    # A waiter behind one of its own client watches nothing: that one tells it.
+    # A waiter behind another owner of its client sets no watch, because the client notifies it.
     observer.delete(f"{path}/{waiters}")
     queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
     assert queue[0] == holders
@@ -161,7 +161,7 @@ def test_s205_a_lost_lease_leaves_the_queue(
     eventually(lambda: state(worker) == "lost", "the term ends", timeout=10)
     (node,) = observer.queue(path)
     proxy.heal()
-    # Long before the session times out, and without any release.
+    # This happens long before the session timeout, and without a release.
     observer.wait_queue(path, 0)
     again = worker.hold("again")
     assert int(again["session"]) == session, "the session was kept"
@@ -179,10 +179,10 @@ def test_s250_a_refused_heartbeat(
     waiting = contest(observer, path, holder, other, 4)
     proxy.refuse_transactions(SESSION_EXPIRED)
     for lease in waiting:
-        # With the next heartbeat, not with the term.
+        # The lease is lost at the next heartbeat, before the end of the term.
         await_loss(holder, lease, timeout=9 / 3)
     proxy.refuse_transactions(0)
-    # The client closes the session before the next one begins, regardless of its state on the server.
+    # The client closes the old session before it starts the next one, even if the server still accepts it.
     for lease, pending in waiting.items():
         pending.expect("acquired", 9)
         other.release(lease, owner=lease)

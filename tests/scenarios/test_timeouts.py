@@ -1,4 +1,4 @@
-"""Time-outs are kept, whatever the lock is and wherever the server falls silent."""
+"""Attempts time out on time for every kind of lock, at every point where the server can stop replying."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TIMEOUT = 1.0
 
 
 def assert_in_time(asked: list[Pending], timeout: float = TIMEOUT) -> None:
-    """Every contender is told that the time is up when it is."""
+    """Assert that each attempt times out on time."""
     for pending in asked:
         assert_took(pending.expect("timeout"), pending.sent, timeout)
 
 
 def assert_nothing_left(worker: Worker, observer: Observer, path: str) -> None:
-    """Once the server is back, a client's earlier requests neither block its new ones nor leave nodes."""
+    """Assert that after an outage, a client's earlier requests neither block new ones nor leave nodes."""
     # The requests that the proxy held back arrive before the new ones.
     for pending in ask_all(worker):
         pending.expect("acquired")
@@ -60,7 +60,7 @@ def test_s55_server_away_at_first_use(
 
 @pytest.fixture
 def proxies(server: Standalone) -> Iterator[dict[str, Proxy]]:
-    """A proxy for each kind, because each is to fall silent at its own moment."""
+    """Provide a proxy for each kind, because each stops replying at a different moment."""
     with ExitStack() as stack:
         yield {kind: stack.enter_context(Proxy(server.hosts)) for kind in WAITS}
 
@@ -74,7 +74,7 @@ def test_s20_silence_behind_the_create(
     for kind, proxy in proxies.items():
         worker.connect(proxy.hosts, client=kind)
     make_locks(worker, path, client_each=True)
-    # A contender that waits for a permit has created the node of its turn before.
+    # A contender that waits for a permit has already created the node of its turn, so skip that create.
     traps = [
         proxy.black_hole_behind("create2", skip=int(kind == "permit")) for kind, proxy in proxies.items()
     ]
@@ -95,7 +95,7 @@ def test_s20_silence_while_waiting(
     occupy(holder, path, observer)
     worker.connect(proxy.hosts)
     make_locks(worker, path)
-    # Long enough for all to be in the queue first.
+    # Long enough for all waiters to join the queue first.
     asked = ask_all(worker, 3 * TIMEOUT)
     wait_queued(observer, path)
     proxy.black_hole()

@@ -1,4 +1,4 @@
-"""Writes to ZooKeeper that are carried out only while a lock is held."""
+"""Tests of writes to ZooKeeper that are applied only while a lock is held."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from harness.worker import Line, Pending, Worker
 
 
 def transact(worker: Worker, *operations: Line, lease: str = "l") -> Pending:
-    """Ask for a transaction under a lease."""
+    """Send a transaction under a lease."""
     return worker.send("transact", lease=lease, operations=list(operations))
 
 
 def create(path: str, data: str = "") -> Line:
-    """Create a node."""
+    """Return the operation that creates a node."""
     return {"op": "create", "path": path, "data": data}
 
 
 def write(path: str, data: str, **version: int) -> Line:
-    """Write a node's data."""
+    """Return the operation that writes a node's data."""
     return {"op": "set_data", "path": path, "data": data, **version}
 
 
 def delete(path: str) -> Line:
-    """Delete a node."""
+    """Return the operation that deletes a node."""
     return {"op": "delete", "path": path}
 
 
@@ -41,7 +41,7 @@ def test_s209_all_or_nothing(
     transact(worker, write(state, "done", version=0), delete(draft)).expect("done")
     assert observer.client.get(state)[0] == b"done"
     assert not observer.exists(draft)
-    # The second of these cannot be carried out, so the first is not either.
+    # The second operation fails, so the first one is not applied either.
     for impossible in (
         write(state, "again", version=0),
         delete(f"{path}-none"),
@@ -70,12 +70,12 @@ def test_s210_a_holder_that_was_stopped_writes_nothing(
     waiting = other.acquire()
     observer.wait_queue(path, 2)
     stopped.presume_lost()
-    # No server tells it anything: that the lease is lost it knows from its clock alone.
+    # The stopped process receives no reply, so only its clock shows that the lease is lost.
     proxy.black_hole()
     stopped.pause()
     waiting.expect("acquired")
     transact(other, write(state, "theirs")).expect("done")
-    # It resumes where it stood, with its lease in hand.
+    # The process resumes and still has its lease.
     late = transact(stopped, write(state, "stale"))
     resumed = now()
     stopped.resume()
@@ -98,7 +98,7 @@ def test_s210_a_holder_that_cannot_know_writes_nothing(
     waiting = other.acquire()
     observer.wait_queue(path, 2)
     holder.presume_lost()
-    # Its requests arrive, but nothing reaches it.
+    # The holder's requests arrive at the server, but it receives no replies.
     proxy.black_hole("down")
     observer.delete(node)
     waiting.expect("acquired")
@@ -106,7 +106,7 @@ def test_s210_a_holder_that_cannot_know_writes_nothing(
     assert holder.check().expect("value")["value"] == "held"
     proxy.reset()
     late = transact(holder, write(state, "stale"))
-    # The server is to judge before the holder learns anything.
+    # The server must decide before the holder learns of the loss.
     eventually(lambda: proxy.snapshot().requests["multi"] > 0, "the transaction is on its way")
     proxy.heal()
     assert late.error().code == "LOCK_LOST"

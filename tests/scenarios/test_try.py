@@ -1,4 +1,4 @@
-"""Asking without queueing."""
+"""Tests of `try`, which acquires a lock only if it is free and never waits in the queue."""
 
 from __future__ import annotations
 

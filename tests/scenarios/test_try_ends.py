@@ -1,4 +1,4 @@
-"""A try stays a try, whatever it meets, and ends (rule 21)."""
+"""A try never waits for the lock, even if something fails, and always ends (rule 21)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from harness.worker import Worker
 
 
 def try_to_read(worker: Worker, proxy: Proxy, observer: Observer, written: str) -> str:
-    """The event with which a try to read ends, by the owner of a write lock that was broken unknown to it."""
+    """Let the owner of a write lock that was broken unnoticed try to read. Return the resulting event."""
     proxy.reset()
     tried = worker.send("try", lock="r", lease="read", owner="a")
-    # The try is on its way to the writer's place, which is gone.
+    # The try asks to replace the writer's node, which is gone.
     eventually(lambda: proxy.snapshot().requests["multi"] > 0, "a transaction is asked for")
     assert not observer.exists(written)
     proxy.heal()
@@ -30,7 +30,7 @@ def test_s630_a_try_to_go_down_from_a_broken_lock(
     worker = readwriter(start, surface, proxy.hosts, path)
     other = readwriter(start, surface, server.hosts, path)
     written = worker.hold("write", lock="w")["node"]
-    # The owner does not hear that its lock is broken.
+    # The owner does not learn that its lock is broken.
     proxy.black_hole("down")
     observer.delete(written)
     if taken:
@@ -55,13 +55,13 @@ def test_s631_a_try_without_an_answer(
     worker.lock(f"{path}/semaphore", lock="semaphore", kind="semaphore", permits=2)
     worker.lock(f"{path}/halves", lock="r", kind="read")
     worker.lock(f"{path}/halves", lock="w", kind="write")
-    # Members of its own: the second of two tries of one client for one lock is busy without a question.
+    # `multi` has its own members: a client's second try for the same lock is busy without a request.
     for name in ("one", "other"):
         worker.lock(f"{path}/{name}", lock=name)
     worker.send("lock", lock="multi", kind="multi", members=["one", "other"]).expect("ready")
     worker.hold("write", lock="w")
     proxy.black_hole()
-    # By another owner too, and for the owner of the write half: a downgrade.
+    # Other owners try all locks. The write lock's owner also tries to read: a downgrade.
     names = ["mutex", "election", "semaphore", "multi", "r", "w"]
     tries = [worker.send("try", lock=name, lease=f"t-{name}", owner=f"o-{name}") for name in names]
     tries.append(worker.send("try", lock="r", lease="read", owner="a"))
@@ -82,5 +82,5 @@ def test_s632_a_shared_count_that_was_never_reached(
     worker = start(surface)
     worker.lock(path, kind="semaphore", shared_count=f"{path}-count", client=None, hosts=proxy.hosts)
     (proxy.refuse if how == "refused" else proxy.black_hole)()
-    # Without a time-out of its own.
+    # The acquire has no timeout, so the client's connect timeout applies.
     assert worker.acquire().error().code == "CONNECTION_FAILED"

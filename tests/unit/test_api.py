@@ -1,4 +1,4 @@
-"""A public member that one language lacks, or has in another form than the table says, is found."""
+"""The API check finds a public member that one language lacks or declares in another form than the table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def problems(change: Callable[[Found], object] | None = None, table: api.Table |
 def problems_of_leases(
     change: Callable[[Found], object] | None = None, table: api.Table | None = None
 ) -> list[str]:
-    """The same. A leadership is a lease, and has what a lease has: its problems, too."""
+    """Return the problems without those of `Leadership`, which must be the same as those of `Lease`."""
     found = problems(change, table)
     leases = [problem for problem in found if ": Leadership." not in problem]
     assert sorted(found) == sorted(leases + [line.replace(": Lease.", ": Leadership.") for line in leases])

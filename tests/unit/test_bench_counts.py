@@ -1,4 +1,4 @@
-"""A count that has moved beyond its limit is named, with both figures; one that has grown fails."""
+"""The check of benchmark counts names each count beyond its limit, and fails if the count has grown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests a run consists of: one scenario means that one, and a part that is missing is named."""
+"""The test suite runs exactly the chosen scenarios, and names each part that is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_number_is_that_number_and_no_other() -> None:
     assert contract.chosen("S20") == {20}
     assert contract.chosen("s7, S31") == {7, 31}
     assert contract.chosen("S20,S2-S3") == {2, 3, 20}
-    # No number is above the last.
+    # A range can reach beyond the last scenario.
     last = max(contract.scenarios())
     assert contract.chosen(f"S{last}-S99999") == {last}
 
@@ -34,7 +34,7 @@ def test_what_names_no_scenario_is_refused(text: str) -> None:
 
 
 def collected(*options: str, **env: str) -> tuple[set[str], str]:
-    """The tests that a run with these options would consist of, and all that pytest printed."""
+    """Return the tests that pytest collects with these options, and the complete output of pytest."""
     command = [sys.executable, "-m", "pytest", "scenarios", "--collect-only", "-q", *options]
     run = subprocess.run(
         command, cwd=TESTS, capture_output=True, text=True, check=False, env={**os.environ, **env}, timeout=50
@@ -63,7 +63,7 @@ def test_programs_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, tm
     assert lacking["java"] == "Curator (needs mvn, java, javac on the PATH)"
     assert lacking["go"] == "go-zookeeper (needs go on the PATH)"
     assert lacking["previous"] == "the last release beside this one (needs git on the PATH)"
-    # One that was built before is used all the same.
+    # A part that was built earlier counts as available even without the tools to build it.
     assert lacking.pop("chromium") in (None, "the site in a browser (needs apt-get, dpkg-deb on the PATH)")
     assert lacking.pop("redis") in (None, "BullMQ (needs apt-get, dpkg-deb on the PATH)")
     without = {"jars", "java", "go", "previous", "porcupine"}

@@ -1,4 +1,4 @@
-"""The coverage check must notice what it is there for."""
+"""Tests of the coverage check, which finds missing tests and tests without an assertion."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def holding():
         ("pass", False),
         ("started()", False),
         ("started().line()", False),
-        # One that waits may fail, the other does not.
+        # `started` returns an `Answer`, whose `wait` cannot fail. Only the `wait` of `Watch` can.
         ("started().wait()", False),
         ("started().loop()", False),
         ("assert started() is not None", False),

@@ -1,4 +1,4 @@
-"""The demo runs on nothing but Python, Node and Rust, and fails if the lock does not do what it promises."""
+"""The demo needs only Python, Node and Rust, and fails if the lock breaks a promise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.paths import PYTHON, TESTS
 
 HONEST = Role("honest", (PYTHON, str(PROGRAMS / "job.py")))
 
-# Believes that it holds, all the time.
+# A process that claims to hold the lock without asking for it.
 THIEF = """
 import sys, time
 say = lambda *words: print(time.monotonic_ns(), *words, flush=True)
@@ -28,7 +28,7 @@ time.sleep(5)
 say("releases")
 """
 
-# Leaves its node behind, as its session lasts for longer than the demo.
+# A process that leaves its node behind, because its session outlives the demo.
 LITTERER = """
 import os, sys, time, zklock
 say = lambda *words: print(time.monotonic_ns(), *words, flush=True)
@@ -50,7 +50,7 @@ def _built() -> None:
 
 
 def shown(roles: list[Role], directory: Path, rounds: int = 1) -> tuple[int, str]:
-    """The status of a run, and what it prints."""
+    """Return the exit status and the output of a demo run."""
     output = io.StringIO()
     console = Console(file=output, width=200)
     return perform(roles, rounds, console, directory, directory / "demo.svg"), output.getvalue()
@@ -65,7 +65,7 @@ def test_without_java(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "node").symlink_to(subprocess.check_output(["which", node], text=True).strip())
     done = subprocess.run(
-        # In three of them the victim may be killed: in one, a machine that is late is too late.
+        # Three of the five rounds are suitable for the kill, so a slow machine can miss one.
         [PYTHON, "-m", "demo", "--rounds", "5", "--picture", str(tmp_path / "demo.svg")],
         cwd=TESTS,
         env={**os.environ, "PATH": str(tmp_path / "bin")},
@@ -104,7 +104,7 @@ def test_a_process_that_fails_or_is_never_granted_fails_it(tmp_path: Path) -> No
 
 
 def test_a_victim_that_outlives_it_fails_it(tmp_path: Path) -> None:
-    # It dies in its third round.
+    # The victim could only be killed in its third round, which this run does not reach.
     status, output = shown([Role("victim", HONEST.command, victim=True)], tmp_path, rounds=2)
     assert status == 1
     assert "victim was too quick to be killed" in output

@@ -1,4 +1,4 @@
-"""The demo's drawings, in a terminal and as SVG, and the picture in the README."""
+"""Tests of the demo's drawings in a terminal and as SVG, and of the picture in the README."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.paths import REPOSITORY
 MS = 1_000_000
 SVG = "{http://www.w3.org/2000/svg}"
 
-# One holds and hands on; the other is killed, and the first takes the lock from its orphan.
+# One process holds and hands on. The other is killed, and the first one then acquires the orphaned lock.
 RUN = Timeline(
     lanes=("Python & co", "Node"),
     bars=(
@@ -50,7 +50,7 @@ def test_each_lane_has_its_characters() -> None:
 
 
 def test_what_is_left_of_a_killed_process_does_not_wait() -> None:
-    # In the last column of its session, the next holder has the lock for longer.
+    # In the last column of the killed process's session, the next holder has the lock for longer.
     _, killed = rows(RUN, 11)
     assert killed == "---#?????  "
 
@@ -75,7 +75,7 @@ def test_the_lock_changes_hands_where_a_hold_begins() -> None:
 
 def test_while_a_run_goes_on_the_rest_of_the_screen_is_empty() -> None:
     assert rows(RUN, 16, 8000 * MS)[0] == "##-----#" + " " * 8
-    # One that takes longer than expected is drawn more closely.
+    # A run that takes longer than expected is scaled to the full width.
     assert rows(RUN, 8, 100 * MS) == rows(RUN, 8)
 
 
@@ -140,7 +140,7 @@ def group(root: Element, name: str) -> Element:
 
 
 def held(root: Element) -> Iterator[tuple[float, float]]:
-    """The edges of every bar that has the lock, but for the first row's."""
+    """Yield the edges of every bar that has the lock, except in the first row."""
     for box in group(root, "lanes").iter(f"{SVG}rect"):
         if {"holds", "orphaned"} & set(box.get("class", "").split()) and float(box.get("y", "0")) > 100:
             left = float(box.get("x", "nan"))
@@ -163,7 +163,7 @@ def assert_one_at_a_time(root: Element) -> None:
     edges = sorted(held(root))
     assert len(edges) >= 3
     for (_, right), (left, _) in pairwise(edges):
-        # Both are rounded to a tenth of a pixel.
+        # Both edges are rounded to a tenth of a pixel.
         assert right <= left + 0.11
 
 
@@ -172,13 +172,13 @@ def test_the_picture_has_everything() -> None:
     assert root.findtext(f"{SVG}title") == "A <title>"
     assert texts(group(root, "heading")) == ["A <title>", "and what happened"]
     assert texts(group(root, "axis")) == ["0 s", "1", "2", "3", "4"]
-    # Lanes, and the tokens without what they have in common.
+    # The lanes, and the tokens without their common leading digits.
     assert texts(group(root, "lanes")) == ["the lock", "Python & co", "Node", "1", "7", "3"]
     assert "Fencing tokens: 5\u2009000 and the number shown." in texts(group(root, "legend"))[-1]
     assert "server, which is for development and tests only." in texts(group(root, "legend"))[-1]
     arrows = list(group(root, "handoffs"))
     assert [arrow.get("class") for arrow in arrows] == ["arrow", "expiry"]
-    # Down to the second lane's upper edge, and up to the first one's lower edge.
+    # One arrow points down to the second lane's upper edge, the other up to the first lane's lower edge.
     ends = [re.sub(r".*M[\d.]+ (\d+)l-3 (-?5)h6z", r"\1 \2", arrow.get("d", "")) for arrow in arrows]
     assert ends == ["154 -5", "136 5"]
     assert texts(group(root, "kills")) == ["kill -9"]
@@ -205,7 +205,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("colour", [*colours.LANES, colours.ALARM])
 def test_every_colour_can_be_read_on_a_light_and_on_a_dark_page(colour: colours.Colour) -> None:
-    # 4.5 is what WCAG asks for text.
+    # WCAG requires a contrast of 4.5 for text.
     assert contrast(colour.light, "#ffffff") >= 4.5
     assert contrast(colour.dark, "#0d1117") >= 4.5
 

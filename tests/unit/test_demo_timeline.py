@@ -1,4 +1,4 @@
-"""The demo derives its bars, hand-offs and kills correctly from the log lines of the processes."""
+"""Tests of the demo's timeline: its bars, hand-offs and kills match the log lines of the processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PATH = "/lock"
 
 
 def event(lane: int, at: int, what: What, number: int | None = None) -> Event:
-    """An event at so many milliseconds; a grant is that of the node with this number."""
+    """Return an event at this time in milliseconds. `number` is the sequence number of a granted node."""
     node = None if number is None else f"{PATH}/_c_x-lock-{number:010}"
     return Event(lane, at * MS, what, node, None if number is None else 100 + number)
 
 
-# Two processes: one holds and hands on, the other waits from the first moment.
+# Two processes: one holds and hands on, the other waits from the start.
 BOTH = [
     event(0, 5, What.WAITS),
     event(1, 6, What.WAITS),
@@ -31,7 +31,7 @@ BOTH = [
     event(1, 52, What.ENDED),
 ]
 
-# The first dies while it holds; the second is granted when the session has expired.
+# The first process is killed while it holds. The second is granted the lock when the session has expired.
 KILLED = [*BOTH[:3], event(0, 20, What.KILLED), event(1, 90, What.HOLDS, 1), event(1, 99, What.RELEASES)]
 
 
@@ -68,7 +68,7 @@ def test_waiting_and_holding_become_bars() -> None:
 
 def test_events_of_several_processes_may_become_known_in_any_order() -> None:
     assert drawn(sorted(BOTH, key=lambda event: (event.lane, event.at))) == drawn(BOTH)
-    # A kill is known at once, what was printed before it a moment later.
+    # The demo learns of a kill immediately, but reads the killed process's earlier output a moment later.
     assert drawn(KILLED[::-1]) == drawn(KILLED)
 
 
@@ -76,7 +76,7 @@ def test_what_began_before_the_picture_is_clipped_and_what_ended_before_is_left_
     timeline = drawn(BOTH, start=20, now=60)
     assert spans(timeline, Kind.WAITS, 0) == []
     assert spans(timeline, Kind.HOLDS, 0) == [(0, 10)]
-    # How long it waited is not clipped with the bar.
+    # The bar is clipped, but the waiting time is not.
     (taker,) = timeline.of(Kind.HOLDS, 1)
     assert taker.asked == -14 * MS
     assert timeline.span == 40 * MS
@@ -121,7 +121,7 @@ def test_a_release_that_was_quicker_than_the_kill_ends_the_orphan() -> None:
     late = [event(0, 21, What.RELEASES), event(0, 22, What.WAITS)]
     timeline = drawn([*KILLED[:4], *late, *KILLED[4:]])
     assert spans(timeline, Kind.ORPHANED, 0) == [(20, 21)]
-    # Nor does a process wait that was killed.
+    # A killed process does not wait either.
     assert spans(timeline, Kind.WAITS, 0) == [(5, 10)]
 
 
@@ -142,7 +142,7 @@ def test_a_lock_that_nobody_waited_for_is_not_handed_on() -> None:
 def test_nobody_hands_the_lock_to_one_who_overlaps() -> None:
     thief = [event(1, 6, What.WAITS), event(1, 20, What.HOLDS, 1), event(1, 25, What.RELEASES)]
     timeline = drawn([BOTH[0], BOTH[2], *thief, BOTH[3]])
-    # The bars stand as they were told: hiding the overlap is nobody's task here.
+    # The timeline shows the bars as logged: it must not hide the overlap.
     assert timeline.of(Kind.HOLDS, 0)[0].end > timeline.of(Kind.HOLDS, 1)[0].start
     assert timeline.handoffs == ()
 

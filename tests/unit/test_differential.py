@@ -1,6 +1,6 @@
-"""The embedded server says what Apache ZooKeeper says: random sequences of requests are sent to both.
+"""The embedded server behaves like Apache ZooKeeper: both receive the same random sequences of requests.
 
-What they are, and what is compared: `embedded/tests/differential/main.rs`.
+`embedded/tests/differential/main.rs` describes the requests and the comparison.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from harness.paths import REPOSITORY
 from harness.server import Settings, Standalone
 
-# Neither server removes containers while the test runs: when it looks is no part of the contract.
+# Neither server removes containers while the test runs, because the time of removal is not specified.
 NEVER = 1_000_000_000
 SETTINGS = Settings(
     tick=20,
@@ -23,18 +23,18 @@ SETTINGS = Settings(
     jvm=("-Dzookeeper.extendedTypesEnabled=true",),
 )
 LIMIT = 900
-"""Seconds, of which most are for the compiler if the test is not built yet, or another suite builds too."""
+"""Timeout in seconds. Most of it is for the compiler, which is slow if another suite builds as well."""
 
 
 @pytest.fixture
 def real() -> Iterator[Standalone]:
-    """A server of the test's own: what the root tells depends on all that happened before."""
+    """Provide a separate server, because a read of the root node depends on all earlier requests."""
     with Standalone(SETTINGS) as server:
         yield server
 
 
 def compare(real: Standalone, sequences: int, limit: float, seed: str | None = None) -> None:
-    """Run the comparison. A difference is printed with the sequence, and with what runs it again."""
+    """Run the comparison. For a difference, it prints the sequence and how to run that sequence again."""
     command = ["cargo", "test", "--locked", "--quiet", "--workspace", "--test", "differential"]
     variables = {
         "ZKLOCK_REAL_ZOOKEEPER": real.hosts,
@@ -60,7 +60,7 @@ def compare(real: Standalone, sequences: int, limit: float, seed: str | None = N
 
 @pytest.mark.timeout(LIMIT + 20)
 def test_both_servers_say_the_same(real: Standalone) -> None:
-    # The same sequences each time: what is new is for the long variant to find.
+    # The seed is fixed. The long variant of this test tries new sequences.
     compare(real, 300, LIMIT, seed="1")
 
 

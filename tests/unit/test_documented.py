@@ -1,4 +1,4 @@
-"""A public name that stands in no document is found, and documents state the numbers that the code has."""
+"""The check finds public names without documentation, and documents state the numbers of the code."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_page_lists_every_kind_of_request() -> None:
     page = (REPOSITORY / "docs" / "observability.md").read_text()
     (table,) = re.findall(r"^\| Kind of request \|.*?\n\n", page, re.MULTILINE | re.DOTALL)
     kinds = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|[^|]*\|", table, re.MULTILINE)))
-    # It never connects.
+    # This client never connects.
     counted = zklock.Client("127.0.0.1:1", connect=False).stats().requests
     assert sorted(kinds) == sorted(counted)
 

@@ -1,4 +1,4 @@
-"""A checker that cannot fail proves nothing: each rule is shown a history that breaks it."""
+"""Tests of the history checker: each rule finds a violation in a history that contains one."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_empty_history_proves_nothing() -> None:
         assert_clean([])
 
 
-# Readers and writers. The default hold above is a writer's: alone, like a mutex's.
+# Readers and writers. `hold` above returns an exclusive hold: that of a writer or a mutex.
 
 
 def reader(number: int, granted: int, ended: int | None, **other: object) -> Hold:
@@ -115,13 +115,13 @@ def reader(number: int, granted: int, ended: int | None, **other: object) -> Hol
 
 
 def downgraded(number: int, granted: int, ended: int, **other: object) -> Hold:
-    """The reader's hold of the owner whose writer's hold has this number."""
+    """Return the read hold to which the owner of write hold `number` downgrades."""
     return reader(number, granted, ended, **{"token": 100 + number, **other})
 
 
 SHARED = [
     hold(0, 0, 10),
-    # In any order, and together.
+    # Readers may be granted in any order, and hold at the same time.
     reader(3, 11, 20),
     reader(1, 12, 40),
     reader(2, 13, 14),
@@ -157,7 +157,7 @@ def test_a_writer_within_a_downgraded_hold_is_found() -> None:
 
 
 def test_a_writer_between_the_halves_of_a_downgrade_is_found() -> None:
-    # It had released the writer's half before it had the reader's.
+    # The owner released the write lock before it had the read lock.
     assert overlaps([hold(0, 0, 10), hold(1, 11, 20), downgraded(0, 12, 30)])
 
 
@@ -213,7 +213,7 @@ def test_a_reader_before_an_earlier_writer_is_not_excused_by_restarts() -> None:
 
 
 def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
-    # Two parents: numbers 0 to 5, then 0 to 3 again. In the second the reader overtook the writer.
+    # Two parents: numbers 0 to 5, then 0 to 3 again. In the second, the reader overtook the writer.
     first = [reader(4, 0, 10), reader(5, 1, 10)]
     second = [reader(0, 20, 30, token=201), reader(2, 21, 30, token=203)]
     assert misordered([*first, *second, hold(3, 31, 40, token=204)], restarts=True) == []
@@ -222,7 +222,7 @@ def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
 
 def test_a_downgrade_keeps_its_token_or_has_a_later_one() -> None:
     assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=99)])
-    # Curator's node is created anew, after those of the waiting writers.
+    # Curator creates the reader's node only at the downgrade, so its token is above those of waiting writers.
     assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=150), hold(1, 21, 30)]) == []
 
 

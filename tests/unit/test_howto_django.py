@@ -1,4 +1,4 @@
-"""The application of docs/howto/django.md runs in Django, as printed."""
+"""The application of docs/howto/django.md runs in Django as printed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.processes import reap, spawn
 from harness.programs import programs
 from harness.server import Standalone
 
-# What `django-admin startproject` writes, as far as this application needs it.
+# The part of `django-admin startproject`'s output that this application needs.
 MANAGE = """
 import os, sys
 from django.core.management import execute_from_command_line
@@ -41,10 +41,10 @@ FILES = {
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with the page's files."""
+    """Provide a Django project with the page's files."""
     shown = {program.name: program.code for program in programs(REPOSITORY / "docs" / "howto" / "django.md")}
     assert shown.keys() == FILES
-    # Django looks into the directories of commands whether or not they are packages.
+    # Django searches the directories for commands even if they are no packages.
     files = {**shown, "reports/__init__.py": "", "manage.py": MANAGE, "settings.py": SETTINGS}
     for name, code in files.items():
         file = tmp_path / name
@@ -77,7 +77,7 @@ def test_the_command_runs_on_one_host(project: Path, server: Standalone) -> None
 
 
 def monthly(project: Path, hosts: str) -> list[str]:
-    """The output of three hosts that start the command for two months, one after the other."""
+    """Return the output of three hosts that start the command for two months, one month after the other."""
     printed = project / "printed"
     for month in ("2026-10", "2026-11"):
         command = [sys.executable, "manage.py", "monthly", month]

@@ -1,4 +1,4 @@
-"""docs/howto/kubernetes.md: its manifests are valid, and what they start (worker.py, the command) runs."""
+"""The manifests in docs/howto/kubernetes.md are valid, and the programs that they start work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POD = "pod-1"
 
 
 def container(kind: str) -> dict[str, Any]:
-    """The only container of a manifest."""
+    """Return the only container of a manifest."""
     spec = MANIFESTS[kind]["spec"]
     if kind == "CronJob":
         spec = spec["jobTemplate"]["spec"]
@@ -63,7 +63,7 @@ def test_a_misspelt_field_is_found() -> None:
 
 
 def test_a_job_runs_once_for_each_time_that_was_due(server: Standalone, tmp_path: Path) -> None:
-    """Its pods, those of a retry and of another cluster, start the command as the manifest says."""
+    """The job's command runs once per due time, although a retry and another cluster also start it."""
     require("command")
     (tmp_path / "zklock").symlink_to(COMMAND)
     job = container("CronJob")
@@ -74,7 +74,7 @@ def test_a_job_runs_once_for_each_time_that_was_due(server: Standalone, tmp_path
         words = [
             re.sub(r"\$\((\w+)\)", lambda found: env[found[1]], word) for word in job["command"] + job["args"]
         ]
-        # A program is looked up in the path of whoever starts it.
+        # A program is looked up in the `PATH` of the process that starts it.
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         return spawn([str(tmp_path / words[0]), *words[1:]], env={**env, "PATH": path}, stdout=output)
 
@@ -119,7 +119,7 @@ def status(port: str, path: str) -> int:
 
 @contextmanager
 def worker(hosts: str, directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """worker.py as the manifest starts it, and the port of its probes."""
+    """Start worker.py as the manifest does, and provide its process and the port of its probes."""
     (program,) = programs(PAGE)
     assert container("Deployment")["command"] == ["python", program.name]
     (directory / program.name).write_text(program.code)

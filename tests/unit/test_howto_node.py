@@ -1,4 +1,4 @@
-"""The server of docs/howto/node-servers.md, as printed: one writer at a time, and free locks at its end."""
+"""The server of docs/howto/node-servers.md runs as printed: one writer at a time, all locks freed at exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of docs/howto/security.md that need a port for TLS, and the servers' settings that it has."""
+"""Tests of docs/howto/security.md: the programs that connect through TLS, and the server settings."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from harness.security import Secured, secured_server
 
 PAGE = REPOSITORY / "docs" / "howto" / "security.md"
 PLACE = "127.0.0.1:2281"
-# File names that the page uses.
+# File names on the page.
 NAMES = {"ca": "ca.pem", "cert": "client.pem", "key": "client.key"}
 
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    """A server with a port for TLS."""
+    """Provide a server with a TLS port."""
     with secured_server() as server:
         yield server
 
 
 def bring(files: dict[str, str], directory: Path) -> None:
-    """Put a client's files where the page has them."""
+    """Copy a client's files to the names that the page uses."""
     for kind, name in NAMES.items():
         shutil.copy(files[kind], directory / name)
 
 
 def run(program: Program, hosts: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program of the page beside its files."""
+    """Run a program of the page in the directory of its certificate files."""
     assert PLACE in program.code
     file = directory / program.name
     file.write_text(program.code.replace(PLACE, hosts))
@@ -48,7 +48,7 @@ def run(program: Program, hosts: str, directory: Path) -> subprocess.CompletedPr
     "program", [one for one in programs(PAGE) if PLACE in one.code], ids=lambda one: one.name
 )
 def test_a_program_holds_a_lock_through_tls(program: Program, secured: Secured, node_project: Path) -> None:
-    """`encrypted.py` and `encrypted.mjs`; with the certificate of a stranger they do not."""
+    """`encrypted.py` and `encrypted.mjs` get the lock, but not with a certificate of an unknown authority."""
     bring(secured.tls, node_project)
     done = run(program, secured.hosts, node_project)
     assert (done.returncode, done.stdout) == (0, "held, encrypted\n"), done.stderr
@@ -59,7 +59,7 @@ def test_a_program_holds_a_lock_through_tls(program: Program, secured: Secured, 
 
 
 def test_the_command_is_configured_as_shown(secured: Secured, tmp_path: Path) -> None:
-    """The block for a shell, but for the server's address."""
+    """The page's shell block works with only the server's address changed."""
     require("command")
     scripts = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (script,) = [one for one in scripts if "doctor" in one]
@@ -82,7 +82,7 @@ def test_the_command_is_configured_as_shown(secured: Secured, tmp_path: Path) ->
 
 
 def test_the_settings_are_those_of_the_servers_in_the_tests(secured: Secured) -> None:
-    """Each line of the page is in the configuration of the server, which has its own port and files."""
+    """Each line on the page is in the test server's configuration, with that server's port and files."""
     (shown,) = re.findall(r"```ini\n(.*?)```", PAGE.read_text(), re.DOTALL)
     used = (secured.server.directory / "zoo.cfg").read_text().splitlines()
     names = {line.partition("=")[0] for line in used}

@@ -1,4 +1,4 @@
-"""Records that the judge of the fault suite must refuse. Once it let them pass, unless it says otherwise."""
+"""The judge of the fault suite refuses these records. An earlier judge accepted them, except where noted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_only_a_process_that_was_stopped_then_is_excused() -> None:
     for stop in [(90 * SECOND, 91 * SECOND), (101 * SECOND, None)]:
         assert lost_at_first_look([lost], Excuses(stops={"w": [stop]}))
     assert lost_at_first_look([lost], Excuses(stops={"other": [(99 * SECOND, None)]}))
-    # It stamps when it goes on what it was granted before.
+    # A resumed process can stamp an action late by up to `RESUMING`, although it did it before the stop.
     went_on = (98 * SECOND, 100 * SECOND - RESUMING // 2)
     assert lost_at_first_look([lost], Excuses(stops={"w": [went_on]})) == []
 
@@ -132,7 +132,7 @@ def test_an_undone_update_needs_an_excuse() -> None:
 
 
 def test_a_token_that_comes_back_and_a_spoilt_fenced_write_are_found() -> None:
-    """So they were before."""
+    """The earlier judge also found a repeated token and a spoilt fenced write."""
     assert late_writes([WRITE, replace(WRITE, t=102 * SECOND)], Excuses())
     assert late_writes([replace(WRITE, spoilt_fenced=True)], Excuses())
 

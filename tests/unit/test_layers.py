@@ -1,4 +1,4 @@
-"""`make lint` finds folders that use each other in a circle, in each of the three languages."""
+"""`make lint` finds circular dependencies between folders in each of the three languages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_RUST_CIRCLES = {
 
 
 def written(root: Path, tree: dict[str, str]) -> Path:
-    """Write a tree of sources."""
+    """Write the files of a source tree."""
     for name, text in tree.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

@@ -1,4 +1,4 @@
-"""The judge of a client among liars must see what is wrong, and only that."""
+"""The judge of a client among lying servers finds every fault and reports no false ones."""
 
 from __future__ import annotations
 

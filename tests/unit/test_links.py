@@ -1,4 +1,4 @@
-"""Servers that are to be cut off from each other must talk only through the links."""
+"""Servers that a test can partition talk to each other only through the links."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ ESTABLISHED = "01"
 
 
 def dialled() -> dict[str, int]:
-    """Return this machine's established connections: each socket, and the port at its other end."""
+    """Return this machine's established connections: the inode of each socket and its remote port."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {line[9]: int(line[2].rpartition(":")[2], 16) for line in lines if line[3] == ESTABLISHED}
 
 
 def own_sockets() -> set[str]:
-    """The sockets of this process, where the links are."""
+    """Return the inodes of this process's sockets. The links run in this process."""
     found = set()
     for descriptor in Path("/proc/self/fd").iterdir():
-        # The one that lists them is gone by now.
+        # The descriptor for this listing is already closed.
         with contextlib.suppress(FileNotFoundError):
             found.update(re.findall(r"socket:\[(\d+)\]", str(descriptor.readlink())))
     return found
@@ -30,13 +30,13 @@ def own_sockets() -> set[str]:
 
 def test_servers_reach_each_other_through_the_links_only() -> None:
     with Links() as links, Ensemble(links=links) as three:
-        # A server that comes back is called by those with larger numbers.
+        # When a server restarts, the servers with larger numbers connect to it.
         for server in three.servers:
             server.kill()
             server.start()
         three.wait_serving()
         inside = {socket: port for socket, port in dialled().items() if port in three.inner_ports}
         assert len(inside) >= 4, "two followers of one leader, and those who elect"
-        # One of ours may have been closed since; a server's stays.
+        # One of this process's sockets can be closed by now; a connection between servers stays open.
         others = inside.keys() - own_sockets()
         assert not others & dialled().keys()

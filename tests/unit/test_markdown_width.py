@@ -1,4 +1,4 @@
-"""The check of Markdown's width must notice prose that is too long, and nothing else."""
+"""Tests of the Markdown width check: it reports prose that is too long, and only prose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sizes and times that pages tell of the packages are those that were measured, and as promised."""
+"""Pages state the measured sizes and times of the packages, and these are within the promised limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_pages_have_the_figures_that_were_measured(page: Path) -> None:
     stored = measured.read()
     assert "<!-- figures: " in text
     assert measured.filled(text, stored) == text, "run `make dist RENEW=1`"
-    # It is the figures that are compared, each of them where a page tells it.
+    # Each stored figure appears in a page: if the figures change, the text changes too.
     changed = copy.deepcopy(stored)
     changed["figures"] = {what: value * 1.5 for what, value in stored["figures"].items()}
     assert measured.filled(text, changed) != text

@@ -1,4 +1,4 @@
-"""Pages on moving: the other library and ours, side by side; ShedLock's job on three hosts."""
+"""Tests of the migration pages: the other library next to zklock, and ShedLock's job on three hosts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NIGHTS = 3
 
 @contextlib.contextmanager
 def holder(server: Standalone, path: str) -> Iterator[None]:
-    """Somebody else holds the lock."""
+    """Run the block while another client holds the lock."""
     with zklock.Client(server.hosts) as other, zklock.Mutex(other, path):
         yield
 
 
 def test_an_acquire_in_vain(server: Standalone, path: str) -> None:
-    """kazoo raises where ours is false."""
+    """If the lock stays taken, kazoo raises an exception and zklock returns `False`."""
     kazoo = KazooClient(hosts=server.hosts)
     kazoo.start()
     try:
@@ -48,13 +48,13 @@ def test_an_acquire_in_vain(server: Standalone, path: str) -> None:
 def test_filelock_raises_where_ours_is_false(server: Standalone, path: str, tmp_path: Path) -> None:
     file = tmp_path / "lock"
     held = filelock.FileLock(file)
-    # Entered again by its owner.
+    # `FileLock` is reentrant, so the owner acquires it twice.
     with held, held, holder(server, path), zklock.Client(server.hosts) as client:
         for options in ({"timeout": 0.1}, {"blocking": False}):
             with pytest.raises(filelock.Timeout):
                 filelock.FileLock(file).acquire(**options)
             assert zklock.Mutex(client, path).acquire(**options) is False
-    held.release()  # of what is not held: silent
+    held.release()  # a release of a lock that is not held: no error
     with zklock.Client(server.hosts) as client, pytest.raises(zklock.NotHeld):
         zklock.Mutex(client, path).release()
 
@@ -63,13 +63,13 @@ def test_filelock_raises_where_ours_is_false(server: Standalone, path: str, tmp_
 def test_the_job_of_shedlock_runs_once_a_night(
     server: Standalone, path: str, node_project: Path, runtime: str
 ) -> None:
-    """On three hosts whose clocks differ; each one's scheduler calls it twice."""
+    """Three hosts with different clocks run the job once a night, although each scheduler starts it twice."""
     page = REPOSITORY / "docs" / "from-shedlock.md"
     (program,) = [
         one for one in programs(page) if one.name.endswith(".py" if runtime == sys.executable else ".mjs")
     ]
     file = node_project / program.name
-    # In a chroot of its own.
+    # The program runs in a chroot for this test.
     file.write_text(program.for_server(server.hosts + path))
     printed = node_project / "printed"
     for night in range(NIGHTS):

@@ -1,4 +1,4 @@
-"""The planted bugs can still be planted: `make mutants` finds out whether their tests notice them."""
+"""The planted bugs still apply to the code. `make mutants` checks that tests notice them."""
 
 import subprocess
 import sys

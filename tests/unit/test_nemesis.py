@@ -1,4 +1,4 @@
-"""The parts of the fault suite in which a flaw would stop it from biting."""
+"""Tests of the parts of the fault suite where a mistake would leave it without effect."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_room_knows_who_is_in_it() -> None:
 
 
 def stage_with(proxy: Proxy) -> Stage:
-    """A stage with one station whose client never sends anything."""
+    """Return a stage with one station whose client never sends a request."""
     cable = SimpleNamespace(drop_reply=lambda op: [proxy.drop_reply(op)], mend=proxy.keep_replies)
     station = SimpleNamespace(is_ours=True, is_encrypted=False, cable=cable)
     nothing: Any = None

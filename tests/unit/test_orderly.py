@@ -1,4 +1,4 @@
-"""The condition that kazoo's tests get."""
+"""Tests of `Orderly`, the condition that kazoo's tests use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Slow(Orderly):
 
 
 def changes(condition: Orderly, seen: list[int], patience: float | None) -> None:
-    """Record the changes 1 to 3, which another thread makes as fast as it can."""
+    """Record the values 1 to 3, which another thread sets as fast as it can, as this thread sees them."""
     now = 0
 
     def change() -> None:

@@ -1,6 +1,6 @@
-"""The peers' defects, shown on the peers: this proves that the scenarios built like these would bite.
+"""The peers' known defects occur in the peers, so scenarios built on them can detect such defects in zklock.
 
-Defects that the version at hand has fixed are run too. The table is in scenarios.md.
+Defects that the installed version has fixed are tested as well. The table is in scenarios.md.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ ends = pytest.mark.parametrize("how", ["session", "node"])
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[Standalone]:
-    """A server that may be killed."""
+    """Provide a server that tests can kill."""
     with Standalone() as standalone:
         yield standalone
 
 
 @pytest.fixture
 def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """A proxy in front of it."""
+    """Provide a proxy in front of the fragile server."""
     with Proxy(fragile.hosts) as made:
         yield made
 
 
 def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start) -> None:
-    # It takes its time to come back: the old nodes must exist until then.
+    # The client returns after three seconds, and the old nodes must exist until then.
     replaced = replace_session(start, "curator", fragile, fragile_proxy, path, 3)
-    # Through the node of its old session, which the server deletes when that session has timed out.
+    # The waiter acquires the lock with its old session's node, which is deleted when that session expires.
     replaced.waiting.expect("acquired")
     replaced.behind.expect("acquired")
     found = overlaps(replaced.worker.holds() + replaced.last.holds())
     assert len(found) == 1, "CURATOR-604 is mended"
-    # CURATOR-498 is.
+    # CURATOR-498 is mended.
     assert_created_anew(replaced, fragile, fragile_proxy)
 
 
@@ -65,7 +65,7 @@ def test_a_hold_that_is_over_on_curator(
 ) -> None:
     holder, other = over(start, "curator", how, server.hosts, proxy, observer, path)
     assert owned(holder)
-    # It re-enters without asking the server, while the other holds.
+    # The holder re-enters without a request, although the other client holds the lock.
     holder.hold("again")
     assert other.check().expect("value")["value"] == "held"
     assert len(observer.queue(path)) == 1
@@ -78,7 +78,7 @@ def test_kazoo_282_on_kazoo(
     holder, other = over(start, "kazoo", how, server.hosts, proxy, observer, path)
     assert owned(holder)
     other.release()
-    # The lock is free, and it does not even ask for it.
+    # The lock is free, but the client sends no request for it.
     again = holder.acquire("again")
     with pytest.raises(Unanswered):
         again.line(SHORTLY)
@@ -100,7 +100,7 @@ def test_kazoo_732_on_kazoo(
     holder, last = (user(start, "rust", server.hosts, path) for _ in range(2))
     leaver = user(start, "kazoo", proxy.hosts, path)
     holder.hold()
-    # It waits for the delete of the node that it created in order to try.
+    # The leaver waits for the delete of the node that its try created.
     trap = proxy.black_hole_behind("getChildren")
     leaving = leaver.send("try", lock="m", lease="l", owner="a")
     trap.wait()
@@ -109,18 +109,18 @@ def test_kazoo_732_on_kazoo(
     proxy.heal()
     leaving.expect("busy")
     holder.release()
-    # Its node exists as long as its session.
+    # The leaver's node exists as long as its session.
     last.acquire(timeout=SHORTLY).expect("timeout")
     observer.wait_queue(path, 1)
 
 
-# kazoo 732 (as users tell it), CURATOR-45, 79, 205, 462: interrupted while waiting. Ours: S9, S10, S91.
+# kazoo 732 (as users report it), CURATOR-45, 79, 205, 462: interrupted while waiting. Ours: S9, S10, S91.
 
 
 def interrupted(
     start: Start, name: str, server: Standalone, observer: Observer, path: str
 ) -> tuple[Worker, Pending]:
-    """A waiter is interrupted, and the holder releases; the next one asks."""
+    """Interrupt a waiter, release the lock, and let the next waiter acquire it."""
     observer.create(path)
     holder, last = (user(start, "rust", server.hosts, path) for _ in range(2))
     leaver = user(start, name, server.hosts, path)
@@ -171,12 +171,12 @@ def test_curator_462_is_mended(
     observer.wait_queue(turns_of(path), 0)
 
 
-# Curator: the turn for permits is taken anew for each of them. Ours: S88.
+# Curator: a contender queues for its turn again for each permit. Ours: S88.
 
 
 def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     _workers, asked = halves(start, "curator", server, observer, path)
-    # One has its turn, and waits for a permit of the other, which waits for a turn.
+    # Each contender has one permit. The first has its turn and needs a permit. The second waits for a turn.
     observer.wait_queue(leases_of(path), 3)
     observer.wait_queue(turns_of(path), 2)
     for pending in asked:
@@ -204,7 +204,7 @@ def test_curator_misses_revocations(proxy: Proxy, observer: Observer, path: str,
         observer.create(f"{path}/{name}")
         worker.lock(f"{path}/{name}", lock=name, revocable=True)
     revoked_before_the_watch(worker, "early", proxy, observer, f"{path}/early")
-    # Notified at the first acquire, not at the second: S142.
+    # Curator notifies the first acquire, but not the second: S142.
     for lease in ("first", "second"):
         node = worker.hold(lease, lock="twice")["node"]
         observer.client.set(f"{path}/twice/{node}", REVOKE)
@@ -216,7 +216,7 @@ def test_curator_misses_revocations(proxy: Proxy, observer: Observer, path: str,
     assert [line["lock"] for line in worker.history if line["event"] == "revoked"] == ["twice"]
 
 
-# Curator: an owner that waits for itself. Ours: S5, S61.
+# Curator: an owner waits for itself. Ours: S5, S61.
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_curator_waits_for_itself(
     worker.acquire("again", lock="wanted", timeout=SHORTLY).expect("timeout")
 
 
-# Time-outs with the server away. Ours: S20.
+# Timeouts while the server is away. Ours: S20.
 
 
 def test_peers_do_not_keep_time_outs(
@@ -249,7 +249,7 @@ def test_peers_do_not_keep_time_outs(
         for name in ("curator", "kazoo"):
             for away in (proxy, silent):
                 worker = start(name)
-                # As in Curator's own examples.
+                # The retry policy of Curator's own examples.
                 worker.connect(away.hosts, retries=3)
                 worker.lock(path)
                 asked.append(worker)
@@ -261,7 +261,7 @@ def test_peers_do_not_keep_time_outs(
                 pending.line(max(0.0, (pending.sent - monotonic_ns()) / 1e9 + 3 * SHORTLY))
 
 
-# Sequence numbers restart when the parent is created anew: they are no tokens. Ours: S16.
+# Sequence numbers restart when the parent is created again, so they are no fencing tokens. Ours: S16.
 
 
 def test_sequence_numbers_begin_anew(path: str, start: Start) -> None:

@@ -1,4 +1,4 @@
-"""How the peers' locks treat each other on one path: facts that docs/interop.md states."""
+"""Tests of how the peers' locks exclude each other on one path, as docs/interop.md states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATTERNS = Side("kazoo")
 KAZOO, KAZOO_READ, KAZOO_WRITE = (Side("kazoo", kind, "kazoo") for kind in ("mutex", "read", "write"))
 GO = Side("go")
 
-# Whether the first keeps the second out, and whether the second keeps the first out.
+# For each pair: whether the first keeps the second out, and whether the second keeps the first out.
 FACTS = {
     (GO, CURATOR): (True, True),
     (GO, PATTERNS): (True, True),
@@ -64,7 +64,7 @@ def test_go_beside_other_nodes(server: Standalone, observer: Observer, path: str
     observer.create(f"{path}/config")
     go = user(start, "go", server.hosts, path)
     assert "config" in go.acquire().error().message
-    # It has failed, but still blocks every other contender.
+    # The acquire failed, but its node still blocks every other contender.
     observer.wait_queue(path, 1)
     go.exit()
     observer.wait_queue(path, 0)

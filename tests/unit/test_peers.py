@@ -1,4 +1,4 @@
-"""The harness proven on the peers alone: real clients of other projects, before and beside the surfaces."""
+"""Tests of the harness with clients of other projects only, independent of zklock."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_killed_holder_frees_the_lock(peer: str, server: Standalone, observer:
 
 
 def test_a_lock_that_does_not_exclude_is_found_out(server: Standalone, observer: Observer, path: str) -> None:
-    # Two processes that believe they share a lock and do not: different paths, read as one.
+    # Two processes wrongly believe that they share a lock: their paths differ, but are read as one.
     observer.create(path + "-a")
     observer.create(path + "-b")
     with Worker("kazoo") as first, Worker("kazoo") as second:

@@ -1,4 +1,4 @@
-"""The figures and plots of docs/performance.md are those of the results that are committed."""
+"""The figures and plots of docs/performance.md match the committed results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_what_others_do_better_is_said_only_if_they_do(told: Json) -> None:
 
 
 def test_what_pages_say_in_words_is_what_was_measured(told: Json) -> None:
-    """Counts that stand in sentences. Those of single operations have scenarios besides: S40 to S42, S291."""
+    """Prose on the pages states the measured counts. S40 to S42 and S291 test counts of single operations."""
     table = Table(told)
 
     def trips(workload: str, peers: tuple[str, ...]) -> set[int]:
@@ -70,7 +70,7 @@ def test_what_pages_say_in_words_is_what_was_measured(told: Json) -> None:
         assert found is not None
         return {op: round(count) for op, count in found["traffic"]["requests"].items() if count >= 0.5}
 
-    # The release is one of them.
+    # Two round trips per cycle: one to acquire, one to release.
     said(README, "Taking a free lock costs **one round trip**, where other libraries need two or three")
     assert trips("free-10ms", OURS) == {1 + 1}
     assert trips("free-10ms", THEIRS) == {2 + 1, 3 + 1}
@@ -104,7 +104,7 @@ def test_latency_is_in_units_of_the_round_trip_that_was_measured_beside_it() -> 
     told = entry(Result("free-10ms", "rust", turns=turns, bare=[Counted(60, 0.72), Counted(40, 0.48)]))
     assert told["round_trip_ms"] == 12
     assert told["figure"] == told["low"] == told["high"] == 3
-    # A pair at the edge of a turn weighs as much as any other.
+    # A pair at the edge of a turn has the same weight as any other pair.
     told = entry(
         Result("free-10ms", "rust", turns=[Counted(1, 0.04), Counted(3, 0.08)], bare=[Counted(100, 1)])
     )
@@ -126,7 +126,7 @@ def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> Non
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
 def test_what_is_planned_leaves_time_for_the_start_of_workers(pace: Pace, most: float) -> None:
-    """A run has 20 minutes, a quick one three: workers, servers and queues need the rest."""
+    """A run has 20 minutes, a quick run three: starting workers, servers and queues needs the rest."""
     workloads = [workload for workload in WORKLOADS if workload.quick or pace is FULL]
     assert sum(planned(workload, peers_of(workload), pace) for workload in workloads) < most
 
@@ -165,7 +165,7 @@ def test_processor_time_is_told_per_pair_where_pairs_are_counted() -> None:
     told = entry(Result("free", "rust", turns=[Counted(100, 0.5)], used=spent))
     assert told["processor_us"] == {"worker": 200, "server": 500}
     assert Table({"results": [told]}).processor("free", "rust") == (200, 500)
-    # Re-entry sends no request to a server.
+    # Re-entry sends no request to a server, so there is no processor time of a server.
     told = entry(Result("reenter", "rust", turns=[Counted(100, 0.5)], used=spent))
     assert "processor_us" not in told
     assert Table({"results": [told]}).processor("reenter", "rust") is None
@@ -178,5 +178,5 @@ def test_the_processor_time_of_a_process_is_that_of_all_its_threads() -> None:
     thread.join()
     spent = sum(os.times()[:2]) - began
     assert spent > 0
-    # Either is told in hundredths of a second.
+    # The kernel reports both times in hundredths of a second.
     assert abs(used(os.getpid()) - before - spent) <= 0.03

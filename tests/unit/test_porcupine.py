@@ -1,4 +1,4 @@
-"""Two judges on the same histories: both accept what was recorded, and refuse what is planted in it."""
+"""Two judges accept the same recorded histories, and refuse the same planted anomalies."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from harness.paths import PORCUPINE, TESTS
 from harness.porcupine import compare, compared, main, verdicts
 
 RECORDED = TESTS / "unit" / "histories"
-"""One campaign of the fault suite, and some seeds of the simulation, as they were recorded."""
+"""Recorded histories of one campaign of the fault suite and of some simulation seeds."""
 
 MILLISECOND = 1_000_000
 
 Holds = list[Hold]
 Mutation = Callable[[Holds], Iterator[Holds]]
-"""All ways in which an anomaly can be planted in a history: each yields the holds of one path."""
+"""A function that plants an anomaly in one path's holds, and yields the result for each possible place."""
 
 
 def recorded() -> list[History]:
@@ -34,20 +34,20 @@ def recorded() -> list[History]:
 
 
 def paths(history: History) -> Iterator[Holds]:
-    """The holds of each lock; their numbers do not begin anew."""
+    """Yield the holds of each lock whose sequence numbers do not restart."""
     for path, holds in by_path(history.holds).items():
         if path not in history.restarts:
             yield holds
 
 
 def changed(holds: Holds, place: int, **fields: object) -> Holds:
-    """The same, with one hold that is different."""
+    """Return the same holds with one of them changed."""
     different = replace(holds[place], **fields)  # type: ignore[arg-type]
     return [*holds[:place], different, *holds[place + 1 :]]
 
 
 def pairs(holds: Holds, first: str, second: str) -> Iterator[int]:
-    """Places of a hold of one kind before one of another kind and owner. Downgrades are left out."""
+    """Yield each place of a `first` hold before a `second` hold of another owner, without downgrades."""
     halves = downgrades(holds)
     for place, (one, other) in enumerate(pairwise(holds)):
         apart = (one.worker, one.owner) != (other.worker, other.owner)
@@ -60,7 +60,7 @@ def kind(hold: Hold) -> str:
 
 
 def numbered(node: str | None, number: int | None) -> str:
-    """The same node with another number."""
+    """Return the node's name with another sequence number."""
     return re.sub(r"\d{10}$", f"{number:010}", node or "")
 
 
@@ -185,7 +185,7 @@ ANOMALIES: dict[Mutation, str] = {
 }
 
 EACH = 12
-"""In how many places each anomaly is planted."""
+"""Number of places in which each anomaly is planted."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -195,7 +195,7 @@ def built() -> None:
 
 def test_both_judges_accept_what_was_recorded(tmp_path: Path) -> None:
     histories = recorded()
-    # All kinds of locks, downgrades and losses are in it.
+    # The histories contain all kinds of locks, downgrades and losses.
     holds = [hold for history in histories for hold in history.holds]
     assert {kind(hold) for hold in holds} == {"writer", "reader", "permit"}
     assert sum(hold.over is not None for hold in holds) > 5
@@ -210,7 +210,7 @@ def test_both_judges_refuse_an_anomaly(anomaly: Mutation, tmp_path: Path) -> Non
     planted: list[History] = []
     for history in recorded():
         ways = [way for holds in paths(history) for way in anomaly(holds)]
-        # Everywhere in the history, not just at its begin.
+        # The anomalies are spread over the whole history.
         planted += [History(f"{len(planted)}", tuple(way)) for way in ways[:: max(1, len(ways) // EACH)]]
     assert len(planted) >= EACH / 2
     file = tmp_path / "planted"
@@ -223,7 +223,7 @@ def test_both_judges_refuse_an_anomaly(anomaly: Mutation, tmp_path: Path) -> Non
 
 
 def disturbed(history: History, chance: random.Random) -> History:
-    """The same with small changes at random, many of which break nothing."""
+    """Return a copy with small random changes, many of which break no rule."""
     path = chance.choice(sorted({hold.path for hold in history.holds}))
     holds = by_path(history.holds)[path]
     begin = chance.randrange(len(holds))
@@ -260,7 +260,7 @@ def test_both_judges_say_the_same_of_what_is_disturbed_at_random(tmp_path: Path)
     write(tmp_path / "disturbed", histories)
     comparison = compare(tmp_path / "disturbed")
     assert comparison.disagreements == []
-    # Enough of both.
+    # Both verdicts occur often enough.
     assert 200 < len(comparison.refused) < 1300
 
 

@@ -1,4 +1,4 @@
-"""The programs of the tutorial and of the how-tos run, and print what the pages say."""
+"""The programs of the tutorial and the how-tos run and print the output shown on the pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGES = [
 ]
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 TESTS = ("test_", ".test.")
-# Programs that print nothing on their own belong to a framework, whose test runs them.
+# Programs without their own output belong to a framework. The framework's test runs them.
 RUN_BY = {
     "app.py": "unit/test_programs.py",
     "encrypted.mjs": "unit/test_howto_security.py",
@@ -51,9 +51,9 @@ RUN_BY = {
 
 
 def command(program: Program, file: Path) -> list[str]:
-    """How a user starts it."""
+    """Return the command with which a user starts the program."""
     if program.name.endswith(".py"):
-        # The plugin is found by itself where the package is installed, and not only on the path.
+        # `-p` loads the plugin, because here it is only on the path. Where it is installed, pytest finds it.
         pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "zklock_pytest")
         return [sys.executable, *(pytest_ if program.name.startswith("test_") else ()), str(file)]
     return [NODE, *(("--test",) if ".test." in program.name else ()), str(file)]
@@ -83,7 +83,7 @@ def label(program: Program) -> str:
 
 
 def alike(text: str) -> str:
-    """Languages differ in how they write what is true, and numbers in every run."""
+    """Return the text with the differences between languages and between runs removed."""
     return re.sub(r"\d+n?", "N", text).replace("True", "true").replace("False", "false")
 
 
@@ -93,7 +93,7 @@ def alike(text: str) -> str:
     ids=label,
 )
 def test_a_program_prints_the_same(program: Program, server: Standalone, node_project: Path) -> None:
-    # A world of its own: what one leaves behind is nobody else's.
+    # Each program has its own chroot, so its nodes affect no other program.
     hosts = f"{server.hosts}/{program.page.stem}-{program.name.replace('.', '-')}"
     assert program.printed is not None
     assert alike(run(program, hosts, node_project)) == alike(program.printed)

@@ -1,4 +1,4 @@
-"""The proxy must do what the scenarios assume."""
+"""Tests of the proxy: the scenarios rely on this behavior."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
     proxy.delay = 0.05
     with Observer(proxy.hosts) as through:
         proxy.reset()
-        # No reply comes before all three are on their way, however late the machine is.
+        # The proxy holds back replies until all three requests are sent, even on a slow machine.
         proxy.black_hole("down")
         together = [through.client.exists_async("/") for _ in range(3)]
         eventually(lambda: proxy.snapshot().requests["exists"] == 3, "all three are on their way")
@@ -38,7 +38,7 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
         through.exists("/")
         counts = proxy.snapshot()
     assert counts.requests == {"exists": 4}
-    # Three requests sent without waiting are one round trip, the one after them is another.
+    # Three requests sent without waiting are one round trip. The later request is a second one.
     assert [len(flight.requests) for flight in counts.flights] == [3, 1]
 
 
@@ -50,7 +50,7 @@ def test_the_delay_is_kept_each_way(proxy: Proxy) -> None:
             started = time.monotonic()
             through.exists("/")
             took.append(time.monotonic() - started)
-        # A busy machine may add to it, but not to all.
+        # A busy machine can delay some requests further, but not all ten.
         assert 0.1 <= min(took) < 0.2
 
 
@@ -84,8 +84,9 @@ def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
         server, _ = listener.accept()
         client.sendall(b"first")
         assert server.recv(1) == b"f"
-        # The proxy comes back to a client that has said more, and to a server that has spoken and hung up: it
-        # has left something unread, so that a write to it fails. The client hears it, whatever comes first.
+        # While the proxy is busy, the client sends more, and the server replies and closes its connection
+        # with unread input. A write to the server then fails. The client must receive the reply nevertheless,
+        # whichever event the proxy handles first.
         busy, go_on = threading.Event(), threading.Event()
         proxy.loop.call_soon_threadsafe(busy.set)
         proxy.loop.call_soon_threadsafe(go_on.wait, 10)
@@ -95,7 +96,7 @@ def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
         server.close()
         go_on.set()
         assert client.recv(100) == b"refused"
-        # And then the end, in an orderly way.
+        # Then the connection is closed in an orderly way.
         assert client.recv(100) == b""
 
 
@@ -131,13 +132,13 @@ def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
 
 def test_requests_that_a_black_hole_held_come_late(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.create(path)
-    # It hangs up after two thirds of its time-out, or a little later, and its session must last until then.
+    # The client hangs up after two thirds of its timeout or a little later. Its session must last until then.
     through = KazooClient(hosts=proxy.hosts, timeout=3.0)
     through.start()
     proxy.black_hole()
     through.create_async(path + "/x")
     eventually(lambda: proxy.snapshot().requests["create"] == 1, "the request is on its way")
-    # Hangs up.
+    # The client hangs up.
     through.stop()
     assert not observer.exists(path + "/x")
     proxy.heal()

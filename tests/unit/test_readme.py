@@ -1,4 +1,4 @@
-"""Every example in the README and the other pages works as it is printed."""
+"""Every example in the README and some other pages works as printed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.paths import COMMAND, NODE, PYTHON, TESTS
 from harness.server import Standalone
 
 SHOWN = ("README.md", "docs/observability.md", "docs/election.md", "docs/caching.md")
-# Where the README's examples expect the server that `zklock dev` started.
+# Address at which the README's examples expect the server that `zklock dev` started.
 FIRST = "127.0.0.1:2181"
 PAGES = {page: (TESTS.parent / page).read_text() for page in SHOWN}
 
 
 def snippets(language: str) -> list[str]:
-    """The code blocks of one language."""
+    """Return the code blocks of one language."""
     return [
         snippet
         for page in PAGES.values()
@@ -29,7 +29,7 @@ def snippets(language: str) -> list[str]:
 
 
 def run_python(snippet: str, hosts: str) -> str:
-    """Run a snippet; returns what it prints."""
+    """Run a snippet and return its output."""
     code = snippet.replace(FIRST, hosts)
     return subprocess.run(
         [PYTHON, "-c", code], check=True, timeout=30, stdout=subprocess.PIPE, text=True
@@ -37,7 +37,7 @@ def run_python(snippet: str, hosts: str) -> str:
 
 
 def run_node(snippet: str, hosts: str, directory: Path) -> str:
-    """Run a snippet; returns what it prints."""
+    """Run a snippet and return its output."""
     script = directory / "readme.mjs"
     script.write_text(snippet.replace(FIRST, hosts))
     return subprocess.run([NODE, script], check=True, timeout=30, stdout=subprocess.PIPE, text=True).stdout
@@ -55,7 +55,7 @@ def test_node_snippet(snippet: str, server: Standalone, node_project: Path) -> N
 
 @pytest.fixture
 def first_minute() -> Iterator[str]:
-    """The server that the README starts, on a port of its own. It needs no Java."""
+    """Start the README's server on a free port. It needs no Java."""
     commands = re.findall(r"^(?:npx )?zklock dev +&", PAGES["README.md"], re.MULTILINE)
     assert len(commands) == 2
     with dev(COMMAND) as hosts:
@@ -82,15 +82,15 @@ def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None
     def numbers(text: str) -> dict[str, float]:
         lines = [line for line in text.splitlines() if line.startswith("zklock_")]
         told = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-        # One writes a bound as 1.0 where the other writes 1.
+        # One exporter writes a bound as 1.0 and the other as 1.
         return {re.sub(r'\.0"', '"', name): value for name, value in told.items()}
 
     python = numbers(run_python(exporter("python", "generate_latest"), server.hosts))
     node = numbers(run_node(exporter("js", "register.metrics"), server.hosts, node_project))
-    # No client of Node's is in a forked child.
+    # The state "forked" does not exist in Node.
     assert {name for name in python if "forked" not in name} == set(node)
     for told in (python, node):
-        # They are asked while it is held.
+        # The metrics are read while the lock is held.
         assert told['zklock_acquisitions_total{client=""}'] == 1
         assert told['zklock_holders{client="",mode="mutex",path=""}'] == 1
         assert told['zklock_wait_seconds_bucket{client="",le="+Inf"}'] == 1

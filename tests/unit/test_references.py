@@ -1,4 +1,4 @@
-"""References of the rules to code, and of the bugs on record to their tests, must lead somewhere."""
+"""References from rules to code, and from recorded bugs to their tests, lead to existing targets."""
 
 from __future__ import annotations
 

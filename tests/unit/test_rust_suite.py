@@ -1,4 +1,4 @@
-"""Rust tests share a process: what fails in it, hangs or ends it is named, and the rest counts."""
+"""The runner of Rust tests names each test that fails, hangs or ends its process, and counts the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.steps import eventually
 
 
 def executable(directory: Path, *lines: str) -> str:
-    """A program that prints what Rust's test harness would."""
+    """Return a program that prints what Rust's test harness would print."""
     program = directory / "tests"
     program.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n")
     program.chmod(0o755)
@@ -39,7 +39,7 @@ def test_an_outcome_behind_what_the_test_prints(tmp_path: Path) -> None:
 def test_a_test_that_hangs_is_ended_alone_with_what_it_started(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also with what has left its group; the tests behind it run."""
+    """The runner kills the test and its child process in another session. The later tests run."""
     started = tmp_path / "started"
     hangs = f"printf 'test b ... so far\\n'; setsid sleep 600 & echo $! > {started}; wait"
     program = executable(

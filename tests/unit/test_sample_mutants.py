@@ -1,4 +1,4 @@
-"""Mutants are put into functions so that a number chooses one; and what may survive is still there."""
+"""Mutants are planted so that a number selects one of them, and the listed survivors still exist."""
 
 import json
 import os
@@ -48,7 +48,7 @@ fn main() {
 
 
 def mutant(function: str, text: str, replacement: str, returns: str = "") -> Mutant:
-    """Replaces this text in the function that begins with that text."""
+    """Return a mutant that replaces this text within `function`."""
 
     def place(offset: int) -> dict[str, int]:
         before = PROGRAM[:offset].split("\n")

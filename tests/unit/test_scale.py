@@ -1,4 +1,4 @@
-"""The figures of docs/scale.md are those of the results that are committed."""
+"""The figures of docs/scale.md match the committed results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_holding_costs_a_write_each_sixth_of_the_time_out_however_many_locks(tol
 def test_a_client_that_is_idle_or_far_back_in_a_queue_writes_nothing(told: Json) -> None:
     for phases in told["runs"].values():
         assert phases["idle"]["writes"] == 0
-    # The holder of the one lock, and the next two.
+    # Only the holder and the two waiters behind it write.
     assert told["runs"]["10"]["wait in queues of 1000"]["writes_per_second"] < 5
 
 

@@ -1,4 +1,4 @@
-"""The site of the documentation: links that lead nowhere are found, and those of the pages are adapted."""
+"""Tests of the documentation site: broken links are found, and the pages' links are adapted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pages
 from harness.paths import REPOSITORY
 from harness.site import build
 
-# The site builds the reference of the crate, and perhaps its dependencies: minutes on a busy machine.
+# The site builds the crate's reference, and perhaps its dependencies. This takes minutes on a busy machine.
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -101,7 +101,7 @@ def test_numbers_of_scenarios_lead_to_the_contract() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, with its references."""
+    """Build the site with its references."""
     made = tmp_path_factory.mktemp("site")
     done = build(REPOSITORY, made)
     assert done.returncode == 0, done.stderr
@@ -109,12 +109,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def html(site: Path, page: str) -> str:
-    """A page as it is served."""
+    """Return a page as it is served."""
     return (site / page / "index.html").read_text()
 
 
 def words(text: str) -> str:
-    """The words of a page, each separated by one space."""
+    """Return the words of a page, separated by single spaces."""
     return " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
 
 
@@ -180,7 +180,7 @@ def test_the_reference_of_rust_is_beside_the_pages(site: Path) -> None:
 
 
 def test_programs_find_every_page_of_the_menu(site: Path) -> None:
-    """In llms.txt, with its title and its first sentence."""
+    """llms.txt lists every page with its title and its first sentence."""
     listed = re.findall(r"^- \[(.+)\]\((\S+)\)(?:: (.+))?$", (site / "llms.txt").read_text(), re.MULTILINE)
     sources = re.findall(
         r"^ +- (?:[^#\n]+: )?(\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE

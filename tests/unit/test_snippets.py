@@ -1,4 +1,4 @@
-"""Every program in a page for users is run, or compiled, by a test: the list of which, held to the pages."""
+"""Every program on a page for users is run or compiled by a test. `RUN_BY` lists these tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ README = "tests/unit/test_readme.py"
 PROGRAMS = "tests/unit/test_programs.py"
 HERE = "tests/unit/test_snippets.py"
 
-# The file that runs the snippets of each page and language. test_programs.py runs those of the howto pages.
+# The test file that runs the snippets of each page and language. test_programs.py runs the how-to pages.
 RUN_BY = {
     ("README.md", "python"): README,
     ("README.md", "js"): README,
@@ -65,7 +65,7 @@ PAGES = ("README.md", "bindings-*/README.md", "docs/*.md")
 
 
 def shown() -> set[tuple[str, str]]:
-    """The languages in which each page has snippets."""
+    """Return each page with each language of its snippets."""
     return {
         (str(page.relative_to(REPOSITORY)), language)
         for pattern in PAGES
@@ -75,7 +75,7 @@ def shown() -> set[tuple[str, str]]:
 
 
 def snippets(page: str, language: str) -> list[str]:
-    """The snippets of a page."""
+    """Return the snippets of a page in one language."""
     return re.findall(rf"```{language}\n(.*?)```", (REPOSITORY / page).read_text(), re.DOTALL)
 
 
@@ -86,7 +86,7 @@ def test_every_snippet_is_run_by_somebody() -> None:
 @pytest.mark.parametrize(("page", "language"), RUN_BY, ids=lambda one: one)
 def test_who_runs_it_knows_the_page(page: str, language: str) -> None:
     test = REPOSITORY / RUN_BY[page, language]
-    # By its whole path, or beside the test.
+    # The test names the page by its whole path, or by its file name.
     assert Path(page).name in test.read_text(), f"{test.name} does not run {language} of {page}"
 
 
@@ -98,7 +98,7 @@ def test_the_teardown_of_bundlers_is_that_of_our_runners() -> None:
 
 @pytest.fixture
 def kazoo(server: Standalone) -> Iterator[KazooClient]:
-    """kazoo's client, in the world of interop.md's snippets."""
+    """Provide a kazoo client in the chroot of interop.md's snippets."""
     client = KazooClient(hosts=f"{server.hosts}/interop")
     client.start()
     client.ensure_path("/")
@@ -108,7 +108,7 @@ def kazoo(server: Standalone) -> Iterator[KazooClient]:
 
 
 def test_what_interop_tells_users_of_kazoo(kazoo: KazooClient, server: Standalone) -> None:
-    """With the pattern in its call, kazoo waits for ours."""
+    """With the pattern in its call, kazoo waits for zklock's node."""
     names: dict[str, object] = {"client": kazoo}
     for code in snippets("docs/interop.md", "python"):
         exec(code, names)
@@ -138,7 +138,7 @@ def framework(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch, hosts
 def test_the_application_for_gunicorn(
     server: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Called as a server calls it; tests/consumers runs it in gunicorn."""
+    """The application works when called like a WSGI server does. tests/consumers runs it in gunicorn."""
     application = framework("wsgi.py", tmp_path, monkeypatch, server.hosts)["application"]
     answers: list[str] = []
     body = application({}, lambda status, headers: answers.append(status))  # type: ignore[operator]
@@ -146,13 +146,13 @@ def test_the_application_for_gunicorn(
 
 
 def test_the_task_for_celery(server: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Called as a worker calls it; tests/consumers runs it in Celery."""
+    """The task works when called like a worker does. tests/consumers runs it in Celery."""
     report = framework("tasks.py", tmp_path, monkeypatch, server.hosts)["report"]
     assert report() < report()  # type: ignore[operator]
 
 
 def test_express_is_javascript(tmp_path: Path) -> None:
-    """tests/consumers runs it, where Express is installed."""
+    """The Express program is valid JavaScript. tests/consumers runs it, where Express is installed."""
     page = REPOSITORY / "docs" / "howto" / "node-servers.md"
     (program,) = [one for one in programs(page) if one.name == "express.mjs"]
     (tmp_path / program.name).write_text(program.code)

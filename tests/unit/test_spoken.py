@@ -1,4 +1,4 @@
-"""Requests of clients are decoded correctly: the tests decode the output of kazoo's own serializer."""
+"""The requests of clients are decoded correctly. The tests decode the output of kazoo's serializer."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import time
 from harness.paths import TESTS
 from harness.steps import eventually
 
-# Prints how long this process has stood still so far, for each line of input.
+# Prints the total time for which this process has stood still, once per line of input.
 MEASURE = """
 import sys
 from harness.answers import now
@@ -37,13 +37,13 @@ def test_a_process_that_was_stopped_knows_for_how_long() -> None:
             process.stdin.write("\n")
             return float(process.stdout.readline())
 
-        # The thread counts from its first sleep, which begins when the process does.
+        # The measuring thread counts from its first sleep, which starts with the process.
         ask()
         time.sleep(0.1)
         before = ask()
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(STOPPED)
         os.kill(process.pid, signal.SIGCONT)
-        # The time limit is short because other delays add up too.
+        # The limit is short because other delays also add to the total.
         eventually(lambda: ask() - before >= STOPPED - 0.1, "it knows for how long", 5)
         process.stdin.close()

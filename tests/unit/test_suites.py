@@ -1,4 +1,4 @@
-"""A suite that is killed still reports what passed, and which tests had not ended."""
+"""A suite that is killed reports the passed tests and the tests that had not ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.command import is_alive
 from harness.steps import eventually
 from suites import Tally
 
-# Seconds. Long enough for all but the one that hangs, on a machine that has much else to do.
+# In seconds. Every test except the hanging one finishes earlier, even on a busy machine.
 LIMIT = 40.0
 
 PYTHON_TESTS = """
@@ -44,7 +44,7 @@ test('hangs', () => new Promise((resolve) => setTimeout(resolve, 600_000)))
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A directory with tests, one of which hangs."""
+    """Provide a directory with tests, one of which hangs."""
     (tmp_path / "test_planted.py").write_text(PYTHON_TESTS)
     (tmp_path / "planted.test.mjs").write_text(NODE_TESTS)
     return tmp_path
@@ -121,7 +121,7 @@ def test_a_test_that_nothing_interrupts_is_ended_alone(tmp_path: Path, options: 
     tally = suites.pytest("test_stuck.py", *options, cwd=tmp_path)
     stuck = "test_stuck.py::test_stuck"
     if options:
-        # Another worker does the rest.
+        # Another worker runs the remaining tests.
         assert (tally.passed, tally.failures) == (3, [stuck])
     else:
         assert tally.passed == 1
@@ -139,7 +139,7 @@ const well = await runFiles(
 process.exitCode = well ? 0 : 1;
 """
 
-# It cannot be told anything: a loop that never ends, behind a child with a session of its own.
+# An endless loop behind a child process in its own session. The process does not react to any message.
 HANGS = """
 import test from 'node:test';
 import { spawn } from 'node:child_process';
@@ -172,11 +172,11 @@ def test_a_file_of_node_that_hangs_is_ended_alone(tmp_path: Path, capsys: pytest
         "broken.test.mjs",
         "fails.test.mjs::one",
         f"hangs.test.mjs {killed}",
-        # One that lets its process speak is named itself.
+        # The event loop of this file still runs, so its test is named too.
         f"waits.test.mjs {killed}",
         "waits.test.mjs::waits (had not ended when planted was killed)",
     ]
-    # The other files count.
+    # The passed tests of the other files count.
     assert tally.passed == 3
     said = capsys.readouterr().out
     assert f"KILLED after {LIMIT:.0f} s: hangs.test.mjs, whose last output was" in said

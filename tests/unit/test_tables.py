@@ -1,4 +1,4 @@
-"""The tables of options and properties."""
+"""Tests of the generated tables of options and properties."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ max_size = { default = 16777216, says = "How large" }
 
 
 def place(what: str) -> str:
-    """A document with a place for this table."""
+    """Return a document with a placeholder for this table."""
     return f"before\n<!-- table: {what} -->\nstale\n<!-- end of table -->\nbehind\n"
 
 

@@ -1,4 +1,4 @@
-"""The first tier has every scenario once, and what it leaves out exists and has a reason."""
+"""The first tier runs every scenario once. Each test that it omits exists and has a reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.surfaces import SURFACES
 
 
 def collected(directory: Path, *options: str) -> list[str]:
-    """The tests that pytest finds."""
+    """Return the tests that pytest collects."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options]
     env = {"PYTHONPATH": str(REPOSITORY / "tools" / "plugins"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, check=False)
@@ -36,7 +36,7 @@ def test_every_scenario_is_in_the_first_tier_on_one_surface() -> None:
     assert set(surfaces) == {number for number, row in rows.items() if len(row.exempt) < len(SURFACES)}
     assert all(len(names) == 1 for names in surfaces.values())
     counts = Counter(name for names in surfaces.values() for name in names)
-    # A quarter each, but for numbers that do not apply everywhere.
+    # Each surface has about a quarter of the scenarios. Some scenarios do not apply to every surface.
     assert min(counts[name] for name in SURFACES) >= len(surfaces) / len(SURFACES) / 2, counts
 
 

@@ -1,4 +1,4 @@
-"""Bugs that change one function of Rust are planted together, each behind a number; others by themselves."""
+"""Bugs within one Rust function are built together, and a number selects one. Other bugs are built alone."""
 
 import subprocess
 import sys

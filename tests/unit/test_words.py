@@ -1,4 +1,4 @@
-"""The embedded server's four-letter words have the real server's form: tools read them with patterns."""
+"""The embedded server's four-letter words have the format that tools expect from the real server."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ CLIENT = re.compile(
     r"\(queued=(\d+),recved=(\d+),sent=(\d+),sid=(0x[A-Za-z0-9]+),lop=(\w+),est=(\d+),to=(\d+),"
     r"lcxid=(0x[A-Za-z0-9]+),lzxid=(0x[A-Za-z0-9]+),lresp=(\d+),llat=(\d+),minlat=(\d+),avglat=(\d+),maxlat=(\d+)\)$"
 )
-"""The lines that go-zookeeper's FLWCons parses as a client with a session."""
+"""Pattern by which go-zookeeper's `FLWCons` parses the line of a client with a session."""
 
 VARIES = re.compile(r":\d+(?=\[)|(?<=sid=0x)\w+|(?<=est=)\d+|(?<=lzxid=0x)\w+|(?<=lresp=)\d+|(?<=lat=)\d+")
-"""Ports, sessions, times and first zxids: two servers have their own."""
+"""Values that differ between two servers: ports, sessions, times and zxids."""
 
 
 @pytest.fixture
 def servers() -> Iterator[list[Standalone]]:
-    """A real server and an embedded one."""
+    """Provide a real server and an embedded one."""
     with ExitStack() as stack:
         yield [stack.enter_context(new_server(SETTINGS, kind=kind)) for kind in SERVERS]
 
@@ -43,9 +43,9 @@ def lines(server: Standalone, word: str) -> list[str]:
 
 
 def told(server: Standalone, expected: list[list[str]] | None = None) -> list[list[str]]:
-    """What `cons` tells of a client after each of its requests.
+    """Return the output of `cons` about a client after each of its requests.
 
-    A real server may count a reply a moment after it was sent: it has the time to say what is expected.
+    A real server can count a reply a moment after sending it, so this waits until the output is as expected.
     """
     told: list[list[str]] = []
 

@@ -1,4 +1,4 @@
-"""Requirements on the worker of every language, on which the scenarios rely."""
+"""Requirements of the scenarios on the worker of every language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from harness.surfaces import ALL
 from harness.worker import Worker
 
-# In seconds. No worker needs a server for it.
+# In seconds. No worker needs a server for these replies.
 AT_ONCE = 10
 
 
@@ -22,5 +22,5 @@ def test_an_unknown_command_is_answered_at_once(name: str, start: Callable[[str]
     worker = start(name)
     worker.wait_line("ready")
     assert worker.send("dance").line(AT_ONCE)["event"] in {"error", "unsupported"}
-    # It still serves.
+    # The worker still replies to commands.
     worker.exit()
