@@ -79,7 +79,8 @@ fn write(
     Ok(())
 }
 
-/// Writes a wait. `own` is `true` if this client itself holds the node that the wait is behind.
+/// Writes a wait. `own` is `true` if this client itself holds the node behind which the waiter is
+/// queued.
 fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;

@@ -5,7 +5,7 @@ use crate::client::per_process::PerProcessClient;
 use crate::config::ClientOptions;
 use crate::config::hosts::Hosts;
 
-/// The client of a lock.
+/// The source of a lock's client.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {
