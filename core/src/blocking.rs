@@ -4,9 +4,9 @@
 //! excludes an async one. Each type dereferences to the async type that it wraps. So methods that
 //! do not wait are called directly: `client.state()`, `lease.fencing_token()`, `lease.check()`.
 //!
-//! Do not use these types in async code, because a call blocks the executor's thread, which the
-//! task that would free the lock might need. On the library's own thread, where `tracing`
-//! subscribers run, a call would wait for itself, so it fails with
+//! Do not use these types in async code: a call blocks the executor's thread, and might wait for
+//! another task that needs the same thread. On the library's own thread, where `tracing` subscribers
+//! run, a call would wait for itself, so it fails with
 //! [`BadArgument`](crate::ErrorKind::BadArgument).
 //!
 //! ```no_run

@@ -109,8 +109,8 @@ impl LockPath {
         &self.full[self.path.0..]
     }
 
-    /// Returns the prefix of node names in messages that also contain the path: `name/`, or empty
-    /// if there is no subdirectory.
+    /// Returns the prefix that messages add to node names if they also contain the lock path:
+    /// `name/`, or empty if there is no subdirectory.
     pub(crate) fn part(&self) -> String {
         let part = &self.full[self.path.1..];
         part.strip_prefix('/').map(|part| format!("{part}/")).unwrap_or_default()

@@ -58,9 +58,9 @@ pub struct Stats {
     pub wait: Histogram,
     /// Durations of the holds that have ended.
     pub hold: Histogram,
-    /// Number of requests for locks, by purpose. Requests that a session sends for itself are not
-    /// counted: pings, opening and closing the session, and setting or removing watches on a
-    /// server.
+    /// Number of requests for locks, by purpose. Requests that only maintain the session or its
+    /// watches are not counted: pings, opening and closing the session, and setting or removing
+    /// watches on a server.
     pub requests: BTreeMap<RequestKind, u64>,
 }
 
@@ -221,9 +221,9 @@ impl Transport {
         }
     }
 
-    /// Returns the transport that a session used. Without the patch, the program's ZooKeeper client
-    /// uses a different transport than this crate links, so this function asks whether ours was
-    /// used.
+    /// Returns the transport that a session used. It asks our transport whether it was used,
+    /// because without the patch the program's ZooKeeper client uses a different transport than the
+    /// one that this crate links.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }
