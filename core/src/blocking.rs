@@ -5,8 +5,8 @@
 //! do not wait are called directly: `client.state()`, `lease.fencing_token()`, `lease.check()`.
 //!
 //! Do not use these types in async code: a call blocks the executor's thread, and might wait for
-//! another task that needs the same thread. On the library's own thread, where `tracing` subscribers
-//! run, a call would wait for itself, so it fails with
+//! another task that needs the same thread. On the library's own thread, where `tracing`
+//! subscribers run, a call would wait for itself, so it fails with
 //! [`BadArgument`](crate::ErrorKind::BadArgument).
 //!
 //! ```no_run

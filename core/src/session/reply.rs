@@ -61,8 +61,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Returns `true` if the node's Stat says more about the create than this reply does. If it returns
-/// `false`, the loss of a writer is reported without waiting for the Stat.
+/// Returns `true` if the node's Stat must be read because it says more about the create than this
+/// reply does. If it returns `false`, a lost writer can be reported without waiting for the Stat.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
