@@ -208,7 +208,8 @@ impl Lock {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
 
-    /// Acquires the lock if it becomes free within `time`.
+    /// Acquires the lock if it is free. A server must reply within `time`. The call does not wait
+    /// for a lock that is taken.
     ///
     /// # Errors
     /// Same as [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
@@ -446,7 +447,8 @@ impl Semaphore {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
 
-    /// Acquires a permit if one becomes free within `time`.
+    /// Acquires a permit if one is free. The servers must reply within `time` in total. The call
+    /// does not wait for a permit.
     ///
     /// # Errors
     /// Same as [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).

@@ -36,7 +36,7 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-    /// // On SIGTERM: jobs that run get ten seconds to finish.
+    /// // On SIGTERM: running jobs get ten seconds to finish.
     /// client.drain(std::time::Duration::from_secs(10)).await
     /// # }
     /// ```

@@ -1,5 +1,4 @@
-//! A report of this process's waits and holds, as text for people who look into a program that
-//! hangs.
+//! A report of this process's waits and holds, as text for people who debug a program that hangs.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -14,8 +13,8 @@ use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::report::{HoldReport, WaitReport};
 use crate::runtime::clock;
 
-/// Returns all waits and holds of this process, client by client, as text for people who look into
-/// a program that hangs. The format can change: programs should use
+/// Returns all waits and holds of this process, client by client, as text for people who debug a
+/// program that hangs. Because the format can change, programs should use
 /// [`Client::health`](crate::Client::health). The report leaves out closed clients and clients that
 /// were never used.
 ///

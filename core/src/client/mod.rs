@@ -48,7 +48,7 @@ use crate::runtime::fork::PerProcess;
 /// println!("session {:#x}", client.session_id());
 /// client.close().await?;
 ///
-/// // Or with options; it connects when it is first used.
+/// // Or with options. This client connects when it is first used.
 /// let client = Client::new(ClientOptions::new(Some("zk1,zk2,zk3/app"))?);
 /// client.ready().await?;
 /// # Ok(())

@@ -16,7 +16,7 @@ use crate::error::Result;
 /// let lease = zklock::Mutex::new(client, "/locks/report")?.acquire().await?;
 /// let Some(state) = client.get("/report/state").await? else { return Ok(()) };
 /// let next = [&*state.data, b"."].concat();
-/// // Written only if the lock is still held, and nobody else wrote since.
+/// // Written only if the lock is still held and no other program has written since.
 /// lease.transaction().set_data("/report/state", &next, Some(state.version)).commit().await?;
 /// # Ok(())
 /// # }

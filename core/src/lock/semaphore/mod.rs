@@ -41,7 +41,7 @@ const TURNS: &str = "/locks";
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
 /// use zklock::{LockOptions, Permits, Semaphore};
 ///
-/// // As many as operators write into this node, for example with Curator's SharedCount.
+/// // The number that operators write into this node, for example with Curator's SharedCount.
 /// let permits = Permits::SharedCount("/settings/upstream".into());
 /// let semaphore = Semaphore::with_options(client, "/locks/upstream", permits, LockOptions::default())?;
 /// # Ok(())
