@@ -98,8 +98,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
 
 /// Registers an exit hook: `close_all` runs when this process returns from `main` or calls `exit`.
-/// For Rust programs only: in the other languages the interpreter shuts the library down before it
-/// exits itself.
+/// This is for Rust programs only, because in the other languages the interpreter shuts the library
+/// down before it exits.
 pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
     CLOSE_ALL.get_or_init(|| {

@@ -55,8 +55,8 @@ pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Res
 /// The location of a lock.
 ///
 /// It provides the path as the caller wrote it, the directory that contains the lock's nodes, and
-/// both as absolute paths from the ensemble's root. The directory equals the path, except for a
-/// semaphore: it has two directories below its path.
+/// both as absolute paths from the ensemble's root. The directory equals the path, except that a
+/// semaphore has two directories below its path.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath {
     /// Chroot, path and subdirectory, concatenated. All other strings are slices of it.

@@ -247,8 +247,8 @@ impl ClientOptions {
 
     /// Sets whether the data of a node describes its creator. Default: `true`.
     ///
-    /// The description contains the host, process, language, label, and the time since when the
-    /// client contends. Every client with read permission for the node can read it.
+    /// The description contains the host, process, language, label, and the time when the contender
+    /// joined the queue. Every client with read permission for the node can read it.
     #[must_use]
     pub fn identify(mut self, identify: bool) -> Self {
         self.identify = identify;

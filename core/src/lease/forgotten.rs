@@ -80,7 +80,8 @@ impl Lease {
         }
     }
 
-    /// Warns that the owner ended. Only the owner can release this lease, so the lock stays held.
+    /// Warns that the owner ended without releasing this lease. Only the owner could release it, so
+    /// the lock stays held.
     pub(crate) fn owner_ended(&self, owner: &'static str) {
         if self.check().is_ok() {
             self.warn(Some(owner));

@@ -471,8 +471,8 @@ impl Lease {
 
     /// Releases this level. Returns `true` if this frees the lock.
     ///
-    /// `waiter` is called only if the node is deleted. It returns the caller that waits for the
-    /// deletion, if there is one.
+    /// `waiter` is called only if the release deletes the node. It returns the caller that waits
+    /// for the deletion, if there is one.
     fn release_level(&self, waiter: impl FnOnce() -> Option<ReleaseWaiter>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;

@@ -106,7 +106,8 @@ impl HoldState {
 
     /// Changes the state and wakes the waiters. Returns `true` if the state changed.
     ///
-    /// The side effects of `to` are complete before any thread sees the new state.
+    /// `to` receives the current state and returns the new one. Its side effects are complete
+    /// before any thread sees the new state.
     pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = to(self.state()) else { return false };

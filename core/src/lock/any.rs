@@ -20,8 +20,8 @@ use crate::lock::semaphore::Semaphore;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
-/// A lock of any kind whose acquire returns one lease: a mutex, one half of a read/write lock, or a
-/// semaphore.
+/// A lock of any kind: a mutex, one half of a read/write lock, or a semaphore. An acquire returns
+/// one lease.
 ///
 /// For a semaphore, the lease is one permit. Clones are the same lock.
 ///

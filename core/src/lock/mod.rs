@@ -87,8 +87,8 @@ impl Lock {
         Self::with_part(source, path, "", kind, settings)
     }
 
-    /// Creates a part of a lock at `path`. Its nodes are in the subdirectory `part`, which is
-    /// `/name` or empty.
+    /// Creates a lock at `path` whose nodes are in the subdirectory `part` of the path: `/name`, or
+    /// empty for none.
     pub(crate) fn with_part(
         source: ClientSource,
         path: &str,

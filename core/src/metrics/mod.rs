@@ -12,7 +12,7 @@ use crate::error::loss_reason::LossReason;
 ///
 /// A *hold* begins with a grant and ends with its last release or with its loss. A re-entry sends
 /// no request and is not counted. Each permit of a semaphore counts as a hold. The internal lock
-/// that a semaphore's contenders take in turn is not counted.
+/// that a semaphore's contenders hold while they acquire permits does not.
 ///
 /// ```
 /// use zklock::{Client, ClientOptions};
@@ -195,8 +195,9 @@ impl RequestKind {
 pub enum Transport {
     /// This library's own sockets and timers.
     Zklock,
-    /// Sockets and timers of the `async-net` and `async-io` crates, because the two
-    /// `[patch.crates-io]` lines are missing. Locks are equally safe, but have these limits:
+    /// The sockets and timers of the `async-net` and `async-io` crates. They are used if the
+    /// program lacks the two `[patch.crates-io]` lines. Locks are equally safe, but have these
+    /// limits:
     /// - They need more round trips.
     /// - A forked child cannot use the library.
     /// - Connections cannot be encrypted.

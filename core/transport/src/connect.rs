@@ -1,4 +1,4 @@
-//! Connecting to a host: resolving its name and trying its addresses one after the other.
+//! Connects to a host: resolves its name and tries its addresses in order.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};

@@ -316,8 +316,9 @@ impl Semaphore {
                 turn => turn?,
             };
             wait.contended |= turn.contended();
-            // If the turn is lost, stop waiting for permits. Another contender can then wait for
-            // permits too, and each could hold a part of the permits that both need.
+            // If the turn is lost, stop waiting for permits: another contender can then get the
+            // turn and wait for permits too, and each could hold a part of the permits that both
+            // need.
             let leases = tokio::select! {
                 biased;
                 leases = self.take(caller, count, deadline, wait) => leases?,
