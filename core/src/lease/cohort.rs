@@ -13,6 +13,7 @@
 //!   the second begins.
 //! * A hold is identified by its node and its number on that node. So a late event for the first
 //!   hold does not end the second.
+//!
 //! A node is not handed to the next waiter in these cases:
 //! * It was already handed on as often as the lock's `cohort` permits. Other clients wait behind
 //!   the node.

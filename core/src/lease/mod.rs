@@ -308,6 +308,7 @@ impl Lease {
     /// lease stays held: the holder decides whether to release it. If a request was sent before
     /// this call, the future completes immediately. It never completes if the lease is released or
     /// lost.
+    ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         if !self.hold.fate.is_revoked() {

@@ -208,6 +208,7 @@ async fn connect(
 
 /// Returns `true` if the client crate gets its connections from our transport. Only our transport
 /// encrypts them.
+///
 /// It requests a connection from the client crate and checks whether our transport receives the
 /// request. The address is the broadcast address: no system connects to it, so another transport
 /// sends nothing either.
