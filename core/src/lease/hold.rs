@@ -226,7 +226,8 @@ impl Hasher for OwnerHasher {
 pub(crate) struct PermitNews {
     /// Notified when a listing shows contenders of this client that wait for permits.
     pub(crate) waiting: Notify,
-    /// Number of permits that was last compared with the number of other clients, or 0.
+    /// The last number of permits that this client compared with the other contenders' number, or 0
+    /// if it compared none.
     pub(crate) compared: AtomicU32,
     /// True if a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,

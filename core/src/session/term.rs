@@ -11,9 +11,9 @@ use crate::runtime::sync::AtomicU64;
 
 /// The term of one session.
 ///
-/// The term ends half a session timeout after the last proof of the session. A proof is a write
-/// that a server has acknowledged, so that it is committed. The half timeout counts from a moment
-/// before the write was sent.
+/// The term ends half a session timeout after the last proof of the session. A proof is a committed
+/// write: it becomes a proof when a server acknowledges it, and the half timeout counts from a
+/// moment before the write was sent.
 ///
 /// Why a write: a server that is cut off from its leader still answers reads, pings and syncs, even
 /// for a session that the leader has ended. In contrast, the leader processes every committed
