@@ -1,4 +1,5 @@
-//! Running a body once per slot, in separate steps: for callers that run the body themselves.
+//! Functions that begin and end one run of a slot's body in separate steps, for callers that run
+//! the body themselves.
 
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};

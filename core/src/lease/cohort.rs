@@ -15,14 +15,14 @@
 //!   hold does not end the second.
 //!
 //! A node is not handed to the next waiter in these cases:
-//! * It was already handed on as often as the lock's `cohort` permits. The number is limited because
-//!   other clients wait behind the node.
+//! * It was already handed on as often as the lock's `cohort` permits. There is a limit because other
+//!   clients wait behind the node.
 //! * Another client has requested the lock from the holder.
 //! * The node has been held for longer than a lock's `max_hold`.
 //! * The connection is lost, because the node might not exist any more.
 //! * A downgrade was decided, because a reader's node replaces the writer's node.
-//! * The next waiter is a reader, and the holder holds the lock both as a reader and as a writer. The
-//!   holder's reader node then replaces its writer node.
+//! * The next waiter is a reader, and the holder holds the lock both as a reader and as a writer.
+//!   The holder's reader node will then replace its writer node.
 //! * A transaction might be in progress. Its check of the node would also pass under the next
 //!   holder.
 

@@ -16,8 +16,8 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// Two members of a multi-lock might be one lock under two names, and a waiter would then wait for
-/// itself. It checks for this again at this interval.
+/// Interval at which a waiter checks again whether it waits for itself. This happens if two members
+/// of a multi-lock are one lock under two names.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
