@@ -15,8 +15,8 @@
 //!   hold does not end the second.
 //!
 //! A node is not handed to the next waiter in these cases:
-//! * It was already handed on as often as the lock's `cohort` permits. There is a limit because other
-//!   clients wait behind the node.
+//! * It was already handed on as often as the lock's `cohort` permits. There is a limit because
+//!   other clients wait behind the node.
 //! * Another client has requested the lock from the holder.
 //! * The node has been held for longer than a lock's `max_hold`.
 //! * The connection is lost, because the node might not exist any more.
