@@ -1,12 +1,12 @@
 //! Blocking locks for programs without an async runtime: each call waits on the calling thread.
 //!
 //! These types wrap the async types at the crate's root and use the same locks: a blocking lease
-//! excludes an async one. Each type dereferences to the type that it wraps. Call methods that do
-//! not wait there: `client.state()`, `lease.fencing_token()`, `lease.check()`.
+//! excludes an async one. Each type dereferences to the async type that it wraps. So methods that
+//! do not wait are called directly: `client.state()`, `lease.fencing_token()`, `lease.check()`.
 //!
-//! Do not use these types in async code: a call blocks the executor's thread, and the reply might
-//! depend on that thread. On the library's own thread, where `tracing` subscribers run, a call
-//! would wait for itself. There each call fails with
+//! Do not use these types in async code: a call blocks the executor's thread, and might wait for
+//! another task that needs the same thread. On the library's own thread, where `tracing`
+//! subscribers run, a call would wait for itself, so it fails with
 //! [`BadArgument`](crate::ErrorKind::BadArgument).
 //!
 //! ```no_run
@@ -66,7 +66,8 @@ fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // `park` can return early. The next poll then returns `Pending` again.
+            // `park` can return without a wake-up. This is harmless, because the next poll then
+            // returns `Pending` again.
             Poll::Pending => thread::park(),
         }
     }
@@ -207,7 +208,8 @@ impl Lock {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
 
-    /// Acquires the lock if it becomes free within `time`.
+    /// Acquires the lock if it is free. A server must reply within `time`. The call does not wait
+    /// for a lock that is taken.
     ///
     /// # Errors
     /// Same as [`zklock::Lock::try_acquire_within`](crate::Lock::try_acquire_within).
@@ -271,10 +273,12 @@ impl Mutex {
         crate::Mutex::with_options(client, path, options).map(|mutex| Self(Lock(mutex.into())))
     }
 
-    /// Runs `body` under the lock unless this slot is already recorded. Then records the slot and
-    /// releases the lock. Returns `None` if the slot was already recorded. Unlike the async
-    /// version, this function does not stop `body` when the lock is lost: a long `body` should call
-    /// [`Lease::check`](crate::Lease::check).
+    /// Runs `body` under the lock, then records the slot and releases the lock. A *slot* is a key
+    /// that identifies one run of `body`. If the slot is already recorded, `body` does not run and
+    /// the function returns `None`.
+    ///
+    /// Unlike the async version, this function cannot stop `body` when the lock is lost, so a long
+    /// `body` should call [`Lease::check`](crate::Lease::check).
     ///
     /// ```no_run
     /// # fn example(client: &zklock::blocking::Client) -> zklock::Result<()> {
@@ -443,7 +447,8 @@ impl Semaphore {
         Ok(wait(self.0.try_acquire())?.map(Lease))
     }
 
-    /// Acquires a permit if one becomes free within `time`.
+    /// Acquires a permit if one is free. The servers must reply within `time` in total. The call
+    /// does not wait for a permit.
     ///
     /// # Errors
     /// Same as [`zklock::Semaphore::try_acquire_within`](crate::Semaphore::try_acquire_within).

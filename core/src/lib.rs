@@ -9,9 +9,10 @@
 //! The library does all its work on its own thread, so you can await its futures on any executor.
 //!
 //! # When not to use it
-//! Within one process use `std::sync::Mutex`, which sends no request. A process that was paused
-//! does not notice in time that it lost a lock. If the guarded resource can check a token, pass it
-//! [`Lease::fencing_token`].
+//! Within one process use `std::sync::Mutex`, which sends no request. A lock also cannot protect
+//! against a pause of its own process: a process that is paused (for example by a debugger or a
+//! suspended machine) can lose the lock and notices the loss only after it continues. So if the
+//! guarded resource can check a token, pass it [`Lease::fencing_token`].
 //!
 //! # Statistics and events
 //! [`Client::stats`] returns counters of the client's work. The library sends events to `tracing`,
@@ -28,16 +29,17 @@
 //! | *owner* | The identity that can re-enter a lock it already holds: an [`Owner`] |
 //! | *hold* | Possession of a lock by an owner, from the grant to the last release or the loss |
 //! | *lease* | One level of a hold: the value that an acquire returns ([`Lease`]) |
-//! | *permit* | The lease that an acquire of a semaphore returns; a semaphore's *permits* are their number ([`Permits`]) |
+//! | *permit* | The lease that an acquire of a semaphore returns. A semaphore has a number of permits ([`Permits`]) |
 //! | *term* | The time until which a hold is certain even if the server sends no further reply |
-//! | *state* | The state of a client ([`ClientState`]) or of a lease ([`LeaseState`]), never of anything else |
+//! | *state* | The state of a client ([`ClientState`]) or of a lease ([`LeaseState`]) |
 //! | *shared* | A *shared* client is the process's single client with given options ([`Client::shared`]) |
 //!
 //! # Layers
-//! `queue` makes the decisions and does no I/O. `driver` carries out these decisions on a
-//! `session`. The handles in `lock` and `lease` are thin. Each folder uses only folders to its
-//! right: `blocking`, `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` →
-//! `runtime`, `metrics` → `error` → `queue`.
+//! `queue` decides what a contender does next, and does no I/O. `driver` sends the requests that
+//! follow from these decisions, on a `session`. The types in `lock` and `lease` are handles that
+//! pass a program's calls to the driver. Each folder uses only folders to its right: `blocking`,
+//! `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` → `runtime`,
+//! `metrics` → `error` → `queue`.
 
 pub mod blocking;
 mod client;

@@ -27,15 +27,16 @@ impl Client {
     /// Closes the client once it holds no lock, and after `time` at the latest. Use it for an
     /// orderly exit.
     ///
-    /// Until then its leases stay valid, and their owners can re-enter and downgrade. Every other
-    /// acquire fails immediately with [`ClientClosed`](crate::ErrorKind::ClientClosed), including
-    /// acquires that already wait and acquires inside a running scope. Waits like
-    /// [`close`](Self::close). If it is called again, the earlier deadline counts. A call to
-    /// [`close`](Self::close) closes the client immediately.
+    /// Until the client closes, its leases stay valid, and their owners can re-enter and downgrade.
+    /// Every other acquire fails immediately with [`ClientClosed`](crate::ErrorKind::ClientClosed),
+    /// including acquires that already wait and acquires inside a running scope. The returned
+    /// future waits for the server's acknowledgement, like the future of [`close`](Self::close). If
+    /// `drain` is called again, the earlier deadline counts. A call to [`close`](Self::close)
+    /// closes the client immediately.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
-    /// // On SIGTERM: jobs that run get ten seconds to finish.
+    /// // On SIGTERM: running jobs get ten seconds to finish.
     /// client.drain(std::time::Duration::from_secs(10)).await
     /// # }
     /// ```

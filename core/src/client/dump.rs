@@ -1,5 +1,4 @@
-//! A report of this process's waits and holds, as text for people who look into a program that
-//! hangs.
+//! A report of this process's waits and holds, as text for people who debug a program that hangs.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -14,8 +13,8 @@ use crate::lease::owner::{Owner, OwnerId};
 use crate::lease::report::{HoldReport, WaitReport};
 use crate::runtime::clock;
 
-/// Returns all waits and holds of this process, client by client, as text for people who look into
-/// a program that hangs. The format can change: programs should use
+/// Returns all waits and holds of this process, client by client, as text for people who debug a
+/// program that hangs. Because the format can change, programs should use
 /// [`Client::health`](crate::Client::health). The report leaves out closed clients and clients that
 /// were never used.
 ///
@@ -79,7 +78,8 @@ fn write(
     Ok(())
 }
 
-/// Writes a wait. `own` is `true` if this client itself holds the node that the wait is behind.
+/// Writes a wait. `own` is `true` if this client itself holds the node behind which the waiter is
+/// queued.
 fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;

@@ -93,13 +93,14 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the pipe at descriptor `former` with `by`. The old thread reads the rest of the old
-/// pipe and exits on the `END` byte. Closing the write end is not enough, because a forked child
-/// might have a copy of it.
+/// Replaces the pipe at descriptor `former` with `by`. The thread of the old pipe reads what is
+/// left in it and exits on the `END` byte. Closing the old pipe's write end would not stop the
+/// thread, because a forked child might have a copy of that end.
 ///
-/// The descriptor number stays the same. A handler on another thread that has just read the number
-/// writes into either pipe. If the number were closed, it could meanwhile refer to another file. If
-/// it stayed open, each call would leak a descriptor.
+/// The new pipe gets the same descriptor number, because a handler on another thread might have
+/// just read this number. Such a handler then writes into the old or the new pipe. If the number
+/// were closed, it could meanwhile refer to another file. If it stayed open and unused, each call
+/// would leak a descriptor.
 fn replace(former: i32, by: &OwnedFd) -> Result<()> {
     // SAFETY: this module owns `former` and never closes it.
     let mut last = File::from(unsafe { BorrowedFd::borrow_raw(former) }.try_clone_to_owned()?);
@@ -113,8 +114,8 @@ fn replace(former: i32, by: &OwnedFd) -> Result<()> {
         // SAFETY: as above.
         check(unsafe { libc::fcntl(former, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     }
-    // The `END` byte follows everything that a handler wrote. If the pipe is full, the thread reads
-    // until the pipe is closed.
+    // The `END` byte follows everything that a handler wrote. If the pipe is full, this write
+    // fails, and the thread reads until the pipe is closed.
     last.write_all(&[END]).ok();
     Ok(())
 }
@@ -129,8 +130,9 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
         // SAFETY: as above.
         check(unsafe { libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     }
-    // The handler must not block. A full pipe already holds more than enough dump requests. SAFETY:
-    // as above.
+    // Nonblocking, because the handler must not block. A write into a full pipe can fail without
+    // harm: the pipe already holds more than enough dump requests.
+    // SAFETY: as above.
     check(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
     Ok((reader, writer))
 }
@@ -192,7 +194,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// Writes a dump for every signal, until it reads an `END` byte.
+/// Writes a dump for every byte in the pipe, until it reads an `END` byte.
 fn write_when_told(pipe: OwnedFd, mut file: File) {
     let mut bytes = [0_u8; 64];
     let mut pipe = File::from(pipe);

@@ -42,17 +42,17 @@ pub struct Health {
     pub server: Option<String>,
     /// Session timeout that the server granted, or the requested one before the first session.
     pub session_timeout: Duration,
-    /// Time since the client sent its last proof of the session: a write that the server
-    /// acknowledged. While the client holds a lock and all is well, this is at most a sixth of the
-    /// session timeout. A client that holds no lock and waits for none sends no proofs, so this
-    /// value grows. `None` without a session and before its first proof.
+    /// Time since the client sent the last write that the server acknowledged, which proves that
+    /// the session exists. While the client holds a lock and the server replies in time, this is at
+    /// most a sixth of the session timeout. A client that holds no lock and waits for none sends no
+    /// such writes, so this value grows. `None` without a session and before its first proof.
     pub last_proof: Option<Duration>,
     /// Remaining time of the session's term. The leases are lost when it ends. Zero if no term is
     /// running.
     pub remaining: Duration,
-    /// `true` if the library's thread released its queues within 0.1 s. If `false`, the machine is
-    /// badly overloaded or the library has a bug. `waits` and `holds` are then empty even if there
-    /// are waits and holds.
+    /// `true` if the library's thread made its queues available to this report within 0.1 s. If
+    /// `false`, the machine is badly overloaded or the library has a bug. `waits` and `holds` are
+    /// then empty even if there are waits and holds.
     pub responsive: bool,
     /// Attempts that wait for a lock, ordered by path.
     pub waits: Vec<WaitReport>,
@@ -78,8 +78,8 @@ impl Health {
         }
     }
 
-    /// Returns the health of a client that belongs to another process. Reads only data that needs
-    /// no thread of that process.
+    /// Returns the health of a client that this process inherited through fork. Reads only data
+    /// that is valid without the parent's threads.
     pub(crate) fn forked(options: &ClientOptions, status: &Status) -> Self {
         Self {
             state: ClientState::Forked,

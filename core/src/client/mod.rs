@@ -1,5 +1,5 @@
-//! [`Client`], the handle that locks share: it keeps one ZooKeeper session and replaces it when it
-//! is lost.
+//! [`Client`], the handle that locks share. It keeps one ZooKeeper session, and opens a new one
+//! when that session is lost.
 
 mod closing;
 pub(crate) mod dump;
@@ -48,7 +48,7 @@ use crate::runtime::fork::PerProcess;
 /// println!("session {:#x}", client.session_id());
 /// client.close().await?;
 ///
-/// // Or with options; it connects when it is first used.
+/// // Or with options. This client connects when it is first used.
 /// let client = Client::new(ClientOptions::new(Some("zk1,zk2,zk3/app"))?);
 /// client.ready().await?;
 /// # Ok(())
@@ -61,18 +61,19 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     options: ClientOptions,
     mailbox: Arc<Mailbox>,
-    /// The driver's end of the mailbox, until the first command starts the driver.
+    /// The driver's end of the mailbox. It is kept here until the first command starts the driver.
     parked: Mutex<Option<Inbox>>,
     next_join: AtomicU64,
     directories: Mutex<Directories>,
 }
 
-/// The lock directories in use. They make two lock objects with one path the same lock.
+/// The lock directories in use. Lock objects with the same path share an entry, so they are the
+/// same lock.
 #[derive(Default)]
 struct Directories {
     used: HashMap<LockPath, Weak<HoldTable>>,
-    /// Directories that can keep nodes between holds. Lock objects that are created later use them
-    /// too.
+    /// Directories that can keep nodes between holds (the option `linger`). Their entries outlive
+    /// the lock objects, so that later lock objects find the kept nodes.
     lasting: HashMap<LockPath, Arc<HoldTable>>,
     prune_at: usize,
 }
@@ -94,8 +95,8 @@ impl Directories {
     }
 
     fn add(&mut self, place: &LockPath, new: impl FnOnce(LockPath) -> HoldTable) -> Arc<HoldTable> {
-        // Entries of dropped locks are removed each time the map has doubled: the cost per lock
-        // stays constant.
+        // Prune the entries of dropped locks only when the map has doubled, so that the cost per
+        // lock stays constant.
         if self.used.len() >= self.prune_at {
             self.lasting.retain(|_, holds| holds.keeps_any());
             self.used.retain(|_, holds| holds.strong_count() > 0);
@@ -215,8 +216,8 @@ impl Client {
         if self.mailbox().origin.is_here() {
             self.mailbox().status.listen()
         } else {
-            // At the fork, the thread that changes the state might have been halfway through a
-            // change.
+            // The inherited state is unsafe to use: at the fork, the parent's thread might have
+            // been halfway through a change of it.
             States::ended()
         }
     }
@@ -280,9 +281,9 @@ impl Client {
         self.touch(node, NodeAction::Revoke).await
     }
 
-    /// Deletes a contender's node. The contender loses its lock or its position in the queue. For
-    /// operators, when a holder does not respond and cannot be killed. A connected holder learns of
-    /// its loss within moments, but the next contender might receive the lock earlier.
+    /// Deletes a contender's node, so the contender loses its lock or its position in the queue.
+    /// Operators use this when a holder does not respond and cannot be killed. A connected holder
+    /// learns of its loss within moments, but the next contender might receive the lock earlier.
     ///
     /// Not cancel safe: the node might already be deleted.
     ///
@@ -300,8 +301,8 @@ impl Client {
             let problem = format!("{node:?} is not a contender's node: its name does not end in ten digits");
             return Err(Error::bad_argument("node", problem));
         };
-        // `__REVOKE__` would overwrite the candidate's id. A `LeaderLatch` behind this node would
-        // then miss its deletion.
+        // `__REVOKE__` would overwrite the candidate's id. It would also make a `LeaderLatch`
+        // behind this node miss the node's deletion.
         if matches!(touch, NodeAction::Revoke) && name.is_candidate() {
             let problem = format!(
                 "{node:?} is a candidate's in an election, which cannot be asked to give up; break it instead"
@@ -324,8 +325,8 @@ impl Client {
         &self.0.mailbox
     }
 
-    /// Returns `true` if the client ever had a session. From then on, a connection loss only
-    /// lengthens waits.
+    /// Returns `true` if the client ever had a session. After its first session, a connection loss
+    /// only makes acquires wait longer. Before it, they fail after the connect timeout.
     pub(crate) fn was_connected(&self) -> bool {
         self.session_id() != 0
     }
@@ -339,7 +340,8 @@ impl Client {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the hold table of a lock path. `lasts` is `true` for a lock that can keep nodes.
+    /// Returns the hold table of a lock path. `lasts` is `true` for a lock that can keep nodes
+    /// between holds.
     pub(crate) fn holds(&self, place: &LockPath, lasts: bool) -> Result<Arc<HoldTable>> {
         let Inner { mailbox, directories, .. } = &*self.0;
         mailbox.origin.check()?;
@@ -361,9 +363,9 @@ impl Client {
         self.mailbox().send(command)
     }
 
-    /// Corrects the error of an attempt with several steps that began at `since`. A step reports
-    /// `Unreachable` if it received no reply itself, although an earlier step might have received
-    /// one. A try that received no reply gets a connection error.
+    /// Corrects the error of an attempt that began at `since` and had several steps. A step knows
+    /// only about its own replies: it reports `Unreachable` although an earlier step might have
+    /// received a reply. If the attempt was a try, `Unreachable` becomes a connection error.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         let status = &self.mailbox().status;
         match (error.timeout_reason(), timeout.answer_within()) {

@@ -1,5 +1,5 @@
-//! Node data that programs read and write in addition to their locks. These functions cover two
-//! uses: a transaction's expected version, and the number of a semaphore's permits.
+//! Functions that read and write nodes other than those of locks, for two purposes: to learn the
+//! version that a transaction expects, and to set the number of a semaphore's permits.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::error::Result;
 /// let lease = zklock::Mutex::new(client, "/locks/report")?.acquire().await?;
 /// let Some(state) = client.get("/report/state").await? else { return Ok(()) };
 /// let next = [&*state.data, b"."].concat();
-/// // Written only if the lock is still held, and nobody else wrote since.
+/// // Written only if the lock is still held and no other program has written since.
 /// lease.transaction().set_data("/report/state", &next, Some(state.version)).commit().await?;
 /// # Ok(())
 /// # }
@@ -33,9 +33,9 @@ pub struct NodeData {
 
 impl Client {
     /// Returns the data and version of the node at `path`, or `None` if the node does not exist.
-    /// `path` is absolute, below the client's chroot. Takes one round trip. The server can lag
-    /// behind the others. A write that depends on this data should require its version, in a
-    /// [`Transaction`](crate::Transaction).
+    /// `path` is absolute, below the client's chroot. Takes one round trip. The data can be out of
+    /// date, because the server can lag behind the other servers. So a write that depends on this
+    /// data should require its version, in a [`Transaction`](crate::Transaction).
     ///
     /// Cancel safe: a dropped future has no effect.
     ///
@@ -54,10 +54,10 @@ impl Client {
         Ok(found.map(|VersionedData { data, version, .. }| NodeData { data, version }))
     }
 
-    /// Sets the number in the node at `path`. [`Permits::SharedCount`](crate::Permits::SharedCount)
-    /// and Curator's `SharedCount` read this number. Creates the node and its parents if they do
-    /// not exist. Waiting semaphores learn of the change. A smaller number does not take permits
-    /// from their holders.
+    /// Sets the number in the node at `path`, which
+    /// [`Permits::SharedCount`](crate::Permits::SharedCount) and Curator's `SharedCount` read.
+    /// Creates the node and its parents if they do not exist. Contenders that wait for permits
+    /// notice the change. If the new number is smaller, the current holders keep their permits.
     ///
     /// Not cancel safe: the number might already be set.
     ///

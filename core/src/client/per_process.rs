@@ -7,19 +7,19 @@ use crate::client::Client;
 use crate::config::ClientOptions;
 use crate::runtime::fork::PerProcess;
 
-/// A client that connects when it is first used. A forked process that inherits it connects again,
-/// with its own session. Clones are handles of the same client.
+/// A client that connects when it is first used. A forked process that inherits this handle gets a
+/// new client with its own session. Clones are handles of the same client.
 ///
-/// Unlike [`Client::shared`], it stays closed in a process that has closed it. It also closes when
-/// its last handle in the process is dropped.
+/// Unlike a client from [`Client::shared`], this client is not replaced after it was closed: in
+/// that process, it stays closed. It also closes when its last handle in the process is dropped.
 #[derive(Clone, Debug)]
 pub struct PerProcessClient(Arc<Own>);
 
 #[derive(Debug)]
 struct Own {
     options: ClientOptions,
-    /// Dropped with the last clone. A forked child forgets its parent's client, because it must not
-    /// use it.
+    /// Dropped with the last clone. A forked child does not use its parent's client: it creates a
+    /// new one.
     client: PerProcess<Client>,
 }
 

@@ -1,5 +1,5 @@
-//! Registry of the process's drivers, so that the process can close all clients at exit. A client
-//! without handles can still be closing, so the registry tracks drivers.
+//! Registry of the process's drivers, so that the process can close all clients at exit. It
+//! contains drivers instead of clients, because a client without handles can still be closing.
 
 use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -53,8 +53,8 @@ pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Resul
 /// which they started.
 pub(crate) fn health_of_all() -> Vec<(ClientOptions, Health)> {
     let Some(drivers) = DRIVERS.get() else { return Vec::new() };
-    // Copies the list first: reading a client's health can take a moment, and must not block the
-    // start of another client.
+    // Copy the list first, because reading a client's health can take a moment and must not block
+    // the start of another client.
     let all: Vec<_> = {
         let drivers = lock(drivers);
         let running = drivers.iter().filter(|driver| !driver.task.is_finished());
@@ -74,8 +74,8 @@ pub(crate) fn close_all(limit: Duration) {
     for driver in drivers.iter().filter_map(|driver| driver.input.upgrade()) {
         drop(close(&driver));
     }
-    // Not a standard library channel: it asks for the current thread, which is not available while
-    // the process exits.
+    // Do not use a standard library channel here: it would ask for the current thread, which is not
+    // available while the process exits.
     let ended = Arc::new((Mutex::new(false), Condvar::new()));
     let end = Arc::clone(&ended);
     let all_ended = runtime::spawn(async move {
@@ -98,8 +98,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
 
 /// Registers an exit hook: `close_all` runs when this process returns from `main` or calls `exit`.
-/// For Rust programs only: in the other languages the interpreter shuts the library down before it
-/// exits itself.
+/// This is for Rust programs only, because in the other languages the interpreter shuts the library
+/// down before it exits.
 pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
     CLOSE_ALL.get_or_init(|| {
@@ -118,9 +118,9 @@ extern "C" fn at_exit() {
     if runtime::is_current() {
         return;
     }
-    // In a forked child this closes only the child's own clients. The thread's local data is
-    // already destroyed here. Code called from here must not use the standard library to park the
-    // thread or to ask for the current thread.
+    // In a forked child this closes only the child's own clients. Because the thread's local data
+    // is already destroyed here, code called from here must not use the standard library to park
+    // the thread or to ask for the current thread.
     if let Some(close_all) = CLOSE_ALL.get() {
         catch_unwind(|| close_all(LIMIT)).ok();
     }

@@ -1,5 +1,4 @@
-//! Signals that end the process: the process closes its clients, and so frees its locks, before it
-//! exits.
+//! Closes the process's clients, and so frees its locks, when a signal is about to end the process.
 
 use std::io::{Error, Result};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -19,10 +18,10 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// immediately. Waits up to one second, then lets the signal's default action happen. A signal that
 /// the program handles or ignores is not changed. A further call has no effect.
 ///
-/// A signal that ends a process runs no destructors and no exit hooks. Without this function, the
-/// process's locks stay held until the session timeout. If a program needs its own cleanup, it can
-/// handle the signals itself, for example with `tokio::signal`. Returning from `main` frees the
-/// locks too.
+/// Without this function, the process's locks stay held until the session timeout, because a signal
+/// that ends a process runs no destructors and no exit hooks. A program that needs its own cleanup
+/// can instead handle the signals itself, for example with `tokio::signal`, and return from `main`,
+/// which also frees the locks.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -103,8 +102,8 @@ extern "C" fn on_signal(signal: i32) {
             libc::raise(signal);
             return;
         }
-        // The thread acts on the first signal only. A full pipe would mean that thousands of
-        // signals had arrived.
+        // A write into a full pipe can fail without harm: the thread acts on the first signal only,
+        // and a full pipe already contains thousands of signals.
         let byte = u8::try_from(signal).unwrap_or_default();
         libc::write(PIPE.load(Ordering::Acquire), (&raw const byte).cast(), 1);
     }
@@ -124,8 +123,8 @@ fn close_when_told(pipe: i32, first: fn()) {
         libc::signal(signal, libc::SIG_DFL);
         libc::kill(libc::getpid(), signal);
     }
-    // Process 1 of a container has no default action for signals. It must not continue with its
-    // clients closed.
+    // Still running: in a container, process 1 has no default action for signals. End it here,
+    // because it must not continue with its clients closed.
     std::thread::sleep(Duration::from_millis(200));
     // SAFETY: ends the process with the exit status that a shell reports for a process ended by
     // this signal.

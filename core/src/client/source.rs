@@ -5,16 +5,16 @@ use crate::client::per_process::PerProcessClient;
 use crate::config::ClientOptions;
 use crate::config::hosts::Hosts;
 
-/// The client of a lock.
+/// The source of a lock's client.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {
 /// use zklock::{Client, ClientOptions, ClientSource, Mutex};
 ///
-/// // On a client of its own…
+/// // A lock on an existing client:
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// let lock = Mutex::new(&client, "/locks/report")?;
-/// // … or on the process's one client with these options.
+/// // A lock on the process's shared client with these options:
 /// let options = ClientOptions::new(Some("127.0.0.1:2181"))?;
 /// let lock = Mutex::new(ClientSource::Shared(options), "/locks/report")?;
 /// # Ok(())

@@ -31,8 +31,8 @@ pub enum Acl {
     /// Every client has all permissions.
     #[default]
     Open,
-    /// Only clients with the same credentials as this client have permissions. They have all of
-    /// them.
+    /// All clients with the same credentials as this client have all permissions. Other clients
+    /// have none.
     Creator,
     /// These rules, in the form of a ZooKeeper ACL.
     Rules(Vec<Rule>),

@@ -297,10 +297,10 @@ fn read(file: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Returns the file's permissions if they are too wide for a secret, and `None` if they are fine.
+/// Returns the file's permissions if they are too wide for a secret, otherwise `None`.
 ///
-/// The group can have read permission for a file that belongs to root. This is how a container
-/// receives a secret if it runs as another user.
+/// The group can have read permission for a file that belongs to root, because a container that
+/// does not run as root receives its secrets in this way.
 fn too_open(mode: u32, owner: u32) -> Option<u32> {
     let too_many = if owner == 0 { 0o037 } else { 0o077 };
     (mode & too_many != 0).then_some(mode & 0o7777)

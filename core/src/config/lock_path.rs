@@ -55,8 +55,8 @@ pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Res
 /// The location of a lock.
 ///
 /// It provides the path as the caller wrote it, the directory that contains the lock's nodes, and
-/// both as absolute paths from the ensemble's root. The directory equals the path, except for a
-/// semaphore: it has two directories below its path.
+/// both as absolute paths from the ensemble's root. The directory equals the path, except that a
+/// semaphore has two directories below its path.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath {
     /// Chroot, path and subdirectory, concatenated. All other strings are slices of it.
@@ -109,8 +109,8 @@ impl LockPath {
         &self.full[self.path.0..]
     }
 
-    /// Returns the prefix of node names in messages that also contain the path: `name/`, or empty
-    /// if there is no subdirectory.
+    /// Returns the prefix that messages add to node names if they also contain the lock path:
+    /// `name/`, or empty if there is no subdirectory.
     pub(crate) fn part(&self) -> String {
         let part = &self.full[self.path.1..];
         part.strip_prefix('/').map(|part| format!("{part}/")).unwrap_or_default()

@@ -173,8 +173,8 @@ impl ClientOptions {
 
     /// Adds credentials that the client presents to every server on every connection.
     ///
-    /// For the scheme `digest`, the credential is `user:password`. With that scheme a server
-    /// accepts any password. A wrong password is noticed only when a node's access control list
+    /// For the scheme `digest`, the credential is `user:password`. With this scheme, a server
+    /// accepts any password. So a wrong password is noticed only when a node's access control list
     /// does not match.
     ///
     /// # Errors
@@ -185,7 +185,8 @@ impl ClientOptions {
             return Err(Error::bad_argument("auth", "the scheme must not be empty"));
         }
         let secret = Secret::from(credential.into());
-        // The request contains three length or number fields: one more than the two strings have.
+        // In addition to its header, the request contains three fields of `LENGTH` bytes: the type,
+        // and the length of each of the two strings.
         let room = size_limits::REQUEST - size_limits::HEAD - 3 * size_limits::LENGTH;
         size_limits::check("auth", scheme.len() + secret.len(), room)?;
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret });
@@ -246,16 +247,16 @@ impl ClientOptions {
 
     /// Sets whether the data of a node describes its creator. Default: `true`.
     ///
-    /// The description contains the host, process, language, label, and the time since when the
-    /// client contends. Every client with read permission for the node can read it.
+    /// The description contains the host, process, language, label, and the time when the contender
+    /// joined the queue. Every client with read permission for the node can read it.
     #[must_use]
     pub fn identify(mut self, identify: bool) -> Self {
         self.identify = identify;
         self
     }
 
-    /// Returns `true` if credentials are sent unencrypted to another host, where an eavesdropper
-    /// can read them.
+    /// Returns `true` if this client sends credentials unencrypted to another host, so that an
+    /// eavesdropper can read them.
     pub(crate) fn exposes_credentials(&self) -> bool {
         let any = self.login.is_some() || self.credentials.iter().any(|shown| !shown.secret.is_empty());
         any && self.tls.is_none() && !self.hosts.are_here()

@@ -10,10 +10,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
 
-/// Delay before a request is repeated that no server answered.
+/// Delay before a request is sent again to which no server has replied.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The time limit of an acquire. It includes connecting, creating the node, and waiting.
+/// The time limit of an acquire, for everything it does: connecting, creating the node, and
+/// waiting.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -130,11 +131,13 @@ impl Deadline {
         if self.is_try() { Timeout::TryWithin(left) } else { Timeout::For(left) }
     }
 
-    /// Repeats the request `ask` until a server answers it, as one step of an acquire of `path`.
+    /// Sends the request `ask` repeatedly until a server replies, as one step of an acquire of
+    /// `path`.
     ///
-    /// Once a server was `reached`, connection loss only lengthens the wait. Before that, and for a
-    /// try, a request fails if it gets no answer within the connect timeout. An acquire that needs
-    /// no such request fails in the same way.
+    /// If `reached` returns `true`, the client has reached a server before, and a connection loss
+    /// only lengthens the wait. Otherwise, and always for a try, the step fails if no reply arrives
+    /// within the connect timeout. This is the same rule as for an acquire that needs no such
+    /// request.
     pub(crate) async fn ask_until_answered<T, F>(
         self,
         path: &str,

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// ```
 /// use zklock::{ErrorKind, Tls};
 ///
-/// // A program reads this from the file in which its authority's certificates are.
+/// // A program reads this from the file with its authority's certificates.
 /// let error = Tls::new("not a certificate").unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::BadArgument);
 /// ```

@@ -27,9 +27,9 @@ pub(crate) struct Blocker {
     pub(crate) holds: bool,
 }
 
-/// The blockers of an attempt. Their descriptions come from node data that other programs wrote.
-/// They are parsed lazily, by the reader of the error: many waiters can time out at the same time,
-/// on the one thread that must also send heartbeats.
+/// The contenders that block an attempt. Other programs wrote the node data from which the
+/// descriptions are made. This data is parsed only when the program reads the error, because many
+/// waiters can time out at the same time, on the one thread that must also send heartbeats.
 #[derive(Debug)]
 pub(crate) struct Blockers {
     seen: Vec<Blocker>,

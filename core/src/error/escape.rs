@@ -1,8 +1,9 @@
 //! Escaping of untrusted text for messages, logs and the `repr` of objects.
 //!
-//! Anyone with the right to create nodes chooses their names and data. Anyone who runs a server
-//! chooses its replies. Shown unescaped, such text could move the cursor of a terminal, start a new
-//! line in a log, or reverse the direction of the text after it.
+//! Such text is untrusted because anyone with the right to create nodes chooses their names and
+//! data, and anyone who runs a server chooses its replies. If it were shown unescaped, it could
+//! move the cursor of a terminal, start a new line in a log, or reverse the direction of the text
+//! after it.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -55,8 +56,8 @@ fn shorten(text: &str, longest: usize) -> (&str, bool) {
 }
 
 fn write_escaped(out: &mut impl Write, text: &str) -> fmt::Result {
-    // `escape_debug` knows which characters print. It also escapes quotes and backslashes, which
-    // must stay unchanged here.
+    // `escape_debug` knows which characters are printable. But it also escapes quotes and
+    // backslashes, which must stay unchanged here, so the text is split at them.
     for part in text.split_inclusive(['\\', '"', '\'']) {
         let literal = part.strip_suffix(['\\', '"', '\'']).unwrap_or(part);
         write!(out, "{}{}", literal.escape_debug(), &part[literal.len()..])?;

@@ -48,9 +48,9 @@ pub enum ErrorKind {
     /// The server refused the credentials, or the credentials do not permit the operation.
     AuthFailed,
     /// An argument is out of range or refers to something that does not exist. [`Error::argument`]
-    /// and the message name the argument. At most, the call read the node that the argument names,
-    /// and it left no node behind. The exception is a shared count that disappeared while it was in
-    /// use.
+    /// and the message name the argument. The call has at most read the node that the argument
+    /// names, and has left no node behind. There is one exception: a shared count can disappear
+    /// while a call uses it.
     BadArgument,
     /// The client was closed.
     ClientClosed,
@@ -122,9 +122,9 @@ impl fmt::Display for ErrorKind {
 /// An error also contains details for programs: [`servers`](Self::servers),
 /// [`blockers`](Self::blockers), [`deadlock`](Self::deadlock),
 /// [`timeout_reason`](Self::timeout_reason), [`loss_reason`](Self::loss_reason),
-/// [`failed_operation`](Self::failed_operation). Its [`source`](StdError::source) reports the
-/// problems at the servers (a [`ServerReport`] if there is only one server), or is the operating
-/// system's error.
+/// [`failed_operation`](Self::failed_operation). Its [`source`](StdError::source) is either the
+/// operating system's error or a report of the problems at the servers. With only one server, that
+/// report is a [`ServerReport`].
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -243,7 +243,7 @@ impl Error {
         }
     }
 
-    /// Returns `true` if this error says only that an attempt received no reply, or no reply that
+    /// Returns `true` if this error says only that the attempt received no reply, or none that
     /// explains the timeout.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self.timeout_reason(), Some(TimeoutReason::Unreachable | TimeoutReason::Unknown))
@@ -257,8 +257,8 @@ impl Error {
         self
     }
 
-    /// Adds the contenders that blocked an attempt that timed out. The message then ends with their
-    /// description.
+    /// Adds the contenders that blocked an attempt that timed out. Their description is appended to
+    /// the message.
     pub(crate) fn blocked_by(mut self, blockers: Blockers) -> Self {
         if let Details::TimedOut(timed_out) = &mut self.details {
             timed_out.blockers = Some(Arc::new(blockers));
@@ -349,10 +349,10 @@ impl Error {
         self.argument.as_deref()
     }
 
-    /// Returns one report for each of the client's servers: the problem at the last connection
-    /// attempt, in the order of `hosts`. Filled in for a failed connection, and for a
-    /// [`LockTimeout`](ErrorKind::LockTimeout) while the client was not connected. Empty for all
-    /// other errors.
+    /// Returns one report for each of the client's servers, in the order of `hosts`: the problem at
+    /// the last connection attempt. The list is filled in for a failed connection, and for a
+    /// [`LockTimeout`](ErrorKind::LockTimeout) while the client was not connected. It is empty for
+    /// all other errors.
     #[must_use]
     pub fn servers(&self) -> &[ServerReport] {
         match &self.details {
@@ -394,11 +394,12 @@ impl Error {
     ///
     /// The client searches for a deadlock only if the attempt has a timeout and its owner holds a
     /// mutex or half of a read/write lock through the same client. The search runs in the last
-    /// quarter of the time, or in the last second if that is shorter. It never makes an attempt
-    /// wait longer.
+    /// quarter of the waiting time, or in the last second if that is shorter. It never makes an
+    /// attempt wait longer.
     ///
     /// `None` does not prove that there is no deadlock: the reply might have been too late, or the
-    /// cycle has more than two owners. `zklock doctor --deadlocks` finds such cycles.
+    /// deadlock might involve more than two owners. `zklock doctor --deadlocks` finds those as
+    /// well.
     #[must_use]
     pub fn deadlock(&self) -> Option<&Deadlock> {
         match &self.details {
@@ -436,8 +437,8 @@ impl Error {
         Self { message: format!("{}{origin}", self.message).into(), ..self }
     }
 
-    /// Replaces the argument's name, for callers that pass one of their own arguments on under
-    /// another name.
+    /// Replaces the argument's name. Callers use this when they pass one of their own arguments on
+    /// under another name.
     #[must_use]
     pub fn with_argument(self, argument: impl Into<String>) -> Self {
         Self { argument: Some(argument.into().into()), ..self }

@@ -50,7 +50,7 @@ pub enum ServerProblem {
     /// The TLS handshake failed for another reason: for example, the server does not speak TLS on
     /// this port, or does not accept the client's certificate.
     Tls,
-    /// The server replied, but there was no usable session at the timeout.
+    /// The server replied, but the client had no usable session when the time limit was reached.
     Answered,
     /// The client did not try this server, because the other servers took all the time.
     NotTried,

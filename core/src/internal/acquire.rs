@@ -24,9 +24,9 @@ pub enum Requested {
     Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
 }
 
-/// Returns the owner that must acquire each of the locks. This is the owner of the first lease of
-/// that lock, in `named` and then in `around`. All other locks get one new owner. Each lease in
-/// `named` must belong to one of the locks and must be held.
+/// Returns the owner with which each of the locks must be acquired. If a lease in `named`, or else
+/// in `around`, belongs to a lock, this is the owner of the first such lease. All other locks get
+/// one new owner. Each lease in `named` must belong to one of the locks and must be held.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `within`, if a lease in `named` belongs
@@ -48,7 +48,7 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
 }
 
 /// Requests the lock, or a permit, which has no owner. `caller` is the owner that reports show to
-/// other programs. It is usually the same owner.
+/// other programs. It is usually equal to `owner`.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
@@ -109,8 +109,9 @@ pub async fn campaign(election: &Election, caller: &Owner, timeout: Timeout) -> 
     election.campaign_for(caller, timeout).await
 }
 
-/// Adds one level for an owner that already holds the lock, without a future: for nested scopes.
-/// Returns `None` if the owner must request the lock, and always for a permit, which has no owner.
+/// Adds one level for an owner that already holds the lock. It needs no future, so nested scopes
+/// can use it. Returns `None` if the owner must request the lock, and always for a permit, which
+/// has no owner.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused) and [`Forked`](crate::ErrorKind::Forked).
@@ -130,15 +131,17 @@ pub fn owned_by(lock: &AnyLock, owner: OwnerId) -> Result<bool> {
     lock.owned_by(&owner.into())
 }
 
-/// Returns a released copy of a lease, with its node and token. [`reenter`] gave the original lease
-/// to the owner of `lease`, and the original was released and dropped. For languages in which a
-/// program can still read the attributes of such a lease.
+/// Returns a released copy of `lease`, with its node and token.
+///
+/// It stands in for a lease that [`reenter`] returned to the same owner and that was then released
+/// and dropped. Bindings need it because their programs can still read the attributes of such a
+/// lease.
 pub fn remains(lease: &Lease) -> Lease {
     lease.remains()
 }
 
-/// Logs that an acquire waits for a lease that its own caller holds. `message` says why it does not
-/// re-enter and how to re-enter, in the binding's language.
+/// Logs that an acquire waits for a lease that its own caller holds. `message` says, in the
+/// binding's language, why the acquire is no re-entry and how to re-enter.
 pub fn warn_of_wait_for_oneself(lease: &Lease, message: &'static str) {
     let (path, node) = (lease.path(), lease.node());
     let (path, node) = (Escaped(path), Escaped(&node));

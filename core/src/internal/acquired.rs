@@ -70,9 +70,9 @@ pub trait Acquired: Send + Sync {
     /// Returns the first loss, if any.
     fn loss(&self) -> Option<Error>;
 
-    /// Releases the leases that are not released yet, and waits for the acknowledgement. With
-    /// [`Timeout::Try`] it does not wait; otherwise it waits at most as long as [`Lease::release`].
-    /// The release has begun when this function returns.
+    /// Releases the leases that are not released yet, and waits for the acknowledgement. The
+    /// release has begun when this function returns. With [`Timeout::Try`], the returned value does
+    /// not wait. Otherwise it waits at most as long as [`Lease::release`].
     fn release(&self, timeout: Timeout) -> Released;
 
     /// Warns that the owner, of this kind, ended without releasing its leases.

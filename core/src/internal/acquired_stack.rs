@@ -1,5 +1,5 @@
-//! [`AcquiredStack`]: the leases acquired through one lock object, for languages that release a
-//! lock rather than a lease.
+//! [`AcquiredStack`]: the leases acquired through one lock object. Bindings need it for languages
+//! in which a program releases the lock object, not a lease.
 
 #[cfg(test)]
 mod tests;
@@ -13,21 +13,22 @@ use crate::error::{Error, Result};
 use crate::lease::owner::OwnerId;
 
 /// The levels of one lock object, in the order in which they were acquired. Each level has a handle
-/// `H` of the binding. A level ends with a release, or with the end of the scope that acquired it.
-/// The binding stores `S` for such a scope.
+/// `H`, which belongs to the binding. A level ends with a release, or with the end of the scope
+/// that acquired it. For such a scope, the binding stores an `S`.
 ///
-/// Only owners that hold the lock have levels, so the list is short. A caller that forgets a
-/// release leaks nothing: dropping the lock object drops its levels, which releases them.
+/// The list is short, because only owners that hold the lock have levels. A caller that forgets a
+/// release leaks nothing, because dropping the lock object drops its levels, which releases them.
 ///
-/// No handle is dropped while the list is locked: dropping a handle can run the program's code,
-/// which can use the lock object.
+/// No handle is dropped while the list is locked, because dropping a handle can run the program's
+/// code, which can use the lock object.
 pub struct AcquiredStack<H, S = ()> {
     reentrant: bool,
     levels: Mutex<Vec<StackLevel<H, S>>>,
 }
 
 struct StackLevel<H, S> {
-    /// The owner that acquired the level. Without re-entry, the lease itself has a different owner.
+    /// The owner that acquired the level. If the lock is not reentrant, the lease itself has a
+    /// different owner.
     owner: OwnerId,
     acquired: Arc<dyn Acquired>,
     /// `false` after a release has ended the level. Only the level's scope then remains.
@@ -42,9 +43,10 @@ struct StackLevel<H, S> {
 pub enum Exited<H, S> {
     /// The scope that ended.
     Scope(H, S),
-    /// No scope ended: this exit can belong to none, because no scope was entered this way.
+    /// No scope ended, because no scope is entered through the object whose exit method was called.
     Nothing,
-    /// No scope ended: the entered scopes do not belong to this exit.
+    /// No scope ended: scopes are entered through this object, but the exit belongs to none of
+    /// them.
     Others,
 }
 
@@ -71,8 +73,8 @@ impl<H, S> SuspendedLevel<H, S> {
         Self(StackLevel { acquired, handle, scope, releasable: true, owner: self.0.owner })
     }
 
-    /// Returns the same level without leases, if it is not acquired again. Only the end of its
-    /// scope remains.
+    /// Returns the same level without leases, because it will not be acquired again. Only the end
+    /// of its scope remains.
     #[must_use]
     pub fn over(self) -> Self {
         Self(StackLevel { releasable: false, ..self.0 })
@@ -103,7 +105,8 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
-    /// Reads the newest level that can be released. With re-entry, only levels of `owner` count.
+    /// Reads the newest level that can be released. If the lock is reentrant, only levels of
+    /// `owner` count.
     pub fn newest<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -113,14 +116,14 @@ impl<H, S> AcquiredStack<H, S> {
         newest
     }
 
-    /// Removes that level so that the caller can release it.
+    /// Removes the level that [`newest`](Self::newest) reads, so that the caller can release it.
     pub fn take<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
     }
 
     /// Like [`take`](Self::take), for callers that need no handle for the release. Also returns the
-    /// rest of the level. The caller drops it after the release: if this runs the program's code,
-    /// that code finds the lock already released.
+    /// rest of the level, which the caller must drop after the release. If dropping it runs the
+    /// program's code, that code then finds the lock already released.
     pub fn take_acquired(&self, owner: OwnerId) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
         self.remove(owner, |level| Arc::clone(&level.acquired))
     }
@@ -147,8 +150,8 @@ impl<H, S> AcquiredStack<H, S> {
         Some(change(&mut level.handle))
     }
 
-    /// Removes all levels of `owner`, in order. Without re-entry, also removes the newest held
-    /// level, whichever owner acquired it.
+    /// Removes all levels of `owner`, in order. If the lock is not reentrant, also removes the
+    /// newest held level, whichever owner acquired it.
     pub fn save(&self, owner: OwnerId) -> Vec<SuspendedLevel<H, S>> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -177,7 +180,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().any(|level| level.releasable && level.acquired.is_held())
     }
 
-    /// Ends the scope that this exit belongs to, and forgets its level, whether released or not.
+    /// Ends the scope that this exit belongs to, and forgets the scope's level, whether released or
+    /// not.
+    ///
     /// This is the scope that the exit's frame entered. If the frame entered none, the exit ends
     /// another scope of its owner. It ends a scope of a different owner only if that owner has
     /// ended, or if no other scope is possible.
@@ -230,8 +235,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().filter_map(entered).collect()
     }
 
-    /// Returns `true` if the caller owns the lock. With re-entry, the caller owns it if it holds it
-    /// through any object, which `owned_by` says. Without re-entry, this object must hold it.
+    /// Returns `true` if the caller owns the lock. If the lock is reentrant, `owned_by` decides: it
+    /// says whether the caller holds the lock through any object. If not, this object must hold the
+    /// lock.
     ///
     /// # Errors
     /// The error in `owned_by`.
@@ -262,8 +268,8 @@ impl<H, S> AcquiredStack<H, S> {
     }
 
     /// Returns the leases that `owner` has not released, that no scope will release, and whose
-    /// handle `wanted` accepts. Only the owner can release them through this object. Returns none
-    /// without re-entry, because then any caller can release them.
+    /// handle `wanted` accepts. Only the owner can release these leases through this object. If the
+    /// lock is not reentrant, returns none, because then any caller can release them.
     pub fn left_by(&self, owner: OwnerId, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
         let levels = self.lock();
         let left = levels.iter().filter(|level| {

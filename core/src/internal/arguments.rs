@@ -1,5 +1,5 @@
-//! Conversion of a binding's arguments. Bindings differ in their unit of time and in the spelling
-//! of names.
+//! Converts a binding's arguments to those of this crate. Bindings differ in their unit of time and
+//! in the spelling of names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Language {
         Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
     }
 
-    /// Converts a timeout: zero means a try, and none or infinity means no timeout.
+    /// Converts a timeout. Zero means a try. `None` or infinity means no timeout.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
@@ -92,7 +92,7 @@ impl Language {
     }
 
     /// Applies a `connect_timeout` to an acquire: a try waits this long for a reply, instead of the
-    /// client's own connect timeout.
+    /// client's own connect timeout. An acquire that waits does not accept one.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN. Also for
@@ -126,8 +126,8 @@ impl Language {
         }
     }
 
-    /// Returns the options of a client. An option that is not given has the value of the
-    /// environment, or else its default.
+    /// Returns the options of a client. If an option is not given, its value comes from the
+    /// environment, or else is its default.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -150,7 +150,8 @@ impl Language {
             options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
         }
         if let Some(bytes) = max_frame {
-            // A negative or fractional number becomes 0, which `max_frame` refuses as out of range.
+            // A negative or fractional number becomes 0, so that `max_frame` rejects it as out of
+            // range.
             options = options.max_frame(bytes.to_count().unwrap_or(0))?;
         }
         identity.apply(options)
@@ -256,7 +257,7 @@ pub struct GivenOptions {
     pub max_hold: Option<f64>,
     /// Time before the end of its term at which a lease is lost, in the language's unit of time.
     pub grace: Option<f64>,
-    /// Maximum number of waiting contenders at the time when another one joins.
+    /// Maximum number of waiters that a new contender accepts ahead of itself.
     pub max_waiters: Option<f64>,
     /// Maximum number of consecutive holds on one node within the client.
     pub cohort: Option<f64>,
@@ -341,7 +342,7 @@ pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
     Ok(Some(name.into()))
 }
 
-/// Converts a number of permits. Refuses a number that is too small or too large like any other
+/// Converts a number of permits. A number that does not fit the type is rejected like any other
 /// invalid number.
 ///
 /// # Errors
@@ -365,8 +366,8 @@ pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -
     }
 }
 
-/// Converts the version that a node must have. Refuses a number that is not whole or is out of
-/// range: if it were rounded, a write could pass although it was meant to be guarded.
+/// Converts the version that a node must have. Rejects a number that is not whole or is out of
+/// range, because if it were rounded, a write could succeed that the program wanted to prevent.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument).

@@ -13,7 +13,7 @@ use crate::error::escape::Escaped;
 use crate::lock::any::AnyLock;
 use crate::runtime;
 
-/// A client that belongs to the process that created it, or a client for each process. It
+/// One client that belongs to the process that created it, or a client for each process. The handle
 /// dereferences to a [`Client`].
 #[derive(Clone, Debug)]
 pub enum ClientHandle {

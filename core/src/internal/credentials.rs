@@ -30,7 +30,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the properties that the program sets. `auth` and `sasl` count as one property: a
+    /// Returns which properties the program sets. `auth` and `sasl` count as one property, so a
     /// program that sets either does not also get the credentials of the environment.
     pub(super) fn set(&self) -> SetByProgram {
         SetByProgram {

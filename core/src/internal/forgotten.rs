@@ -1,5 +1,5 @@
-//! Support for languages with a garbage collector: warnings about leases that the program forgets,
-//! and reports of leases that are kept for it.
+//! Warnings about leases that a program forgets, and reports of leases that the binding keeps for
+//! it. Used by languages with a garbage collector.
 
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;

@@ -53,8 +53,8 @@ pub async fn first_contender(lock: &Lock) -> Result<Option<Contender>> {
     lock.with_paths::<Vec<_>>(contender).map(|mut found| found.pop())
 }
 
-/// Resolves a server given as `HOST:PORT`. Runs on the caller's runtime. When that runtime shuts
-/// down, it might have to wait for the resolver.
+/// Resolves a server given as `HOST:PORT`. Runs on the caller's runtime, whose shutdown might have
+/// to wait for the resolver.
 ///
 /// # Errors
 /// The resolver's errors, and `TimedOut` if no result arrives within `limit`.
@@ -93,8 +93,8 @@ pub async fn four_letter_word(
     timeout(limit, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Returns the known reason why a client's session is not proven: the server that does not reply,
-/// or the result of the last connection attempt at each server.
+/// Returns the known reason why a client's session is not proven: either the server that does not
+/// reply, or the result of the last connection attempt at each server.
 #[must_use]
 pub fn why_unproven(client: &Client) -> String {
     match client.health().server {
@@ -111,9 +111,9 @@ pub fn last_proof(lease: &Lease) -> Option<Duration> {
 }
 
 /// Returns the remaining term of the lease's session, including the lock's `grace`, even after the
-/// lease was lost. A node that is kept during its grace period is deleted at the end of the term in
-/// which the lease was lost, at the latest. Later heartbeats extend the term but not the grace
-/// period.
+/// lease was lost. A node that is kept during its grace period after a loss is deleted at the
+/// latest when the term ends in which the lease was lost, because later heartbeats extend the term
+/// but not the grace period.
 #[must_use]
 pub fn term_left(lease: &Lease) -> Duration {
     lease.term().remaining()

@@ -1,6 +1,6 @@
-//! Passes this library's events to a listener that is not written in Rust. For bindings only: a
-//! Rust program has its own `tracing` subscribers, and this module does not interfere with them
-//! until a binding starts to listen.
+//! Passes this library's events to a listener of a binding, which is not written in Rust. A Rust
+//! program does not need it, because it has its own `tracing` subscribers. This module does not
+//! interfere with them until a binding starts to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -23,9 +23,9 @@ const CAPACITY: usize = 1000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum LogLevel {
-    /// The problem does not resolve itself.
+    /// A problem that does not resolve itself.
     Error = 1,
-    /// A lock or session was lost, or a problem blocks progress.
+    /// The loss of a lock or session, or a problem that blocks progress.
     Warn,
     /// Session changes and long waits.
     Info,
@@ -137,8 +137,8 @@ pub struct Listener {
     /// Current level as a number, or 0 for none.
     level: AtomicU8,
     backlog: Mutex<Backlog>,
-    /// Called when an event arrives in an empty backlog. It runs on any thread, so it must not
-    /// wait.
+    /// Called when an event arrives in an empty backlog. It must not wait, because it runs on any
+    /// thread.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -158,9 +158,9 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Starts to listen to events of at least this severity, or to none yet with `None`. `wake` is
-    /// called when an event arrives in an empty backlog. It is called on any thread, so it must not
-    /// wait. [`take`](Self::take) returns the events.
+    /// Starts to listen to events of at least this severity, or to no events if `level` is `None`.
+    /// `wake` is called when an event arrives in an empty backlog. It must not wait, because it is
+    /// called on any thread. [`take`](Self::take) returns the events.
     ///
     /// If the program has its own `tracing` subscriber, that subscriber receives the events and
     /// this listener receives none.
@@ -229,8 +229,8 @@ struct Hub {
 
 static HUB: PerProcess<Hub> = PerProcess::new();
 
-/// The most verbose level that any listener wants. One comparison with it rejects all events that
-/// no listener wants.
+/// The most verbose level that any listener wants. An event that no listener wants is rejected
+/// after one comparison with it.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
 
 /// `true` if this library's subscriber could be installed.
@@ -243,8 +243,8 @@ impl Hub {
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// Returns the current listeners. Wake them without holding the lock, because a woken listener
-    /// can add or remove listeners.
+    /// Returns the current listeners. The caller wakes them without holding the lock, because a
+    /// woken listener can add or remove listeners.
     fn listeners(&self) -> Vec<Arc<Listener>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
@@ -259,13 +259,14 @@ impl Hub {
     }
 }
 
-/// The subscriber. It passes on this library's events and the client crate's warnings. It drops the
+/// The subscriber. It passes on this library's events and the client crate's warnings, but not the
 /// client crate's other events and its spans, because they can reveal a session's password.
 struct Emitter;
 
-/// Returns the level at which an event is passed on, or `None` if it is dropped. The client crate's
-/// warnings become details. It warns of each connection attempt, many times a second during an
-/// outage, and this library reports the outage once.
+/// Returns the level at which an event is passed on, or `None` if it is dropped.
+///
+/// The client crate's warnings are passed on at a lower level. It warns of each connection attempt,
+/// many times a second during an outage, but this library reports the outage once.
 fn carried_level(metadata: &Metadata<'_>) -> Option<LogLevel> {
     let is_of = |name: &str| {
         metadata.target().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -385,8 +386,8 @@ mod tests {
         }
     }
 
-    /// Listeners receive the events that they want, up to the backlog's capacity. One test, because
-    /// a process has only one subscriber.
+    /// Listeners receive the events that they want, up to the backlog's capacity. This is a single
+    /// test, because a process has only one subscriber.
     #[test]
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
         let woken = Arc::new(AtomicUsize::new(0));

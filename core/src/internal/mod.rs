@@ -2,7 +2,7 @@
 //! stable.
 //!
 //! A binding only converts errors, durations and handles, and waits in the manner of its language.
-//! This module and the layers below make all decisions.
+//! It makes no decisions: this module and the layers below it make them.
 
 mod acquire;
 mod acquired;
@@ -69,8 +69,8 @@ pub fn bad_argument(argument: &str, problem: impl std::fmt::Display) -> Error {
     Error::bad_argument(argument, problem)
 }
 
-/// Returns the full queue if the error reports one. For callers that use their own name for the
-/// option.
+/// Returns the full queue if the error reports one, for callers that write their own message
+/// because they have another name for the option.
 #[must_use]
 pub fn full_queue(error: &Error) -> Option<&FullQueue> {
     error.full_queue()

@@ -1,5 +1,5 @@
-//! Functions that run a body once per slot in separate steps, for callers that run the body
-//! themselves.
+//! Functions that begin and end one run of a slot's body in separate steps, for callers that run
+//! the body themselves.
 
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
@@ -13,9 +13,9 @@ pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record
 pub use crate::lock::once::slot::{NumberedPeriod, Slot};
 pub use crate::lock::once::turn::Turn;
 
-/// Acquires a mutex for a slot. Returns `None` if the slot is already recorded; the lock is then
-/// released. With [`Timeout::Try`], a taken lock causes a
-/// [`LockTimeout`](crate::ErrorKind::LockTimeout).
+/// Acquires a mutex for a slot. If the slot is already recorded, releases the lock and returns
+/// `None`. With [`Timeout::Try`], fails with [`LockTimeout`](crate::ErrorKind::LockTimeout) if the
+/// lock is taken.
 ///
 /// A caller that receives a [`Turn`] runs its body. It then calls [`Turn::record`] if the body
 /// succeeded, or [`Turn::abandon`] if the body failed. [`Turn::lease`] is the lease to watch while

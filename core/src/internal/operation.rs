@@ -41,14 +41,15 @@ enum OperationStage {
 /// Runs `future` on the library's thread, for bindings without an executor, and passes its result
 /// to `deliver`. `deliver` must not block, because the heartbeats run on the same thread.
 ///
-/// The calling thread polls the future first:
-/// - The future starts before this function returns.
+/// The calling thread polls the future first, for three reasons:
+/// - The future has started before this function returns.
 /// - A result that is available immediately is delivered on the calling thread.
-/// - The library's thread is woken only once, by the request that the future sends. A task would
-///   wake it a second time, so the future becomes a task only when the library's thread wakes it.
+/// - The library's thread is woken only once, by the request that the future sends. Starting a task
+///   would wake it a second time. So the future becomes a task only when the library's thread wakes
+///   it.
 ///
 /// If a thread wakes the future inside [`same_thread::carry_on_woken`], the future continues on
-/// that thread and its result is delivered there.
+/// that thread, and its result is delivered there.
 ///
 /// # Errors
 /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a
@@ -74,8 +75,8 @@ impl EagerTask {
     fn poll(self: &Arc<Self>, mut task: Task) {
         let waker = Waker::from(Arc::clone(self));
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        // Dropped after the stage is unlocked: dropping a future runs this crate's code, which can
-        // call this waker.
+        // Dropped after the stage is unlocked, because dropping a future runs this crate's code,
+        // which can call this waker.
         let mut over = None;
         let mut stage = self.stage();
         *stage = match *stage {
@@ -93,8 +94,8 @@ impl EagerTask {
 }
 
 fn run(task: Task) -> OperationStage {
-    // The library's thread was running when the future started, and it runs until the process
-    // exits.
+    // This cannot fail: the library's thread was running when the future started, and it runs until
+    // the process exits.
     runtime::run(task, drop).map_or(OperationStage::Over, |task| OperationStage::Running { _task: task })
 }
 
@@ -114,7 +115,7 @@ impl Wake for EagerTask {
                 OperationStage::Waiting(task)
             }
             OperationStage::Waiting(task) => run(task),
-            // A task has its own waker, but this waker can still be called.
+            // The task has its own waker, but this older waker can still be called.
             later => later,
         };
     }
@@ -137,8 +138,8 @@ impl Woken for EagerTask {
 impl Drop for Operation {
     fn drop(&mut self) {
         if self.0.origin.is_here() {
-            // Dropping the future runs this crate's code, which can call this waker. So the stage
-            // is dropped after it is unlocked.
+            // Drop the stage only after it is unlocked, because dropping the future runs this
+            // crate's code, which can call this waker.
             let stage = std::mem::replace(&mut *self.0.stage(), OperationStage::Over);
             drop(stage);
         }
@@ -147,7 +148,7 @@ impl Drop for Operation {
 
 impl Drop for EagerTask {
     fn drop(&mut self) {
-        // In a forked child, the future exists only in the parent.
+        // In a forked child, the future exists only in the parent, so it must not be dropped here.
         if !self.origin.is_here() {
             std::mem::forget(std::mem::replace(&mut *self.stage(), OperationStage::Over));
         }

@@ -1,11 +1,11 @@
-//! Operations that continue on the thread that woke them, after the work in which it woke them. A
-//! lock that one task of an event loop hands to another task then needs neither a second thread nor
-//! a wake-up of the loop.
+//! Operations that continue on the thread that woke them, after the work during which they were
+//! woken. So when one task of an event loop hands a lock to another task, this needs neither a
+//! second thread nor a wake-up of the loop.
 //!
-//! Why this is safe: a waker is called in the middle of work, perhaps while a lock is held. So the
-//! waker only records the operation. The operation continues once the work has completed and holds
-//! no lock. Another thread can wake and continue the operation meanwhile. Only one thread at a time
-//! can advance an operation; a second thread finds nothing to do.
+//! This is safe, although a waker is called in the middle of work, perhaps while a lock is held:
+//! the waker only records the operation. The operation continues once the work has completed and
+//! holds no lock. Another thread can wake and continue the operation meanwhile, but only one thread
+//! at a time can advance it. A second thread finds nothing to do.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,7 +29,7 @@ thread_local! {
 /// which they were woken.
 pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
     let around = WOKEN.with(|woken| woken.borrow_mut().replace(Vec::new()));
-    // Continues the operations when it is dropped, so also if the work panics.
+    // Continues the operations when it is dropped, so that they continue even if the work panics.
     let _carries_on = CarriesOn(around);
     work()
 }
@@ -43,8 +43,8 @@ pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
         .unwrap_or_default()
 }
 
-/// Continues the recorded operations when it is dropped. Contains the operations of the surrounding
-/// work, if any.
+/// Continues the recorded operations when it is dropped. Stores the list of the surrounding work,
+/// if any.
 struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
 
 impl Drop for CarriesOn {

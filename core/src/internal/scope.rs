@@ -31,8 +31,9 @@ pub enum ScopeError {
     OfBodyWithLoss(Error),
 }
 
-/// Decides with which error a scope ends. The loss replaces only a cancellation that it caused. All
-/// other errors of the body stay, because they tell what failed and callers handle them by type.
+/// Decides with which error a scope ends. The loss replaces the error of the body only if it is a
+/// cancellation that the loss caused. Any other error of the body is kept, because it says what
+/// failed and callers handle it by type.
 #[must_use]
 pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
     match (loss, raised) {
@@ -45,8 +46,7 @@ pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
 /// The remaining work at the end of a scope.
 #[derive(Debug)]
 pub enum ScopeExit {
-    /// Everything remains to be done: the lock was lost or released before, and nothing was
-    /// changed.
+    /// Everything, because the lock was lost or released before. Nothing was changed.
     All,
     /// Nothing remains to be done: the lock is released and was not lost.
     Nothing,
@@ -56,7 +56,8 @@ pub enum ScopeExit {
 
 /// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // This check reads the clock. After the release, an ended term could no longer be detected.
+    // Check before the release, because this check reads the clock. After the release, it could not
+    // be detected that the term had ended before.
     if !acquired.is_held() {
         return ScopeExit::All;
     }

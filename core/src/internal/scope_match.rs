@@ -1,10 +1,10 @@
 //! Matches an exit with one of the scopes of a shared lock object.
 //!
-//! A language calls the object's exit method without saying which scope it ends. Several owners can
-//! be inside a scope at the same time, and a generator's scope can be left by an owner that never
-//! entered it. So the last scope entered is not always the first one left. The frame identifies the
-//! scope: a `with` statement enters and leaves in one frame. Only an explicit call of the exit
-//! method, as `ExitStack` makes it, comes from a different frame.
+//! A language calls the object's exit method without saying which scope it ends, and the scope
+//! entered last is not always the first to end. Several owners can be inside a scope at the same
+//! time, and a generator's scope can be left by an owner that never entered it. The frame
+//! identifies the scope, because a `with` statement enters and leaves in one frame. Only an
+//! explicit call of the exit method, as `ExitStack` makes it, comes from a different frame.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::lease::owner::OwnerId;
 
 /// A frame of the program's call stack.
 ///
-/// No two live frames have the same address. The address of a returned frame is reused. This rarely
-/// matters: it matters only if a frame entered a scope, returned without leaving it, and its code
-/// then runs again to leave it.
+/// No two live frames have the same address, but the address of a returned frame is reused. This
+/// rarely matters: only if a frame entered a scope and returned without leaving it, and its code
+/// then runs again and leaves the scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Address of the frame.
@@ -58,8 +58,8 @@ pub(super) struct Entered<B> {
 }
 
 impl Exit {
-    /// Returns `true` if this exit comes from the frame that entered the scope. A frame that is not
-    /// a generator's belongs to one owner.
+    /// Returns `true` if this exit comes from the frame that entered the scope. The owner must also
+    /// be the same, unless the frame belongs to a generator, which several owners can run.
     pub(super) fn is_of(&self, owner: OwnerId, site: &Site) -> bool {
         *site == self.site && (site.moves || owner == self.owner)
     }
@@ -79,20 +79,20 @@ impl Exit {
         if let Some(own) = newest(&|one| self.is_of(one.owner, &one.site)) {
             return Some(own);
         }
-        // A generator leaves only scopes that it entered. Any scope that it entered has already
-        // ended in another way.
+        // A generator leaves only scopes that it entered itself. Here it entered none that is left,
+        // so its scope has already ended in another way.
         if self.site.moves {
             return None;
         }
-        // Scopes entered by an explicit call, or by a statement whose frame still runs. Only a
-        // generator leaves the scopes that it entered.
+        // The scopes that were entered by an explicit call, or by a statement whose frame still
+        // runs. A generator's scopes are excluded, because only the generator leaves them.
         let candidate = |one: &Entered<B>| one.site.through == self.site.through && !one.site.moves;
         let returned = |one: &&Entered<B>| candidate(one) && one.owner == self.owner && !runs(one.site.frame);
         newest(&returned)
             .or_else(|| newest(&|one| self.only && candidate(one)))
             .or_else(|| {
-                // An owner that has ended does not leave its scopes itself, and its frames have
-                // returned. If two owners have ended, the right scope is unknown.
+                // An owner that has ended cannot leave its scopes, and its frames have returned. If
+                // two owners have ended, it is unknown which of their scopes is meant.
                 let abandoned =
                     |one: &Entered<B>| candidate(one) && one.owner != self.owner && ended(&one.beginner);
                 let left: Vec<_> = entered.iter().filter(|one| abandoned(one)).collect();
@@ -100,7 +100,7 @@ impl Exit {
                 left.iter().all(|one| one.owner == newest.owner).then_some(newest)
             })
             .or_else(|| newest(&|one| candidate(one) && one.owner == self.owner))
-            // Any owner can close a coroutine that is no longer awaited.
+            // Accept any owner, because any owner can close a coroutine that is no longer awaited.
             .or_else(|| newest(&|one| one.site == self.site))
     }
 }

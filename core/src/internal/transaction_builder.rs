@@ -1,4 +1,5 @@
-//! [`TransactionBuilder`]: a transaction that is built step by step, by calls on one object.
+//! [`TransactionBuilder`]: a transaction to which a program adds operations with calls on one
+//! object.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,26 +1,29 @@
 //! Hand-off inside a client (the option `cohort`).
 //!
-//! The thread that releases a lock gives it to the next waiter of the same client, on the same node
-//! and without a request.
+//! The thread that releases a lock gives it to the next waiter of the same client. The new hold
+//! uses the same node, so this needs no request. The waiters of one client for one lock form a
+//! *line*, in order of arrival.
 //!
-//! This is safe:
+//! Hand-off is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.
 //! * The new hold begins under the same conditions as a grant: the session is connected, and more
 //!   of its term is left than a grant needs.
 //! * Hand-off, loss, timeout and the driver's own grants change the line and the holds under one
-//!   lock. So each waiter receives one answer. The first of two holds on one node ends before the
-//!   second begins.
+//!   lock. So each waiter receives one answer, and of two holds on one node, the first ends before
+//!   the second begins.
 //! * A hold is identified by its node and its number on that node. So a late event for the first
 //!   hold does not end the second.
 //!
-//! A node is not handed to the next waiter
-//! * more often than the locks permit, because other clients wait behind the node;
-//! * after another client has requested the lock from the holder;
-//! * after the node has been held for longer than a lock's `max_hold`;
-//! * while the connection is lost, because the node might not exist any more;
-//! * after a downgrade was decided, because a reader's node replaces the writer's node;
-//! * to another reader, while the holder also holds the writer's node that its own node replaces;
-//! * while a transaction might be in progress. Its check of the node would also pass under the next
+//! A node is not handed to the next waiter in these cases:
+//! * It was already handed on as often as the lock's `cohort` permits. There is a limit because
+//!   other clients wait behind the node.
+//! * Another client has requested the lock from the holder.
+//! * The node has been held for longer than a lock's `max_hold`.
+//! * The connection is lost, because the node might not exist any more.
+//! * A downgrade was decided, because a reader's node replaces the writer's node.
+//! * The next waiter is a reader, and the holder holds the lock both as a reader and as a writer.
+//!   The holder's reader node will then replace its writer node.
+//! * A transaction might be in progress. Its check of the node would also pass under the next
 //!   holder.
 
 use std::collections::BTreeMap;
@@ -43,6 +46,7 @@ use crate::runtime::sync::{AtomicBool, AtomicUsize};
 pub(crate) struct LocalLine {
     waiting: BTreeMap<JoinId, LineWaiter>,
     /// Fencing token of the node that was handed on last, and the number of hand-offs on that node.
+    /// A reader's node that replaces this node continues the count.
     last: (i64, u32),
 }
 
@@ -54,7 +58,7 @@ struct LineWaiter {
 
 /// State that all holds on one node share.
 pub(super) struct SharedNode {
-    /// Counts the holds on the node.
+    /// Counts the holds on the node, and limits the consecutive ones.
     row: HoldRow,
     /// Start of the first hold on the node.
     since: BootInstant,
@@ -97,8 +101,8 @@ impl SharedNode {
         self.row.next(claim.cohort).map(|row| Box::new(self.after(row)))
     }
 
-    /// Returns the state for a hold that takes a kept node. No other client waits, so the count of
-    /// consecutive hand-offs starts again.
+    /// Returns the state for a hold that takes a kept node. The count of consecutive hand-offs
+    /// starts again, because no other client waits.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
         self.after(self.row.taken_again(claim.cohort))
     }
@@ -125,7 +129,7 @@ impl SharedNode {
 
 /// A hand-off, and the waiter that receives the lock.
 ///
-/// Send it only after the lock of the holds is released. If no caller receives the lease, the lease
+/// Send it only after the lock of the holds is released: if no caller receives the lease, the lease
 /// is dropped, and the drop locks the holds again.
 pub(super) struct HandOff {
     lease: Lease,

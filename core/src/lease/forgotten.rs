@@ -1,9 +1,10 @@
 //! Warnings for leases that a program forgets.
 //!
 //! A lease is forgotten if a garbage collector drops it while the lock is held, or if its owner
-//! (for example a thread or task) ends without releasing it. A Rust program drops a lease where its
-//! code says so. In other languages, the collector drops it at an unpredictable time, while the
-//! program still uses the protected resource. So the program is warned, at most once for each hold.
+//! (for example a thread or task) ends without releasing it. In Rust, the code determines where a
+//! lease is dropped. In other languages, the collector drops it at an unpredictable time, perhaps
+//! while the program still uses the protected resource. So the program is warned, at most once for
+//! each hold.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -42,8 +43,8 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// The function that is called with each forgotten lock, on any thread. The caller holds no
-/// internal lock.
+/// The function that receives each forgotten lock, on any thread. Its caller holds no internal
+/// lock.
 static LISTENER: OnceLock<fn(&Forgotten)> = OnceLock::new();
 
 /// Registers a listener for forgotten locks, in addition to the log. Only the first call has an
@@ -68,17 +69,19 @@ impl Lease {
         }
     }
 
-    /// Releases the lease because it is dropped, and warns if this frees a held lock.
+    /// Releases the lease because it is dropped. Warns if this frees a lock that was still held.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
-        // An error means that another thread released the lease in between. Nothing is left to do.
+        // An error means that another thread released the lease in between, so nothing is left to
+        // do.
         let freed = self.release_level(|| None).unwrap_or(false);
         if held && freed {
             self.warn(None);
         }
     }
 
-    /// Warns that the owner ended. Only the owner can release this lease, so the lock stays held.
+    /// Warns that the owner ended without releasing this lease. Only the owner could release it, so
+    /// the lock stays held.
     pub(crate) fn owner_ended(&self, owner: &'static str) {
         if self.check().is_ok() {
             self.warn(Some(owner));

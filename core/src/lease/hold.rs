@@ -1,9 +1,9 @@
 //! The holds in a lock directory.
 //!
-//! The driver and the leases both use this module. A re-entry is decided here, on the caller's
-//! thread. The first thread that notices a loss declares it here. A [`Notice`] passes such changes
-//! to the driver, through the trait [`Report`]: this module cannot import the mailbox that carries
-//! the notices.
+//! The driver and the leases both use this module. It decides re-entries on the caller's thread,
+//! and declares a loss on the first thread that notices it. A [`Notice`] informs the driver of such
+//! changes. It is sent through the trait [`Report`], because this module cannot import the mailbox
+//! that carries the notices.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +40,8 @@ use crate::session::term::Term;
 /// Maximum number of permit nodes to remember.
 const REMEMBERED: usize = 1_000;
 
-/// Identifies a hold. Several holds can follow each other on one node.
+/// Identifies a hold by its node and its number on that node, because several holds can follow each
+/// other on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HoldId {
     pub(crate) node: NodeName,
@@ -50,7 +51,8 @@ pub(crate) struct HoldId {
 
 /// A message to the driver about a hold.
 pub(crate) enum Notice {
-    /// The last lease was released. It is also sent for a lost hold that has a grace.
+    /// The last lease was released. Also sent for a lost hold with a grace, whose node can still
+    /// exist.
     Released { node: NodeName, release: Release },
     /// The hold with this id has begun, for the waiter with this request. The hold before it has
     /// ended.
@@ -75,7 +77,7 @@ pub(crate) trait Report: Send + Sync {
     /// Returns the error for a reply that never arrives.
     fn no_answer(&self) -> Error;
 
-    /// Returns `true` if a server has replied to any request since then.
+    /// Returns `true` if a server has replied to any request since `since`.
     fn heard_since(&self, since: Instant) -> bool;
 }
 
@@ -84,8 +86,8 @@ pub(crate) trait Report: Send + Sync {
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: OwnerId,
-    /// The caller that sent the request. It equals the owner if the lock is reentrant. Otherwise
-    /// the owner was created for this acquire, and the caller is the flow of control.
+    /// The caller that sent the request. If the lock is reentrant, the caller is the owner.
+    /// Otherwise the owner was created for this acquire only, and the caller is the thread or task.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
     /// Label of the lock.
@@ -110,8 +112,9 @@ pub(crate) struct AcquireRequest {
 pub(crate) struct Grace(u32);
 
 impl Grace {
-    /// Converts a duration, rounded down to milliseconds but not to zero. Rounding down matters: a
-    /// sixth of a session timeout is seldom a whole number, and the result must not exceed it.
+    /// Converts a duration, rounded down to milliseconds, but not to zero. It must not be rounded
+    /// up, because the grace must not exceed a sixth of the session timeout, which is seldom a
+    /// whole number of milliseconds.
     pub(crate) fn of(time: Duration) -> Self {
         let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         Self(if time.is_zero() { 0 } else { whole.max(1) })
@@ -150,8 +153,8 @@ impl AcquireRequest {
         }
     }
 
-    /// Returns `true` if this is a part of a semaphore's acquire: the turn, or one of several
-    /// permits. The acquire as a whole counts its own outcome.
+    /// Returns `true` if this is only a part of a semaphore's acquire: the turn, or one of several
+    /// permits. Such a part is not counted, because the acquire as a whole counts its outcome.
     pub(crate) fn is_part(&self) -> bool {
         self.since.is_none() || matches!(self.kind, Kind::Permit(_))
     }
@@ -179,8 +182,8 @@ pub(crate) struct HoldTable {
     permit_news: OnceLock<Box<PermitNews>>,
 }
 
-/// Index of the holds by node and by owner. Thousands of readers can hold together, so a lookup
-/// must not scan all of them.
+/// Index of the holds by node and by owner. An index is necessary because thousands of readers can
+/// hold a lock together, and a lookup must not scan all of them.
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
@@ -197,8 +200,8 @@ struct Owned {
     others: Vec<Arc<Hold>>,
 }
 
-/// Hash function for owners. Owners are numbered consecutively, and no outsider chooses the
-/// numbers.
+/// Hash function for owners. It can be simple, because owners are numbered consecutively and no
+/// outsider chooses the numbers.
 #[derive(Default)]
 struct OwnerHasher(u64);
 
@@ -208,8 +211,8 @@ impl Hasher for OwnerHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The map takes the bucket from the lowest bits and a tag from the highest bits. Both must
-        // differ for consecutive numbers.
+        // The map takes the bucket from the lowest bits and a tag from the highest bits. So both
+        // must differ for consecutive numbers.
         self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -218,20 +221,20 @@ impl Hasher for OwnerHasher {
     }
 }
 
-/// State that the semaphores in one directory share, in addition to their leases. Other locks have
-/// none.
+/// State, apart from the leases, that the semaphores in one directory share. Other locks have none.
 #[derive(Default)]
 pub(crate) struct PermitNews {
-    /// Notified when contenders of this client were seen waiting for permits.
+    /// Notified when a listing shows contenders of this client that wait for permits.
     pub(crate) waiting: Notify,
-    /// Number of permits that was last compared with other clients' number, or 0.
+    /// The last number of permits that this client compared with the other contenders' number, or 0
+    /// if it compared none.
     pub(crate) compared: AtomicU32,
     /// True if a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,
     /// The nodes that existed when a contender of this client last began to wait for permits.
     ///
-    /// As long as it waits, no other client adds nodes. So the nodes of this list that still exist
-    /// have the permits (rule 17).
+    /// No other client adds nodes as long as this contender waits. So the nodes of this list that
+    /// still exist have the permits (rule 17).
     seen: Mutex<Option<NodeSnapshots>>,
 }
 
@@ -270,8 +273,8 @@ pub(crate) struct Hold {
     /// Time at which the maximum duration is reached. This clock includes time while the machine is
     /// suspended.
     until: Option<BootInstant>,
-    /// The state of the hold. Futures that wait for a change share it and do not keep the hold
-    /// itself alive.
+    /// The state of the hold. Futures that wait for a change share this state, so that they do not
+    /// keep the hold itself alive.
     pub(crate) fate: Arc<HoldState>,
     /// Number of leases that are not released. Used only while [`HoldIndex`] is locked, which
     /// orders the changes.
@@ -319,7 +322,7 @@ impl HoldTable {
         self.permit_news.get_or_init(Box::default)
     }
 
-    /// Returns `true` if a server has replied to any request since then.
+    /// Returns `true` if a server has replied to any request since `since`.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         self.driver.heard_since(since)
     }
@@ -350,7 +353,8 @@ impl HoldTable {
         }
     }
 
-    /// Requests that the hold on a node give up the lock. Returns `true` if there is one.
+    /// Informs the hold on a node that a contender asks for the lock. Returns `true` if the node
+    /// has a hold.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         self.all().by_node.get(node).is_some_and(|hold| {
             hold.fate.revoke();
@@ -378,9 +382,10 @@ impl HoldTable {
         })
     }
 
-    /// Marks the current hold on a node as lost, or forgets the node if it is kept.
+    /// Marks the current hold on a node as lost. If the node is kept without a hold, forgets it.
     ///
-    /// Returns `false` if there is neither: the release is on its way.
+    /// Returns `false` if the node is neither held nor kept, because its release is already on its
+    /// way.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let mut all = self.all();
         if all.forget_kept(node) {
@@ -395,7 +400,7 @@ impl HoldTable {
     }
 
     /// Marks one particular hold on a node as lost. Returns `None` if that hold is over because its
-    /// node was handed on or is kept.
+    /// node was handed on or is kept without a hold.
     pub(crate) fn lose_unless_handed_on(&self, id: &HoldId, reason: LossReason) -> Option<bool> {
         let mut all = self.all();
         let current = all.by_node.get(&id.node).map(|hold| hold.handoffs());
@@ -535,10 +540,11 @@ impl Hold {
         self.holds.driver.no_answer()
     }
 
-    /// Returns the state according to the clock.
+    /// Returns the state according to the clock. If the clock shows a loss, declares it and reports
+    /// it to the driver.
     ///
-    /// A timer can be late, for example after the machine was suspended. A loss that was noticed is
-    /// final.
+    /// The clock is read because a timer can be late, for example after the machine was suspended.
+    /// A loss that was declared is final.
     pub(crate) fn state(&self) -> LeaseState {
         match self.seen() {
             LeaseState::Lost(reason) => {
@@ -567,7 +573,8 @@ impl Hold {
 
     /// Returns `true` if more than the grace is left of the term.
     ///
-    /// Every re-entry calls this. Without a grace, it skips the computation of the remaining time.
+    /// Because every re-entry calls this, it does not compute the remaining time if there is no
+    /// grace.
     fn is_in_term(&self) -> bool {
         let (term, grace) = (&self.grant.term, self.claim.grace);
         if grace.is_zero() { term.runs() } else { term.remaining() > grace.time() }
@@ -578,7 +585,8 @@ impl Hold {
         self.until.map(|until| until.since(BootInstant::now()))
     }
 
-    /// Returns the time for which the hold is certain, unless it is broken or already lost.
+    /// Returns how long the hold certainly continues, unless an operator breaks the lock or it is
+    /// already lost.
     pub(crate) fn remaining(&self) -> Duration {
         let term = self.grant.term.remaining().saturating_sub(self.claim.grace.time());
         self.left().map_or(term, |left| left.min(term))

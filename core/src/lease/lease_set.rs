@@ -139,8 +139,8 @@ impl<L: Borrow<Lease>> Leases<L> {
     /// Releases all leases that are not released yet, the newest first.
     ///
     /// All requests are on their way when this function returns. The future waits until the servers
-    /// acknowledge them. It waits no longer than the longest [`remaining`](Lease::remaining) at the
-    /// time of the call. See [`Lease::release`].
+    /// acknowledge them, but no longer than the longest [`remaining`](Lease::remaining) at the time
+    /// of the call. See [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///

@@ -1,15 +1,15 @@
 //! Nodes that a client keeps for a while without a hold (the option `linger`).
 //!
-//! The next acquire takes such a node again, on the caller's thread and without a request.
+//! The next acquire takes such a node again on the caller's thread. It needs no request.
 //!
-//! This is safe:
+//! This is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.
 //! * The new hold begins under the same conditions as a grant: the session is connected, and more
 //!   of its term is left than a grant needs.
-//! * Nodes are taken, kept and given up under the lock of the holds. So no acquire takes a node
-//!   that the driver has given up.
+//! * Nodes are taken, kept and given up under the lock that guards the holds. So no acquire takes a
+//!   node that the driver has given up.
 //!
-//! No other waiter is delayed for long:
+//! Other waiters are not delayed for long, for these reasons:
 //! * A node is taken again only while the driver watches the children of the directory and sees no
 //!   waiter behind the node.
 //! * If such a waiter appears, or a waiter of this client cannot take the node, the driver gives up
@@ -31,7 +31,8 @@ use crate::runtime::clock::BootInstant;
 /// kept. The pause is as long as that time.
 const MOST_GIVEN_UP: u32 = 8;
 
-/// Keeping saves requests if nodes are taken again at least this often before they are given up.
+/// Keeping saves more requests than it costs if nodes are taken again at least this often before
+/// they are given up.
 const PAYS: u64 = 8;
 
 /// The kept nodes of a lock, and the state that decides whether more nodes can be kept.
@@ -42,8 +43,8 @@ pub(crate) struct Lingering {
     given_up: Option<(BootInstant, u32)>,
     /// End of the pause that began because nodes were given up too often.
     paused: Option<BootInstant>,
-    /// Number of times that a node was taken again since keeping began, and number of listings of
-    /// the children that keeping required.
+    /// Number of times that a node was taken again since keeping began, and number of times that
+    /// the driver listed the children because nodes were kept.
     taken: u64,
     listed: u64,
 }
@@ -59,8 +60,8 @@ struct KeptNode {
 impl KeptNode {
     /// Returns `true` if a hold with this request can begin on the node.
     ///
-    /// If the request has a different grace, only the driver can take the node: it knows whether
-    /// the grace fits the session timeout.
+    /// If the request has a different grace, only the driver can take the node, because only the
+    /// driver knows whether the grace fits the session timeout.
     fn suits(&self, claim: &AcquireRequest, naming: Naming, access: Access) -> bool {
         let Grant { node, term, .. } = &self.grant;
         let (now, same_name) = (BootInstant::now(), is_kazoos(node.as_str()) == (naming == Naming::Kazoo));
@@ -75,8 +76,8 @@ impl KeptNode {
 
 /// Functions for the driver.
 impl HoldTable {
-    /// Permits keeping nodes, after a lock with this option was granted. Returns `false` during a
-    /// pause.
+    /// Permits keeping nodes, after a lock with the option `linger` was granted. Returns `false`
+    /// during a pause.
     pub(crate) fn open_access(&self) -> bool {
         let mut all = self.all();
         let kept = all.kept.get_or_insert_default();
@@ -103,8 +104,9 @@ impl HoldTable {
 
     /// Counts that nodes are given up for other contenders.
     ///
-    /// Keeping pauses if this happens too often within the time for which nodes are kept, unless
-    /// nodes were often taken again before. Otherwise keeping would only delay other contenders.
+    /// If this happens too often within the time for which nodes are kept, keeping pauses, because
+    /// it would only delay other contenders. It does not pause if nodes were often taken again
+    /// before.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
         let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < PAYS) else { return };
@@ -143,7 +145,7 @@ impl HoldTable {
     }
 
     /// Begins a hold on a kept node. Returns `None` if no node suits this request, or if `access`
-    /// is not permitted.
+    /// does not permit taking nodes.
     pub(crate) fn take_again(
         self: &Arc<Self>,
         claim: &AcquireRequest,
@@ -164,7 +166,8 @@ impl HoldTable {
         self.recorder.retake();
         let hold = Arc::new(Hold::new(Arc::clone(self), claim.clone(), grant, Some(Box::new(next))));
         all.add(&hold);
-        // The driver needs a notice only if the hold can end before its node does.
+        // The driver needs a notice only in these cases, because then the hold can end before its
+        // node is released.
         if claim.max_hold.is_some() || claim.grace != grace {
             let claim = Box::new(claim.clone());
             hold.report(|hold| Notice::Retaken { hold, claim }).ok();

@@ -1,8 +1,8 @@
 //! Leases: a successful acquire returns a lease, the proof that the lock is held.
 //!
-//! The driver also puts a [`Lease`] into its reply. If no caller receives the reply, the lease is
-//! dropped like any other lease. So the lock is released exactly once, whether the caller, the
-//! channel of the reply, or the driver drops the lease last.
+//! A granted lock is always released exactly once, because the driver puts a [`Lease`] into its
+//! reply. If no caller receives the reply, this lease is dropped, like any other. It does not
+//! matter whether the caller, the reply's channel, or the driver drops it last.
 
 mod cohort;
 mod forgotten;
@@ -60,7 +60,7 @@ impl HoldTable {
     /// Re-enters without a request if `owner` holds the lock. Otherwise returns the intent to queue
     /// with.
     ///
-    /// A reader cannot acquire the write lock: it would wait for itself.
+    /// Fails if a reader requests the write lock, because it would wait for itself.
     pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
@@ -133,8 +133,8 @@ impl HoldTable {
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,
-    /// True if a garbage collector can drop this lease. Such a drop while the lock is held is a
-    /// mistake of the program.
+    /// True if a garbage collector can drop this lease. If it drops the lease while the lock is
+    /// held, the program has made a mistake.
     collectable: bool,
     /// True if this lease counts as a pin of its hold.
     pinned: AtomicBool,
@@ -156,8 +156,8 @@ impl Lease {
         Self::with_level(hold, OwnLevel::default())
     }
 
-    /// Creates a released lease of the same hold, in place of a lease that was released and
-    /// dropped.
+    /// Creates a lease of the same hold that is already released. It takes the place of a lease
+    /// that was released and dropped.
     pub(crate) fn remains(&self) -> Self {
         Self::with_level(Arc::clone(&self.hold), OwnLevel::over())
     }
@@ -236,7 +236,7 @@ impl Lease {
         if *owner == caller.id() { caller.clone() } else { (*owner).into() }
     }
 
-    /// Returns the owner that health checks, messages and other contenders show.
+    /// Returns the owner that health reports, messages and other contenders show.
     pub(crate) fn caller(&self) -> &Owner {
         &self.hold.claim.caller
     }
@@ -278,11 +278,11 @@ impl Lease {
     }
 
     /// Returns the time for which no other client can get the lock, unless an operator breaks it.
+    /// Zero if the lease is lost or released. Sends no request.
     ///
     /// This is the rest of the term, less the lock's `grace`, and never more than `max_hold`
     /// permits. The term ends half the session timeout after the last write that the server
-    /// acknowledged. Heartbeats extend it while the server replies. The time is zero if the lease
-    /// is lost or released. Sends no request.
+    /// acknowledged. Heartbeats extend the term while the server replies.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
@@ -302,24 +302,25 @@ impl Lease {
         self.hold.check(self.state())
     }
 
-    /// Waits until a contender requests that the holder release the lock.
+    /// Waits until a contender asks the holder to release the lock.
     ///
-    /// [`Client::revoke`](crate::Client::revoke) and Curator's `Revoker` send such a request. The
-    /// lease stays held: the holder decides whether to release it. A request that was sent before
-    /// this call counts. The future never completes if the lease is released or lost.
+    /// [`Client::revoke`](crate::Client::revoke) and Curator's `Revoker` send such requests. The
+    /// lease stays held: the holder decides whether to release it. If a request was sent before
+    /// this call, the future completes immediately. It never completes if the lease is released or
+    /// lost.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         if !self.hold.fate.is_revoked() {
-            // The driver watches the node of a long hold in any case. For this hold, the watch
-            // starts now.
+            // The driver already watches the node of a long hold. With this notice, it watches the
+            // node of this hold now.
             self.hold.report(|hold| Notice::Listening { node: hold.node }).ok();
         }
         let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(false));
         async move {
             fate.wait_for(|fate| fate.is_revoked().then_some(())).await;
-            // The request can arrive at the hold after this lease was released, while other levels
-            // are open. Ignore it then, and also after the lease is lost.
+            // The request can arrive at the hold after this lease was released, while other leases
+            // of the hold are open. Then ignore it, as after a loss.
             if !fate.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
@@ -368,9 +369,9 @@ impl Lease {
 
     /// Returns the lease's level, for a future that waits for a change of state.
     ///
-    /// With `for_its_end`, the end of the level itself wakes the future too. Returns `None` in a
-    /// process that inherited the lease through fork: in its copy, the lock of the holds can be
-    /// locked forever.
+    /// With `for_its_end`, the end of this level itself also wakes the future. Returns `None` in a
+    /// process that inherited the lease through fork, because there the lock of the holds might
+    /// stay locked forever.
     fn shared_level(&self, for_its_end: bool) -> Option<Arc<Level>> {
         let Hold { holds, .. } = &*self.hold;
         holds.origin.is_here().then(|| {
@@ -395,13 +396,13 @@ impl Lease {
     /// Releases this level. The lock is freed when the last level of the hold is released.
     ///
     /// The request is on its way when this function returns. The future waits until the server
-    /// acknowledges the release. It waits no longer than [`remaining`](Self::remaining) at the time
-    /// of the call, which is at most half the session timeout. After that, the release continues in
+    /// acknowledges the release, but no longer than [`remaining`](Self::remaining) at the time of
+    /// the call, which is at most half the session timeout. After that, the release continues in
     /// the background.
     ///
     /// A release never fails because of the network. A lost lease is released without an error,
-    /// because there is nothing to undo. There are two cases in which [`state`](Self::state) is
-    /// lost after the release, although the lease seemed to be held:
+    /// because there is nothing to undo. In two cases, the lease seemed to be held, but the release
+    /// shows that it was lost, so [`state`](Self::state) is then lost:
     /// * The server replies that the node no longer exists: another client has deleted it.
     /// * The session ends before the server acknowledges the release, although the term runs:
     ///   another client has closed the session.
@@ -436,14 +437,14 @@ impl Lease {
 
     /// Releases this level and returns a receiver for the server's acknowledgement.
     ///
-    /// The receiver fails if there is nothing to wait for any more. Returns `None` if `timeout` or
-    /// the term leaves no time to wait.
+    /// The receiver fails when there is nothing to wait for any more. Returns `None` if `timeout`
+    /// or the term leaves no time to wait.
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
-            // While the term runs, no other client can have the lock, so the caller can wait for
-            // the end of the node. After the term, the caller would only wait for a server that
-            // does not reply.
+            // Wait for the deletion of the node only while the term runs, because then no other
+            // client can have the lock. After the term, the caller would only wait for a server
+            // that does not reply.
             let most = self.hold.remaining();
             let time = match timeout {
                 Timeout::Forever => most,
@@ -471,8 +472,8 @@ impl Lease {
 
     /// Releases this level. Returns `true` if this frees the lock.
     ///
-    /// `waiter` is called only if the node is deleted. It returns the caller that waits for the
-    /// deletion, if there is one.
+    /// `waiter` is called only if the release deletes the node. It returns the caller that waits
+    /// for the deletion, if there is one.
     fn release_level(&self, waiter: impl FnOnce() -> Option<ReleaseWaiter>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
@@ -490,8 +491,8 @@ impl Lease {
             }
             return Ok(false);
         }
-        // The notices are sent while the holds are locked, so the driver receives an acquire that
-        // results from this release after the release itself.
+        // Send the notices while the holds are locked. Then the driver receives this release before
+        // any acquire that results from it.
         if let Some(hand_off) = self.hold.hand_on(&mut all) {
             drop(all);
             hand_off.tell();
@@ -513,7 +514,7 @@ impl Lease {
             hold.report(|hold| Notice::Released { node: hold.node, release: Release { waiter, reporter } })
                 .ok();
         } else if !claim.grace.is_zero() {
-            // The lease was lost before the end of its term because of the grace. Its node can
+            // The lease was lost before the end of its term because of the grace, so its node can
             // still exist.
             let release = Release { waiter: None, reporter: None };
             self.hold.report(|hold| Notice::Released { node: hold.node, release }).ok();
@@ -525,17 +526,17 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if !self.hold.holds.origin.is_here() {
-            // This process inherited the lease through fork. Leak the hold: dropping the last
-            // reference would wake tasks of the parent's runtime. This process has only a copy of
-            // that runtime, and threads that do not exist here can hold its locks.
+            // This process inherited the lease through fork. Leak the hold, because dropping its
+            // last reference would wake tasks of the parent's runtime. This process has only a copy
+            // of that runtime, and threads that do not exist here might hold its locks.
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }
         if self.level.is_open() && self.collectable {
             self.drop_forgotten();
         } else if self.level.is_open() {
-            // An error means that another thread released the lease in between. Nothing is left to
-            // do.
+            // An error means that another thread released the lease in between, so nothing is left
+            // to do.
             self.release_level(|| None).ok();
         }
     }

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Two acquires by the same owner, with the same client and path, result in one hold with two
 /// levels.
 ///
-/// Create one owner for each flow of control that acquires locks. A clone is the same owner. Each
-/// owner has a [number](Self::number) and optionally a [name](Self::named). Health checks, error
-/// messages and other contenders show both.
+/// Create one owner for each thread, task or other flow of control that acquires locks. A clone is
+/// the same owner. Each owner has a [number](Self::number) and optionally a [name](Self::named).
+/// Health reports, error messages and other contenders show both.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {

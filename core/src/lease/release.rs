@@ -21,7 +21,7 @@ use crate::session::term::Term;
 /// One level of a hold, shared by the lease, the futures that wait for its loss, and finally the
 /// driver.
 ///
-/// Watching and ending a level happen only while the holds are locked, which orders them. The
+/// A level is watched and ended only while the holds are locked, which orders these changes. The
 /// driver receives the level only after its end.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicU8);
@@ -116,10 +116,10 @@ pub(crate) struct LateLossReporter {
 impl LateLossReporter {
     /// Counts and logs the loss, and records it in the lease.
     ///
-    /// The reason is either that another client had deleted the node while the lock was held, or
-    /// that the session ended before the server acknowledged the release. The second case is no
-    /// loss if the term is over: no other client could have the lock during the term, and after it
-    /// the release needs no acknowledgement.
+    /// There are two reasons. Either another client had deleted the node while the lock was held,
+    /// or the session ended before the server acknowledged the release. The second case is no loss
+    /// if the term is over: during the term, no other client could have the lock, and after the
+    /// term the release needs no acknowledgement.
     pub(crate) fn report(&self, node: &str, reason: LossReason) {
         let ended = match reason {
             LossReason::NodeDeleted => BROKEN,
@@ -137,8 +137,8 @@ impl LateLossReporter {
 /// A future for a release that has begun. If it is dropped, the release continues in the
 /// background.
 ///
-/// The type is only two words large. The compiler would make a larger future from an async block,
-/// and moving it would take longer than the release of an inner level itself.
+/// The type has only two words, because moving the larger future of an async block would take
+/// longer than the release of an inner level itself.
 #[derive(Debug)]
 pub(crate) enum Releasing {
     /// There is nothing to wait for.
@@ -169,12 +169,12 @@ impl Future for Releasing {
 
 /// The level of one lease. It is stored in the lease itself until it is shared.
 ///
-/// An inner level often lasts only as long as one function call, and usually only its lease looks
-/// at it. So it allocates nothing.
+/// It is stored there to avoid an allocation, because an inner level often lasts only as long as
+/// one function call, and usually only its own lease uses it.
 ///
 /// A level is shared and ended only while the holds are locked. So the copy in the lease does not
-/// change after the level was shared. A reader needs no lock: its answer was correct at the moment
-/// when it looked for a shared level.
+/// change after the level was shared. A thread that reads the level needs no lock: its result was
+/// correct at the moment when it checked for a shared level.
 #[derive(Debug, Default)]
 pub(super) struct OwnLevel {
     own: Level,

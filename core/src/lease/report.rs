@@ -39,10 +39,11 @@ pub struct WaitReport {
     /// Number of contenders ahead in the queue, as far as known. `None` while the waiter has no
     /// node.
     pub position: Option<usize>,
-    /// The full path of the node that the waiter waits for.
+    /// The full path of the node that the waiter waits for: the nearest node ahead that cannot hold
+    /// the lock together with the waiter.
     ///
-    /// This is the nearest node ahead that cannot hold together with the waiter. `None` if no such
-    /// node is known, and for a permit, because it waits for any of the permit holders.
+    /// `None` if no such node is known. Also `None` for a permit, because it waits for any of the
+    /// permit holders.
     pub behind: Option<String>,
     /// The owner that requested the lock: see [`Owner::named`].
     pub owner: Owner,
@@ -77,8 +78,8 @@ pub struct HoldReport {
     /// True if the library keeps a lease until it is released or lost, even if the program drops
     /// it.
     ///
-    /// In Python and Node, an election does this. In Node, a `signal` that was read does it too.
-    /// Always `false` for a lease in Rust.
+    /// This is the case for elections in Python and Node, and in Node for a lease whose `signal`
+    /// was read. Always `false` for a lease in Rust.
     pub pinned: bool,
     /// The state of the leases.
     pub state: LeaseState,

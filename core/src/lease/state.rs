@@ -27,7 +27,7 @@ pub enum LeaseState {
     /// The lock is held.
     Held,
     /// The lock is held, but the server is unreachable. The state returns to `Held` if the server
-    /// replies in time. Otherwise the lock is lost.
+    /// replies in time. If it does not, the lock is lost.
     Suspended,
     /// The lock is lost. This state is final.
     Lost(LossReason),
@@ -106,7 +106,8 @@ impl HoldState {
 
     /// Changes the state and wakes the waiters. Returns `true` if the state changed.
     ///
-    /// The side effects of `to` are complete before any thread sees the new state.
+    /// `to` receives the current state and returns the new one. Its side effects are complete
+    /// before any thread sees the new state.
     pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = to(self.state()) else { return false };
@@ -131,11 +132,12 @@ impl HoldState {
         self.changed.notify_waiters();
     }
 
-    /// Waits until `look` returns a value.
+    /// Waits until `look`, which reads this state, returns a value.
     pub(crate) async fn wait_for<T>(&self, look: impl Fn(&Self) -> Option<T>) -> T {
         let mut changed = pin!(self.changed.notified());
         loop {
-            // Look only after `changed` was created, because it completes with any later change.
+            // Check only after `changed` was created, because then `changed` completes with any
+            // later change.
             if let Some(found) = look(self) {
                 return found;
             }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{Hold, Notice};
 
 /// Returns the error for a negative version. The server would accept -1 as "any version", but
-/// callers omit the version for that.
+/// callers must omit the version instead.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     let problem = format!(
         "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
@@ -22,8 +22,8 @@ pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
 
 /// A transaction that the server applies only if the lock's node exists at that moment.
 ///
-/// All writes are applied together. They need no fencing token: if a holder was paused and another
-/// client got the lock, the transaction changes nothing.
+/// All writes are applied together. They need no fencing token: if the holder was paused and
+/// another client got the lock in the meantime, the transaction changes nothing.
 ///
 /// Paths are absolute, relative to the client's chroot. New nodes are persistent and have the
 /// client's access control list.
@@ -104,8 +104,8 @@ impl Transaction {
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
         hold.begin_transaction();
-        // Check only after the transaction has begun: from then on, the node is not handed to
-        // another holder.
+        // Check only after the transaction has begun, because from then on the node is not handed
+        // to another holder.
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;

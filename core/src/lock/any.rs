@@ -20,8 +20,8 @@ use crate::lock::semaphore::Semaphore;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
-/// A lock of any kind whose acquire returns one lease: a mutex, one half of a read/write lock, or a
-/// semaphore.
+/// A lock of any kind: a mutex, one half of a read/write lock, or a semaphore. An acquire returns
+/// one lease.
 ///
 /// For a semaphore, the lease is one permit. Clones are the same lock.
 ///
@@ -141,8 +141,8 @@ impl AnyLock {
         self.acquire_for((owner.id(), owner), timeout.into()).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), with a separate caller, which messages and other
-    /// contenders show.
+    /// Like [`acquire_as`](Self::acquire_as), but messages and other contenders show the given
+    /// caller instead of the owner.
     pub(crate) async fn acquire_for(
         &self,
         (owner, caller): (OwnerId, &Owner),
@@ -169,7 +169,7 @@ impl AnyLock {
     }
 
     /// Returns `true` if the lease belongs to this lock or to the other half of its read/write
-    /// lock. Always `false` for a semaphore, because a permit does not permit re-entry.
+    /// lock. Always `false` for a semaphore, because a permit cannot be re-entered.
     pub(crate) fn owns_lease(&self, lease: &Lease) -> Result<bool> {
         match self {
             Self::Lock(lock) => Ok(lease.is_of(&lock.resolve()?.holds)),
@@ -223,8 +223,7 @@ impl AnyLock {
     }
 
     /// Returns `true` if this lock's client can read the node of a lease that another client holds.
-    ///
-    /// If so, both clients are connected to the same ensemble, because a node's name is unique.
+    /// Then both clients are connected to the same ensemble, because a node's name is unique.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {

@@ -97,8 +97,8 @@ impl Election {
 
     /// Returns the same candidate on its current client.
     ///
-    /// An election that was created from hosts gets a new client when its client is closed. So it
-    /// would continue to lead after the program has closed all clients.
+    /// Without this, an election that was created from hosts would get a new client when its client
+    /// is closed, and would continue to lead after the program has closed all clients.
     ///
     /// # Errors
     /// The errors of [`campaign`](Self::campaign) that need no request.
@@ -119,8 +119,8 @@ impl Election {
     /// Returns the candidate's id.
     #[must_use]
     pub fn id(&self) -> String {
-        // Compute the default id in the current process: the candidate can be created before a
-        // fork.
+        // Compute the default id here, not when the candidate is created, because the process can
+        // fork in between.
         self.id
             .as_deref()
             .map_or_else(|| ContenderInfo::candidate_id(self.lock.source().options()), str::to_owned)
@@ -167,7 +167,7 @@ impl Election {
         self.lock.acquire_as(&self.owner, timeout).await.map(Leadership)
     }
 
-    /// Like [`campaign_with`](Self::campaign_with), with a caller that messages show. All callers
+    /// Like [`campaign_with`](Self::campaign_with), but messages show the given caller. All callers
     /// share one owner, the candidate.
     pub(crate) async fn campaign_for(&self, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
         match self.lock.request(self.owner.id(), caller, timeout)? {
@@ -202,8 +202,8 @@ impl Election {
         first(&self.lock, contender)
     }
 
-    /// Returns the candidates in the order in which they lead. Takes as many round trips as
-    /// [`Lock::contenders`].
+    /// Returns the candidates in queue order, which is the order in which they become the leader.
+    /// Takes as many round trips as [`Lock::contenders`].
     ///
     /// Cancel safe: dropping the future has no side effect.
     ///
@@ -283,7 +283,7 @@ impl From<Leadership> for Lease {
 pub struct Candidate {
     /// Position in the queue, from 0. The first candidate leads.
     pub position: usize,
-    /// The candidate's id, for any client library.
+    /// The candidate's id, whichever client library the candidate uses.
     ///
     /// It is empty if the candidate has no id, or if the node's data is longer than 4 KiB or cannot
     /// be read. Invalid UTF-8 is replaced.
@@ -358,7 +358,7 @@ impl Leaders {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Like [`next`](Self::next), for implementing a stream.
+    /// Like [`next`](Self::next), but polls. Use it to implement a stream.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Candidate>>> {
         let (observer, leader) = ready!(self.next.as_mut().poll(context));
         self.next = Box::pin(observer.next());

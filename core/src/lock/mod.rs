@@ -68,10 +68,10 @@ struct Inner {
     place: LockPath,
     kind: Kind,
     settings: LockSettings,
-    /// The first client in this process, and its holds. It is permanent, unless the client is a
-    /// shared one.
+    /// The first client that this lock used in this process, and its holds. Never replaced, but no
+    /// longer used if it is a shared client that was closed.
     first: PerProcess<Arc<Resolved>>,
-    /// The latest replacement, if a shared client was closed.
+    /// The client that replaced the first one, if a shared client was closed.
     last: PerProcess<Mutex<Option<Arc<Resolved>>>>,
 }
 
@@ -87,8 +87,8 @@ impl Lock {
         Self::with_part(source, path, "", kind, settings)
     }
 
-    /// Creates a part of a lock at `path`. Its nodes are in the subdirectory `part`, which is
-    /// `/name` or empty.
+    /// Creates a lock at `path` whose nodes are in the subdirectory `part` of the path: `/name`, or
+    /// empty for none.
     pub(crate) fn with_part(
         source: ClientSource,
         path: &str,
@@ -222,15 +222,15 @@ impl Lock {
         self.acquire_for((owner.id(), owner), timeout.into()).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), with a separate caller, which messages and other
-    /// contenders show.
+    /// Like [`acquire_as`](Self::acquire_as), but messages and other contenders show the given
+    /// caller instead of the owner.
     pub(crate) async fn acquire_for(
         &self,
         (owner, caller): (OwnerId, &Owner),
         timeout: Timeout,
     ) -> Result<Lease> {
-        // Keep the future small, because it is moved to the place where it is awaited: only the
-        // wait is stored in it.
+        // Await only in the slow case: this keeps the future small, which saves time because the
+        // future is moved to the place where it is awaited.
         let pending = match self.request(owner, caller, timeout)? {
             Acquiring::Granted(lease) => return Ok(lease),
             Acquiring::Pending(pending) => pending,
@@ -280,7 +280,8 @@ impl Lock {
     /// Decides whether the owner re-enters.
     ///
     /// The hold at the time of this call counts, not the hold when the driver receives the request.
-    /// So a writer that requests the read lock and then releases the write lock keeps the lock.
+    /// So if a writer requests the read lock and then releases the write lock, it keeps the lock as
+    /// a reader.
     fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         // Without this option, every acquire has a different owner, so it must queue.
         if !self.0.settings.reentrant {
@@ -468,8 +469,8 @@ impl Lock {
         self.resolved(|resolved| Ok(Arc::clone(resolved)))
     }
 
-    /// Calls `body` with the client and its holds. A re-entry uses this, because it does not need
-    /// its own `Arc`.
+    /// Calls `body` with the client and its holds. A re-entry uses this function instead of
+    /// [`resolve`](Self::resolve), because it does not need its own `Arc`.
     fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
         let first = self.0.first.get_or_try_init(|| self.look_up())?;
         if !matches!(self.0.source, ClientSource::Shared(_)) || first.client.mailbox().usable() {

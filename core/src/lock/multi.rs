@@ -16,17 +16,17 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// Interval at which a waiter checks again whether it waits for itself, if the lock might have two
-/// names.
+/// Interval at which a waiter checks again whether it waits for itself. This happens if two members
+/// of a multi-lock are one lock under two names.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
 /// All zklock programs acquire the locks in the same order: by path from the ensemble's root, byte
 /// by byte, and for equal paths by the names of the servers. So two programs cannot wait for each
-/// other. There is one exception: both use the same path on two ensembles, but with different names
-/// for these ensembles. Curator's `InterProcessMultiLock` keeps the order of its caller, so such
-/// programs must sort by path.
+/// other, with one exception: they use the same path on two ensembles, but different server names
+/// for these ensembles. Curator's `InterProcessMultiLock` acquires the locks in the order of the
+/// caller's list. So programs that use it must sort the list by path.
 ///
 /// A lock that is listed twice is acquired once. The write half of a read/write lock is acquired
 /// before its read half.
@@ -55,9 +55,9 @@ impl MultiLock {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) in these cases:
     /// * The list is empty.
-    /// * The list contains one path through two clients of the same ensemble: they would wait for
-    ///   each other. If the server names do not show that it is the same ensemble, the acquire
-    ///   fails instead.
+    /// * The list contains one path through two clients of the same ensemble. Both entries are one
+    ///   lock, so the call would wait for itself. If the server names do not show that the ensemble
+    ///   is the same, the acquire fails instead.
     /// * The list contains one path as locks of two kinds.
     /// * The list contains a lock twice that is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
@@ -143,9 +143,9 @@ impl MultiLock {
     /// acquires.
     ///
     /// If a lock is lost while the call waits for another one, all locks are released and acquired
-    /// again. The first retry is immediate. Then pauses follow, which grow to about a second. If
-    /// `max_hold` of one lock is shorter than the time that the other acquires need, the locks
-    /// cannot be acquired together.
+    /// again. The first retry is immediate. Before each later retry, the call pauses for a time
+    /// that grows to about a second. If `max_hold` of one lock is shorter than the time that the
+    /// other acquires need, the locks cannot be acquired together.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -177,7 +177,7 @@ impl MultiLock {
     }
 
     /// Like [`acquire_as_each`](Self::acquire_as_each). If `caller` is given, messages and other
-    /// contenders show it in place of each owner.
+    /// contenders show it instead of each owner.
     pub(crate) async fn acquire_for(
         &self,
         owners: &[Owner],
@@ -202,14 +202,14 @@ impl MultiLock {
             if let Some(leases) = leases.filter(Leases::is_held) {
                 return Ok(leases);
             }
-            // A lock was lost, so not all can be held at the same time. With a very short
-            // `max_hold`, that never succeeds, so a try does not repeat it.
+            // A lock was lost while the others were acquired. A try does not start again, because
+            // with a very short `max_hold` it would never succeed.
             if deadline.is_try() {
                 let message = "one of several locks was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
-            // Pause, because a `max_hold` that is shorter than the wait for another lock ends every
-            // round.
+            // Pause, because a lock whose `max_hold` is shorter than the wait for another lock is
+            // lost in every round.
             match &mut backoff {
                 Some(backoff) => pause(backoff.pause(), deadline).await?,
                 first => *first = Some(Backoff::default()),
@@ -238,8 +238,8 @@ impl MultiLock {
         Ok(Some(taken))
     }
 
-    /// Acquires one lock. Fails if it is the same lock as one that is already taken, under another
-    /// name: it would wait for itself.
+    /// Acquires one lock. Fails if it is the same lock, under another name, as a lock that is
+    /// already taken, because the call would wait for itself.
     async fn acquire_member(
         &self,
         place: usize,
@@ -264,7 +264,8 @@ impl MultiLock {
             }
             Ok(())
         };
-        // Check before the acquire. Otherwise a try would report that the lock is taken.
+        // Check before the acquire. Otherwise a try would report that the lock is taken, although
+        // this call holds it.
         checked().await?;
         let mut acquired = pin!(lock.acquire_for(owner, deadline.left()));
         loop {

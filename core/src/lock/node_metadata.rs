@@ -26,8 +26,8 @@ struct Process {
 #[derive(Clone, Copy)]
 pub(crate) enum NodeHolders<'a> {
     One(&'a Owner),
-    /// Several consecutive holders. The data names no owner, because it is not written again for
-    /// each hold.
+    /// Several consecutive holders. The data names no owner, because the same node serves all of
+    /// them and its data is not written again.
     Several {
         /// Maximum number of consecutive holds on the node, or zero without the option `cohort`.
         cohort: u16,
@@ -37,7 +37,7 @@ pub(crate) enum NodeHolders<'a> {
     },
 }
 
-/// Maximum number of bytes of an owner's name in the data.
+/// Maximum length of an owner's name in the data, in bytes.
 const NAME_LENGTH: usize = 64;
 
 /// Initial capacity for the data of a node. Most data fits.
@@ -54,7 +54,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl ContenderInfo {
-    /// Returns the default id of a candidate: `host:pid`, as programs with Curator commonly use.
+    /// Returns the default id of a candidate: `host:pid`, as is usual with Curator.
     pub(crate) fn candidate_id(options: &ClientOptions) -> String {
         if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
     }
@@ -81,8 +81,8 @@ impl ContenderInfo {
         });
         let mut data = Vec::with_capacity(LENGTH);
         let since = clock::since_1970().as_millis();
-        // Every acquire creates such data, so it is written piece by piece into one buffer that is
-        // usually large enough.
+        // Write piece by piece into one buffer, because every acquire creates this data. The buffer
+        // is usually large enough.
         let written = (|| {
             write!(data, r#"{{"host":{host},"label":"#)?;
             match label.or(options.label.as_deref()) {

@@ -82,35 +82,36 @@ impl LockOptions {
         self
     }
 
-    /// Sets the time before the end of its term at which a lease is reported lost. Default: zero.
+    /// Sets how long before the end of its term a lease is reported lost. Default: zero.
     ///
-    /// The lock's node is kept until the lease is released or the term ends. So the program has
-    /// this much time to stop before another contender can get the lock.
+    /// The lock's node is kept until the lease is released or the term ends. So after the report,
+    /// the program has this much time to stop before another contender can get the lock.
     ///
     /// The grace can be at most a sixth of the session timeout that the server granted. Otherwise
     /// an acquire fails with [`BadArgument`](crate::ErrorKind::BadArgument). A lock is granted only
-    /// when more than a sixth of the timeout plus the grace is left of the term. There is no grace
-    /// if the lock is broken, if the session ends early, or if `max_hold` ends the hold.
+    /// if more of the term is left than the grace plus a sixth of the session timeout. There is no
+    /// grace if the lock is broken, if the session ends early, or if `max_hold` ends the hold.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
     }
 
-    /// Sets the maximum number of waiters at the time when another contender arrives. Default: no
+    /// Sets the maximum number of waiters that a new contender accepts ahead of itself. Default: no
     /// limit.
     ///
-    /// Use it in a service that rejects a request rather than queue it. An acquire that would have
-    /// to wait behind this many waiters fails immediately with
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout) and the reason
-    /// [`Full`](crate::TimeoutReason::Full), before it creates a node. With 0, an acquire never
-    /// waits. Holders do not count as waiters. A re-entry never fails for this reason.
+    /// Use it in a service that prefers to reject a request rather than let it wait. If an acquire
+    /// would have to wait behind this many waiters, it fails immediately, before it creates a node.
+    /// The error is [`LockTimeout`](crate::ErrorKind::LockTimeout) with the reason
+    /// [`Full`](crate::TimeoutReason::Full). With 0, an acquire never waits. Holders do not count
+    /// as waiters. A re-entry never fails for this reason.
     ///
-    /// An acquire first reads the queue, which costs one more round trip. A semaphore reads two
-    /// directories in the same round trip. Contenders that arrive at the same moment read the same
-    /// queue, so together they can exceed the limit. The limit applies to this lock object; other
-    /// lock objects with the same path have their own limit or none. A try never waits. If the lock
-    /// is taken, it fails with the reason [`Taken`](crate::TimeoutReason::Taken).
+    /// The limit costs an acquire one more round trip, because the acquire first reads the queue.
+    /// For a semaphore, it reads two directories in the same round trip. Contenders that arrive at
+    /// the same moment read the same queue, so together they can exceed the limit. The limit
+    /// applies to this lock object; other lock objects with the same path have their own limit or
+    /// none. A try ignores the limit, because it never waits: if the lock is taken, it fails with
+    /// the reason [`Taken`](crate::TimeoutReason::Taken).
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -135,8 +136,8 @@ impl LockOptions {
     /// means the same.
     ///
     /// Use it for mutexes and write locks for which many threads or tasks of one client contend.
-    /// With the default, the order of the queue is strict. With more, other clients wait until this
-    /// client has used up its holds.
+    /// With the default, the order of the queue is strict. With a larger number, other clients wait
+    /// until this client has used up its holds.
     ///
     /// The thread that releases the lock hands it to the client's next waiter without a request.
     /// Waiters that receive the lock in this way create no nodes, so other clients do not see them.
@@ -183,9 +184,10 @@ impl LockOptions {
     ///
     /// While the node is kept, a try by another client finds the lock taken. Consecutive holds on
     /// one node have the same fencing token, so a resource must compare the pair of token and
-    /// [`handoffs`](crate::Lease::handoffs). Keeping pauses for the length of `time` if nodes are
-    /// given up more than eight times within `time`, each before it was acquired again eight times.
-    /// This option is not for semaphores, elections and [`once`](crate::Mutex::once).
+    /// [`handoffs`](crate::Lease::handoffs). If keeping nodes is of little use, the client stops it
+    /// for the length of `time`: this happens when, within `time`, it has given up nodes more than
+    /// eight times, each before the node was acquired again eight times. This option is not for
+    /// semaphores, elections and [`once`](crate::Mutex::once).
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -299,7 +301,8 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
-    /// Returns the holders that a node is created for: only `owner`, or several consecutive ones.
+    /// Returns the holders that a node is created for: only `owner`, or several consecutive
+    /// holders.
     pub(crate) fn node_holders<'a>(&self, kind: Kind, owner: &'a Owner) -> NodeHolders<'a> {
         match (self.holds_in_a_row(kind), Grace::of(self.linger).millis()) {
             (0, 0) => NodeHolders::One(owner),

@@ -11,11 +11,11 @@ use crate::queue::Kind;
 /// Consecutive readers at the head of the queue hold the lock together. A writer holds it alone. A
 /// reader that arrives after a waiting writer waits behind it.
 ///
-/// Each half is reentrant. An owner of the write lock can also acquire the read lock. It keeps the
-/// read lock when it releases the write lock, and no other contender gets the lock in between. The
-/// read lock has the writer's fencing token. If an owner that holds only the read lock requests the
-/// write lock, the request fails with [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), because
-/// the owner would wait for itself.
+/// Each half is reentrant. An owner of the write lock can also acquire the read lock, and then has
+/// the same fencing token for both. If it releases the write lock, it still holds the read lock,
+/// and no other contender gets the lock in between. If an owner that holds only the read lock
+/// requests the write lock, the request fails with
+/// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), because the owner would wait for itself.
 ///
 /// Fencing tokens of readers that hold the lock together are not comparable.
 ///

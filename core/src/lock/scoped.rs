@@ -72,7 +72,8 @@ impl Holdable for Leases {
 
 /// Releases the lock at the end of the scope, even if the scope is dropped or its body panics.
 ///
-/// An explicit release is necessary because the body can pass its `Arc` to a task that still runs.
+/// Dropping the `Arc` is not enough, because the body can pass a clone of it to a task that still
+/// runs.
 struct Scope<H: Holdable>(Arc<H>);
 
 impl<H: Holdable> Drop for Scope<H> {
@@ -84,8 +85,8 @@ impl<H: Holdable> Drop for Scope<H> {
 /// Runs `body` while the lock is held.
 ///
 /// If the lock is lost before the body returns, the body is dropped at its next await point, and
-/// the result is the error. The result is also an error if the body returns but the lock was not
-/// held throughout.
+/// the function returns the error. It also returns an error if the body returns but the lock was
+/// not held throughout.
 pub(crate) async fn run<H: Holdable, F: Future>(
     held: H,
     body: impl FnOnce(Arc<H>) -> F,

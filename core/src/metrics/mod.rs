@@ -12,7 +12,7 @@ use crate::error::loss_reason::LossReason;
 ///
 /// A *hold* begins with a grant and ends with its last release or with its loss. A re-entry sends
 /// no request and is not counted. Each permit of a semaphore counts as a hold. The internal lock
-/// that a semaphore's contenders take in turn is not counted.
+/// that a semaphore's contenders hold while they acquire permits does not.
 ///
 /// ```
 /// use zklock::{Client, ClientOptions};
@@ -58,9 +58,9 @@ pub struct Stats {
     pub wait: Histogram,
     /// Durations of the holds that have ended.
     pub hold: Histogram,
-    /// Number of requests for locks, by purpose. Requests that a session sends for itself are not
-    /// counted: pings, opening and closing the session, and setting or removing watches on a
-    /// server.
+    /// Number of requests for locks, by purpose. Requests that only maintain the session or its
+    /// watches are not counted: pings, opening and closing the session, and setting or removing
+    /// watches on a server.
     pub requests: BTreeMap<RequestKind, u64>,
 }
 
@@ -195,8 +195,9 @@ impl RequestKind {
 pub enum Transport {
     /// This library's own sockets and timers.
     Zklock,
-    /// Sockets and timers of the `async-net` and `async-io` crates, because the two
-    /// `[patch.crates-io]` lines are missing. Locks are equally safe, but have these limits:
+    /// The sockets and timers of the `async-net` and `async-io` crates. They are used if the
+    /// program lacks the two `[patch.crates-io]` lines. Locks are equally safe, but have these
+    /// limits:
     /// - They need more round trips.
     /// - A forked child cannot use the library.
     /// - Connections cannot be encrypted.
@@ -221,9 +222,9 @@ impl Transport {
         }
     }
 
-    /// Returns the transport that a session used. Without the patch, the program's ZooKeeper client
-    /// uses a different transport than this crate links, so this function asks whether ours was
-    /// used.
+    /// Returns the transport that a session used. It asks our transport whether it was used,
+    /// because without the patch the program's ZooKeeper client uses a different transport than the
+    /// one that this crate links.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }

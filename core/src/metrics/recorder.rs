@@ -1,5 +1,5 @@
-//! The recorder of a client's statistics. Each count is one atomic addition, so recording never
-//! waits for a reader.
+//! Records a client's statistics. Each count is one atomic addition, so recording never waits for a
+//! reader.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,8 +114,8 @@ impl Recorder {
 
     pub(crate) fn snapshot(&self, transport: Option<Transport>) -> Stats {
         let requests = RequestKind::ALL.iter().map(|kind| (*kind, read(&self.requests[*kind as usize])));
-        // A part is read before its whole, so a snapshot never shows a part that is larger than the
-        // whole.
+        // Read a part before its whole, so that a snapshot never shows a part that is larger than
+        // the whole.
         let losses: BTreeMap<_, _> =
             LossReason::COUNTED.into_iter().zip(self.losses.iter().map(read)).collect();
         let (hold, contended) = (self.hold.snapshot(), read(&self.contended));
@@ -164,7 +164,7 @@ impl Distribution {
             buckets.push((*bound, count));
         }
         Histogram {
-            // Computed from the same reads as the buckets, so that the count and the buckets agree.
+            // Computed from the same reads as the buckets, so that both agree.
             count: count + read(&self.buckets[BOUNDS.len()]),
             sum: Duration::from_nanos(read(&self.sum_nanos)),
             max: Duration::from_nanos(read(&self.max_nanos)),

@@ -8,12 +8,13 @@ use crate::runtime::random;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The same limits for the pauses between sessions and between nodes. They are longer, because each
-/// session costs the servers some connections and writes.
+/// The same limits for the pauses before a new session or a contender's new node. These pauses are
+/// longer, because each session costs the servers some connections and writes.
 const FIRST_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(4);
 
-/// Lifetime after which the end of a session or node counts as unrelated to earlier failures.
+/// If a session or node existed for at least this long, its end counts as unrelated to earlier
+/// failures.
 const LIVED_WELL: Duration = Duration::from_secs(5);
 
 /// Growing pauses with jitter. The jitter spreads out clients that were rejected at the same
@@ -39,8 +40,9 @@ impl Backoff {
     }
 }
 
-/// Pauses before a new session is opened or a contender's new node is created. The first early end
-/// causes no pause. The pauses then grow with each further early end, for any cause.
+/// The pauses before a new session is opened or a contender's new node is created. There is no
+/// pause after the first session or node that ends early. With each further early end, for any
+/// cause, the pauses grow.
 #[derive(Debug, Default)]
 pub(crate) struct RestartBackoff(Option<Backoff>);
 

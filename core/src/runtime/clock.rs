@@ -1,14 +1,15 @@
-//! The only module that reads a clock. It calls libc, so a library that is linked or preloaded in
-//! front of libc can set the time here too. Timers use tokio's clock.
+//! Reads the system's clocks. No other module reads a clock, except that timers use tokio's clock.
+//! This module calls libc, so a library that is linked or preloaded in front of libc can set the
+//! time here too.
 
 use std::time::Duration;
 
-/// A clock that no one can set. It includes the time during which the machine was suspended,
-/// because the server counts that time too.
+/// A clock that cannot be set. It includes the time during which the machine was suspended, because
+/// the server counts that time too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT: libc::clockid_t = libc::CLOCK_BOOTTIME;
-/// On other systems the monotonic clock. It includes suspension if the system has no separate clock
-/// for that.
+/// The monotonic clock, on other systems. It includes the time of a suspension unless the system
+/// has a separate clock for that.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
@@ -35,8 +36,8 @@ impl BootInstant {
     }
 }
 
-/// Returns the time since 1970 by the wall clock. Only for people to read, because this clock can
-/// be set at any time.
+/// Returns the time since 1970 by the wall clock. Use it only in text for people, because this
+/// clock can be set at any time.
 pub(crate) fn since_1970() -> Duration {
     let (seconds, nanos) = read(libc::CLOCK_REALTIME);
     Duration::new(seconds, nanos)

@@ -1,6 +1,6 @@
 //! Fork detection for the whole library. A forked child must not use anything that it inherited: it
-//! has none of its parent's threads, one of these threads might hold an inherited lock forever, and
-//! the sockets belong to the parent.
+//! has none of its parent's threads, an inherited lock stays locked forever if one of these threads
+//! held it, and the sockets belong to the parent.
 //!
 //! A handle remembers the process that created it ([`ForkGuard`]) and refuses to work in any other.
 //! Data that belongs to one process is stored in a [`PerProcess`], so a child starts with a new
@@ -56,8 +56,8 @@ impl ForkGuard {
     }
 }
 
-/// A value that each process creates for itself on first use. It is kept until this container is
-/// dropped; a static keeps it until the process exits.
+/// A value that each process creates for itself on first use. It is dropped with this container. In
+/// a static, it is therefore kept until the process exits.
 ///
 /// A forked child leaks its parent's value, because dropping it would use the parent's locks and
 /// sockets.

@@ -1,5 +1,5 @@
-//! The library's only runtime thread in each process: it starts on first use, and again in a forked
-//! child.
+//! The library's only runtime thread in each process. It starts on first use, and starts again in a
+//! forked child.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;
@@ -124,8 +124,8 @@ pub(crate) async fn sleep(time: Duration) -> Result<()> {
 }
 
 /// Spawns the tasks of the ZooKeeper client crate on the library's thread. Connections that a task
-/// opens use the settings of the client that spawned it. The tasks catch their panics, so only the
-/// end of a task reveals a panic.
+/// opens use the settings of the client that spawned it. The client crate catches the tasks'
+/// panics, so a panic shows only as the end of a task.
 struct OnRuntime;
 
 impl Spawn for OnRuntime {
@@ -176,8 +176,8 @@ fn start() -> Result<Runtime> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // Blocking threads only resolve host names, and exit as soon as they are idle. A lookup
-        // that hangs keeps its thread, so the limit leaves enough threads for other lookups.
+        // The blocking threads only resolve host names, and exit as soon as they are idle. A lookup
+        // that hangs keeps its thread, so the maximum leaves enough threads for other lookups.
         .thread_name("zklock-resolve")
         .thread_keep_alive(Duration::from_millis(1))
         .max_blocking_threads(64)
@@ -198,8 +198,8 @@ fn start() -> Result<Runtime> {
     Ok(Runtime { handle, _stop: stop })
 }
 
-/// Blocks all signals on the calling thread. The host program's threads, which expect signals, then
-/// receive them.
+/// Blocks all signals on the calling thread, so that they are delivered to the program's own
+/// threads, which expect them.
 #[doc(hidden)]
 pub fn block_signals() {
     // SAFETY: plain calls on a local set.

@@ -1,5 +1,5 @@
-//! Parsing of foreign data away from the library's thread. Other programs choose the size of this
-//! data, and heartbeats must not wait for it.
+//! Parses foreign data on other threads than the library's own, because other programs choose the
+//! size of this data and heartbeats must not wait for it.
 
 use std::sync::mpsc;
 
@@ -16,15 +16,15 @@ const THREADS: usize = 2;
 static TURNS: PerProcess<Semaphore> = PerProcess::new();
 
 /// Does `work` on `size` bytes, and returns `None` if it panicked. Large data gets a dedicated
-/// thread. If the system refuses a thread, the work runs on the calling thread. Dropping the future
-/// does not stop the work, so it must end by itself.
+/// thread, or is processed on the calling thread if the system refuses a thread. `work` must end by
+/// itself, because dropping the future does not stop it.
 pub(crate) async fn aside<T, F>(size: usize, work: F) -> Option<T>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    // A simulation uses only one thread: a second thread's timing would depend on more than the
-    // seed.
+    // A simulation uses only one thread, because the timing of a second thread would not be
+    // determined by the seed.
     if size <= FEW || cfg!(feature = "_simulation") {
         return Some(work());
     }

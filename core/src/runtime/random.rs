@@ -5,8 +5,8 @@ use uuid::Uuid;
 /// Returns 64 random bits.
 pub(crate) fn bits() -> u64 {
     let (high, low) = Uuid::new_v4().as_u64_pair();
-    // A version 4 UUID has fixed bits. The rotation combines them with random bits of the other
-    // half.
+    // Some bits of a version 4 UUID are fixed. The rotation combines them with random bits of the
+    // other half.
     high.rotate_left(24) ^ low
 }
 

@@ -1,4 +1,5 @@
-//! Supervision of futures and tasks that run unobserved: it reports a panic or an early end.
+//! Supervises futures and tasks whose results no caller awaits: reports their panics and early
+//! ends.
 
 use std::any::Any;
 use std::future::{Future, pending, poll_fn};
@@ -9,8 +10,8 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 
 tokio::task_local! {
-    /// The channels for the tasks that the client crate spawns here: reports of their ends, and
-    /// requests to stop.
+    /// The channels between the current supervisor and the tasks that the client crate spawns here.
+    /// They carry reports of the tasks' ends, and requests to stop.
     static LINES: Lines;
 }
 
@@ -58,8 +59,8 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     (LINES.scope(lines, future).await, Tasks { ended: reports, stop })
 }
 
-/// Wraps a task that is about to be spawned. The [`supervised`] call around its spawner receives a
-/// report when the task ends, and can stop the task.
+/// Wraps a task that is about to be spawned. If its spawner runs inside [`supervised`], that call's
+/// [`Tasks`] learn of the task's end, and can stop the task.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
         Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),
@@ -97,9 +98,9 @@ impl Drop for TaskEnd {
     }
 }
 
-/// Runs a future and returns its output, or the panic message if it panics. The panic hook has
-/// already shown the panic. The future must not leave shared state behind that the panic could have
-/// made inconsistent.
+/// Runs a future and returns its output, or the panic message if it panics (after the panic hook
+/// has printed it). The future must not leave shared state behind that the panic could have made
+/// inconsistent.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = pin!(future);
     poll_fn(|context| poll_caught(future.as_mut(), context)).await

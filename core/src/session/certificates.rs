@@ -34,7 +34,7 @@ impl Certificates {
 
     /// Reads the files again.
     ///
-    /// The read runs on a separate thread: the files can be on slow remote storage, and the
+    /// The read runs on a separate thread, because the files can be on slow remote storage and the
     /// runtime's thread must send heartbeats. If the files contain nothing usable, the previous
     /// certificates stay in use.
     pub(crate) async fn renew(&self) {

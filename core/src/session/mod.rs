@@ -28,7 +28,7 @@ use crate::runtime::supervise::{Tasks, caught, supervised};
 pub(crate) struct Session {
     pub(crate) client: zk::Client,
     pub(crate) tasks: Stops,
-    /// Times at which the server of the connection received requests from the client.
+    /// Times at which the server of the current connection received requests from the client.
     pub(crate) heard: LastContact,
 }
 
@@ -63,10 +63,10 @@ impl Search<'_> {
     /// Retries until it succeeds, so the caller decides when to stop. It fails only if a retry
     /// would not help.
     ///
-    /// `previous` is a session that only this client has given up. As long as the server keeps that
-    /// session, its nodes are in the queues, and our new contenders would wait behind our own old
-    /// ones. So the old session is closed first (rule 11). The new session begins no earlier than
-    /// after `pause`.
+    /// `previous` is a session that this client has given up but that the server might still keep.
+    /// As long as it exists, its nodes are in the queues, and the client's new contenders would
+    /// wait behind them. So `previous` is closed first (rule 11). The new session begins no earlier
+    /// than after `pause`.
     pub(crate) async fn establish(
         self,
         mut previous: Option<zk::SessionInfo>,
@@ -112,8 +112,8 @@ impl Search<'_> {
     }
 }
 
-/// Logs once per process that the client crate does not use our transport. This is known only after
-/// a session exists.
+/// Logs, once per process, that the client crate does not use our transport. Called after a session
+/// was created, because this is not known before.
 fn report_transport() {
     static REPORTED: Once = Once::new();
     if !zklock_transport::used() {
@@ -147,8 +147,9 @@ async fn close_abandoned_session(
 
 /// Stops the client crate's tasks for a session when dropped, even if no caller waits for them.
 ///
-/// Without this, the crate would connect again to close the session. It would wait for the reply
-/// forever if the server answers only pings, and those pings keep the session alive.
+/// Without this, the crate would connect again to close the session. If the server then answers
+/// only pings, the crate would wait for the reply forever, and its pings would keep the session
+/// alive.
 pub(crate) struct Stops(Tasks);
 
 impl Deref for Stops {
@@ -209,7 +210,7 @@ async fn connect(
 /// encrypts them.
 ///
 /// It requests a connection from the client crate and checks whether our transport receives the
-/// request. The address is the broadcast address. No system connects to it, so another transport
+/// request. The address is the broadcast address: no system connects to it, so another transport
 /// sends nothing either.
 async fn is_on_our_transport() -> bool {
     let probe = Settings::probe();

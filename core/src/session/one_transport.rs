@@ -3,8 +3,8 @@
 //!
 //! The stand-in crates come from the repository and depend on the transport of that repository. If
 //! zklock itself comes from a registry, it uses the transport from the registry, unless a third
-//! line of `[patch.crates-io]` replaces that one too. With two copies, no connection would have
-//! encryption, pacing or protection, as if the stand-ins were missing.
+//! line of `[patch.crates-io]` also replaces the transport. With two copies of the transport, no
+//! connection would have encryption, pacing or protection, just as without the stand-in crates.
 
 #[diagnostic::on_unimplemented(
     message = "zklock: `[patch.crates-io]` replaces `async-io` and `async-net`, but not `zklock-transport`",

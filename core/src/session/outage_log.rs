@@ -1,7 +1,7 @@
 //! Logging of outages, that is, times in which no server can be used.
 //!
-//! Several rounds of attempts happen each second during an outage. So a warning is logged only when
-//! the outage begins, when the cause changes, and again after a while.
+//! During an outage, the client tries all servers several times each second. So a warning is logged
+//! only when the outage begins, when the cause changes, and again after a while.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Outages {
         *self.last() = None;
     }
 
-    /// Logs a warning each time all servers have turned the client away since this call, with the
+    /// From this call on, logs a warning each time all servers have rejected the client, with the
     /// causes.
     ///
     /// `servers` is a list of `host:port`, separated by commas. The future runs until it is

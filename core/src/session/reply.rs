@@ -1,15 +1,14 @@
-//! Interpretation of the server's replies: for the queue that sent the request, and for the
-//! session.
+//! Interprets the server's replies, for the queue that sent the request and for the session.
 //!
-//! These functions are pure, like the queue. The driver applies them to a connection, and the model
-//! in the tests applies them to its simulated server.
+//! These functions are pure, like the queue, because they have two users: the driver applies them
+//! to the replies of a connection, and the model in the tests applies them to its simulated server.
 
 use zklock_transport::TooLarge;
 use zookeeper_client::{self as zk, MultiWriteError};
 
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 
-/// The evidence that a reply gives about the session of the request.
+/// Shows what a reply proves about the session of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SessionEvidence {
     /// The session existed when the request was executed.
@@ -30,8 +29,8 @@ pub struct NodeOwner {
 }
 
 impl NodeOwner {
-    /// Returns `true` if the session owns the node and the node has a token. Transaction numbers
-    /// begin at one.
+    /// Returns `true` if the session owns the node and the node has a fencing token, which is its
+    /// transaction number. Transaction numbers begin at one.
     fn belongs_to(self, session: i64) -> bool {
         self.owner == session && self.czxid > 0
     }
@@ -43,12 +42,12 @@ impl From<zk::Stat> for NodeOwner {
     }
 }
 
-/// An event for a queue, and the evidence about the session.
+/// An event for a queue, and what the reply proves about the session.
 pub type Judged = (Event, SessionEvidence);
 
 /// Interprets the reply to a create of a node.
 ///
-/// If the server created the node for another session, ours has ended, and the client crate has
+/// If the server created the node for another session, our session has ended: the client crate has
 /// silently adopted another session (rule 11).
 #[must_use]
 pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner), zk::Error>) -> Judged {
@@ -62,8 +61,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Returns `true` if the node's Stat says more about the create than this reply does. If it returns
-/// `false`, the loss of a writer is reported without waiting for the Stat.
+/// Returns `true` if the node's Stat must be read because it says more about the create than this
+/// reply does. If it returns `false`, a lost writer can be reported without waiting for the Stat.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
@@ -72,9 +71,9 @@ pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     committed.as_ref().err().is_none_or(exists)
 }
 
-/// Interprets the reply to a create of a reader's node in a writer's place.
+/// Interprets the reply to a create of a reader's node that will replace a writer's node.
 ///
-/// The create and a check that the writer's node exists are one transaction. `found` is the result
+/// One transaction creates the node and checks that the writer's node exists. `found` is the result
 /// of the read after it.
 #[must_use]
 pub fn created_beside<T>(
@@ -117,8 +116,8 @@ pub fn found_in_place(
 ) -> Judged {
     let outcome = match found {
         Ok(Some(found)) if found.belongs_to(session) => Outcome::Done((name, found.czxid)),
-        // The node belongs to another session, or it no longer exists. A listing will show it, and
-        // nothing is urgent.
+        // The node belongs to another session, or it no longer exists. The next listing shows
+        // which, and nothing is urgent.
         Ok(_) => Outcome::Lost,
         Err(error) => failed(&error),
     };
@@ -142,8 +141,8 @@ pub fn listed(
 
 /// Interprets the reply to a probe, which checks for several nodes whether they exist.
 ///
-/// The event contains only the nodes that certainly do not exist. If reading a node is forbidden,
-/// its reply is an error.
+/// The event contains only the nodes that certainly do not exist. A node that the client is not
+/// permitted to read is not among them, because its reply is an error.
 #[must_use]
 pub fn probed(
     ticket: Ticket,
@@ -163,8 +162,8 @@ pub fn probed(
     Event::Probed(ticket, outcome)
 }
 
-/// Interprets the Stat of a node that carries our UUID. If the server created the node for another
-/// session, ours has ended.
+/// Interprets the Stat of a node that carries our UUID. If another session owns the node, our
+/// session has ended.
 #[must_use]
 pub fn verified(ticket: Ticket, session: i64, found: Result<Option<NodeOwner>, zk::Error>) -> Judged {
     let (outcome, verdict) = match found {
@@ -186,8 +185,8 @@ pub fn watched(ticket: Ticket, answer: Result<(), zk::Error>) -> Event {
 
 /// Interprets the reply to a delete.
 ///
-/// `proven` is true if it is known which session the connection belongs to. Any client can delete a
-/// node, so the reply itself does not prove that.
+/// `proven` is true if it is known which session the connection belongs to. The reply itself does
+/// not prove that, because any client can delete a node.
 #[must_use]
 pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> Judged {
     let verdict = if answer.is_ok() && proven { SessionEvidence::Alive } else { SessionEvidence::Unknown };
@@ -219,16 +218,16 @@ pub struct Beat {
 /// * The whole request fails with NoAuth. With `enableEagerACLCheck`, a server sends this reply
 ///   without the leader.
 ///
-/// `owned` states whether the first node belongs to the session that answers. It is read only if it
-/// is not known which session the connection belongs to. A server that did not keep our session
-/// gives us another one, and the client crate accepts it silently (rule 11). Then our node exists,
-/// but the connection's session does not own it.
+/// `owned` states whether the first node belongs to the session of the connection. The node is read
+/// for this only if it is not known which session the connection belongs to: a server that did not
+/// keep our session gives us another one, and the client crate accepts it silently (rule 11). Then
+/// our node exists, but the connection's session does not own it.
 #[must_use]
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
     let (missing, mut unreadable) = (missing_at(committed), None);
-    // The check of a node that exists proves the session that owns it. That is the session that
-    // created it.
+    // The check of a node that exists proves the session that owns the node, which is the session
+    // that created it.
     let found = match committed {
         Ok(_) => true,
         Err(OperationFailed { index, source: zk::Error::NoNode }) => *index > 0,
@@ -242,7 +241,7 @@ pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bo
     let nothing = |verdict| Beat { verdict, missing: None, unreadable: None };
     match owned {
         _ if is_over(committed) => nothing(SessionEvidence::Over),
-        // The other nodes can show whether the session exists. The next heartbeat checks them.
+        // Other nodes can still show that the session exists, so the next heartbeat checks them.
         _ if !found => beat(SessionEvidence::Unknown),
         None | Some(Ok(true)) => beat(SessionEvidence::Alive),
         Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => nothing(SessionEvidence::Unknown),
@@ -262,10 +261,10 @@ pub fn missing_at<T>(answer: &Result<T, MultiWriteError>) -> Option<usize> {
 
 /// Returns `true` if the reply to a transaction shows that its session has ended.
 ///
-/// A failed transaction is committed and answered like any other. The reply contains the error of
-/// the first operation that failed. In each operation, the leader checks the session first. If the
-/// session has ended, it commits the failure SESSIONEXPIRED. If the session has moved to another
-/// server, it commits SESSIONMOVED.
+/// A transaction that fails is committed and answered like any other. The reply contains the error
+/// of the first operation that failed. For each operation, the leader checks the session first. If
+/// the session has ended, the error is SESSIONEXPIRED. If the session has moved to another server,
+/// it is SESSIONMOVED.
 #[must_use]
 pub fn is_over<T>(answer: &Result<T, MultiWriteError>) -> bool {
     use MultiWriteError::{OperationFailed, RequestFailed};
@@ -312,9 +311,9 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
 
 /// Adapts an event to the connection on which its request was sent (`asked`).
 ///
-/// A listing from another connection than the `current` one is separated from the create that was
-/// sent with it, so it proves nothing (rule 3). Other replies are facts, no matter on which
-/// connection they arrive.
+/// If a listing was sent on another connection than the `current` one, it proves nothing, because
+/// the create that was sent with it might have been on a different connection (rule 3). Other
+/// replies are facts, no matter on which connection they arrive.
 #[must_use]
 pub fn discard_stale(event: Event, asked: u64, current: u64) -> Event {
     match event {

@@ -1,5 +1,5 @@
-//! The term of a session: the time for which the session certainly exists without another server
-//! reply.
+//! The term of a session: the time for which the session certainly exists, even if no server
+//! replies any more.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::runtime::sync::AtomicU64;
 /// The term of one session.
 ///
 /// The term ends half a session timeout after the last proof of the session. A proof is a committed
-/// write. It counts from the moment before the write was sent, and only once the write is
-/// acknowledged.
+/// write: it becomes a proof when a server acknowledges it, and the half timeout counts from a
+/// moment before the write was sent.
 ///
 /// Why a write: a server that is cut off from its leader still answers reads, pings and syncs, even
-/// for a session that the leader has ended. A committed write was seen by the leader at some time
-/// after it was sent.
+/// for a session that the leader has ended. In contrast, the leader processes every committed
+/// write, at some time after the write was sent.
 ///
 /// Why half: the leader learns that a session is alive with a delay of half a tick or more.
 ///
-/// Why a write does not always count from its sending: if another server forwards a write, the
-/// leader does not treat it as a sign of life of the client. Every half tick, that server reports
-/// to the leader the clients that it has heard from. The leader counts a session's time from these
-/// reports. After a long pause of the client, the first write can be committed although the leader
-/// has heard nothing since before the pause. The leader then ends the session a moment later. So a
-/// write counts from no later than [`reach`](Self::reach) after the last request that the leader
-/// was certainly informed about.
+/// Why a write does not always count from the time when it was sent: if another server forwards a
+/// write, the leader does not treat the write as a sign of life of the client. Instead, that server
+/// reports to the leader, every half tick, which clients it has heard from. The leader measures a
+/// session's timeout from these reports. After a long pause of the client, the leader can commit
+/// the first write although its last report is from before the pause. It then ends the session a
+/// moment later. So a write counts from no later than [`reach`](Self::reach) after the last request
+/// about which the leader was certainly informed.
 #[derive(Debug, Default)]
 pub(crate) struct Term {
     length: Duration,
@@ -68,11 +68,11 @@ impl Term {
         self.connection.store(connection, Ordering::Release);
     }
 
-    /// Records that a write is acknowledged. It was sent at `sent` for `connection`.
+    /// Records that a write is acknowledged. It was sent at time `sent` on `connection`.
     ///
-    /// If the session has moved to another connection, the write proves nothing. The client crate
-    /// sends pending requests on the new connection, and at that time it was not yet checked which
-    /// session that connection belongs to.
+    /// If the session has moved to another connection, the write proves nothing: the client crate
+    /// sends pending requests again on the new connection, before it was checked which session the
+    /// new connection belongs to.
     pub(crate) fn prove(&self, sent: BootInstant, connection: u64) {
         if self.connection.load(Ordering::Acquire) == connection {
             self.proof.fetch_max(self.counts_from(sent).0, Ordering::Release);
@@ -92,20 +92,21 @@ impl Term {
 
     /// Time after which the leader has certainly received the server's report of a request.
     ///
-    /// If a server heard from the client this long before it forwards a write, the leader knew of
-    /// it before the write. With a session timeout of four ticks, this is half a tick, plus half as
-    /// much again for a late report.
+    /// If a server heard from the client at least this long before it forwards a write, the leader
+    /// knew of that contact before the write. With a session timeout of four ticks, this time is
+    /// three quarters of a tick: half a tick until the report, plus half as much again for a late
+    /// report.
     fn report(&self) -> Duration {
         self.length * 2 * 3 / 16
     }
 
-    /// Maximum time from the last request that the leader was certainly informed about to the time
+    /// Maximum time from the last request about which the leader was certainly informed to the time
     /// from which a write counts.
     ///
     /// With this limit, the term ends a sixteenth of the session timeout before the session can
     /// end. The client crate normally sends requests and pings so often that this last request is
-    /// no older than `report` plus a fifth of the timeout. That leaves a twentieth of the timeout
-    /// for round trips.
+    /// no older than `report` plus a fifth of the timeout. The limit is a twentieth of the timeout
+    /// longer, which leaves room for round trips.
     fn reach(&self) -> Duration {
         self.length * 2 * 7 / 16
     }
@@ -143,8 +144,8 @@ impl Term {
         }
     }
 
-    /// Returns the interval between proofs while the client needs the term. Two proofs can be
-    /// missed before the term ends.
+    /// Returns the interval between proofs while the client needs the term. It is so short that two
+    /// proofs can be missed before the term ends.
     pub(crate) fn interval(&self) -> Duration {
         self.length / 3
     }
@@ -159,7 +160,7 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
-    /// Returns the time after which the client gives the session up if no proof arrives. The client
+    /// Returns the time without a proof after which the client gives the session up. The client
     /// crate gives a session up after the same time without a connection.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
@@ -170,7 +171,8 @@ impl Term {
         self.proven.load(Ordering::Acquire) == connection
     }
 
-    /// Returns `true` if proofs arrive on time on this connection: at most one of them is late.
+    /// Returns `true` if the last proof arrived on this connection and at most one proof is
+    /// overdue.
     pub(crate) fn is_fresh(&self, connection: u64) -> bool {
         self.is_fresh_at(BootInstant::now(), connection)
     }
@@ -198,7 +200,7 @@ impl ModelTerm {
         self.0.moved(connection);
     }
 
-    /// Records that a write is acknowledged. It was sent at `sent` for `connection`.
+    /// Records that a write is acknowledged. It was sent at time `sent` on `connection`.
     pub fn prove(&self, sent: u64, connection: u64) {
         self.0.prove(BootInstant(sent), connection);
     }

@@ -1,13 +1,13 @@
-//! A limit on the watches of a session.
+//! Limits the total length of the paths that a session watches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum total length in bytes of all watched paths.
 ///
-/// After a reconnection, the client crate sets all watches again. Above 128 KiB, it uses several
-/// requests with the same request number and treats the second reply as a protocol error. The
-/// connection is then lost again, and finally the session.
+/// After a reconnection, the client crate sets all watches again. If they exceed 128 KiB, it uses
+/// several requests with the same request number, and treats the second reply as a protocol error.
+/// So the connection is lost again and again, until the session is lost.
 const LIMIT: usize = 120 * 1024;
 
 fn limit() -> usize {

@@ -10,12 +10,13 @@ use crate::connect_log::ConnectOutcome;
 use crate::connect_throttle::{AttemptEnd, Server};
 use crate::settings::Settings;
 
-/// Fraction of the session timeout after which a silent connection counts as broken. The client
-/// crate sends a ping within a fifth of the timeout, and gives up after two fifths.
+/// Fraction of the session timeout after which a connection without received data counts as broken.
+/// It is between two limits of the client crate, which sends a ping within a fifth of the timeout
+/// and gives up after two fifths.
 const SILENT_FOR: (u32, u32) = (3, 10);
 
-/// One connection attempt. It ends when it is dropped, which also happens when the connecting
-/// future is dropped.
+/// One connection attempt, and the connection that results from it. It ends when it is dropped,
+/// which also happens when the connecting future is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
     settings: Settings,
@@ -25,7 +26,8 @@ pub(crate) struct ConnectAttempt {
     deadline: Option<Instant>,
     /// The outcome to report if the attempt ends now.
     outcome: ConnectOutcome,
-    /// Time of the last received data, and the silence after which the server counts as silent.
+    /// Time of the last received data, and the time without data after which the server counts as
+    /// silent.
     heard: Instant,
     silent_for: Duration,
     /// `true` if the server has closed the connection.

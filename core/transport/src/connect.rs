@@ -1,4 +1,4 @@
-//! Connecting to a host: resolving its name and trying its addresses one after the other.
+//! Connects to a host: resolves its name and tries its addresses in order.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, Result};
@@ -45,7 +45,7 @@ pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result
     Ok((connected?, attempt))
 }
 
-/// Returns the error of an attempt that is abandoned because another server might reply.
+/// Returns the error of an attempt that is abandoned in favor of another server, which might reply.
 pub(crate) fn no_answer() -> Error {
     Error::new(ErrorKind::TimedOut, "no answer; another server is tried")
 }
@@ -155,7 +155,7 @@ pub(crate) async fn dial(
     is_now: &mut impl FnMut(ConnectOutcome),
 ) -> Result<TcpStream> {
     let connected = if let Ok(ip) = host.parse::<IpAddr>() {
-        // An address needs no resolver. A resolver would need a thread.
+        // Do not use the resolver for an address, because it would need a thread.
         TcpStream::connect(SocketAddr::new(ip, port)).await
     } else {
         is_now(ConnectOutcome::Unresolved);
@@ -166,16 +166,16 @@ pub(crate) async fn dial(
     };
     let stream = connected?;
     USED.store(true, Ordering::Relaxed);
-    // Disables Nagle's algorithm, because the client crate does not. Otherwise the second of two
-    // requests sent in a row would wait for the TCP acknowledgement of the first, which costs every
-    // lock one more round trip.
+    // Disable Nagle's algorithm, which the client crate leaves enabled. With it, the second of two
+    // requests in a row would wait for the TCP acknowledgement of the first, which costs every lock
+    // one more round trip.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// Connects to an address of a host, in the resolver's order. An address that does not reply delays
-/// the next one only for a moment. Otherwise it would use up the client crate's time for the host
-/// at each attempt.
+/// Connects to an address of a host, in the resolver's order. If an address does not reply, the
+/// next one is tried in parallel after a moment, because the silent address would otherwise use up
+/// the time that the client crate allows for the host at each attempt.
 async fn connect_to_any(mut addresses: impl Iterator<Item = SocketAddr>) -> Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut failure = Error::new(ErrorKind::NotFound, UnknownHost("the name has no address".to_owned()));

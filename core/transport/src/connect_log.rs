@@ -54,11 +54,11 @@ pub enum ConnectOutcome {
     Mute,
     /// The server closed the connection before it replied.
     Closed,
-    /// The server closed the connection before it replied. Asked for its status, it replied that it
-    /// serves no requests.
+    /// The server closed the connection before it replied. A request for its status then showed
+    /// that it serves no requests.
     NotServing,
-    /// The server closed the connection before it replied. Asked for its status, it replied that it
-    /// is read-only.
+    /// The server closed the connection before it replied. A request for its status then showed
+    /// that it is read-only.
     ReadOnly,
     /// The server's bytes do not follow ZooKeeper's protocol.
     Malformed(String),
@@ -72,8 +72,8 @@ impl ConnectOutcome {
         matches!(self, Self::Closed)
     }
 
-    /// Returns `true` if the attempt was abandoned before the server did anything that reveals the
-    /// reason.
+    /// Returns `true` if the attempt was abandoned before the server did anything that shows the
+    /// problem.
     fn is_unfinished(&self) -> bool {
         matches!(self, Self::Unresolved | Self::Silent | Self::HalfSecured | Self::Mute)
     }
@@ -126,11 +126,11 @@ impl fmt::Display for ControlEscaped<'_> {
     }
 }
 
-/// Time after which a running attempt is reported instead of the previous one. Until then the
-/// previous outcome is more informative, if there is one.
+/// Time after which a running attempt is reported instead of the previous one. Until then, the
+/// previous outcome (if there is one) is more informative.
 const TELLING: Duration = Duration::from_secs(1);
 
-/// The last attempt at each server of a client. It is at most as long as the client's list of
+/// The last attempt at each server of a client. It has at most one entry for each of the client's
 /// servers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
@@ -192,9 +192,11 @@ impl ConnectLog {
         self.on_page(server, |page| page.now = Some((began, outcome)));
     }
 
-    /// Records the outcome of the attempt that began at `began`. An attempt that was abandoned
-    /// within moments says less than an earlier completed one, because this machine might have been
-    /// too busy. Two such attempts in a row mean that the server has changed.
+    /// Records the outcome of the attempt that began at `began`.
+    ///
+    /// If the attempt was abandoned within moments, this machine might just have been too busy, so
+    /// the outcome of an earlier completed attempt is kept. If this happens twice in a row, the new
+    /// outcome replaces it.
     pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
         let failed = outcome != ConnectOutcome::Answered;
         self.on_page(server, |page| {
@@ -239,7 +241,8 @@ impl ConnectLog {
         })
     }
 
-    /// Records the server's reply to the question why it closes connections.
+    /// Records the server's reply to the request for its status, which shows why it closes
+    /// connections.
     pub(crate) fn said(&self, server: &Server, answer: Option<ConnectOutcome>) {
         self.on_page(server, |page| (page.asked, page.said) = (true, answer));
     }

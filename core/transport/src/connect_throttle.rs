@@ -1,14 +1,15 @@
 //! The pauses before a server is connected to again.
 //!
-//! A server can turn a client away in many ways. It can refuse the connection, close it after the
+//! A server can reject a client in many ways. It can refuse the connection, close it after the
 //! handshake or after each request, send an invalid reply, or send a reply that makes the client
-//! give up its session. They all have one thing in common: the attempt did not last. After such an
+//! give up its session. In all these cases, the attempt lasts only a short time. So after a short
 //! attempt, for any reason, the client pauses before it connects to this server again. Each pause
 //! is longer than the one before.
 //!
 //! The client crate has its own pauses between rounds, which double without a limit. `timer.rs`
-//! cuts them short, so within a session only the pauses of this module apply. Between the rounds of
-//! a search for a new session, the pauses of `core` run at the same time.
+//! shortens these pauses, so within a session only the pauses of this module apply. While the
+//! client searches for a new session, `core` also pauses between the rounds. Those pauses run at
+//! the same time as the pauses of this module.
 
 mod silent_servers;
 mod urgency;
@@ -27,9 +28,9 @@ pub use urgency::Urgency;
 /// First pause. Pauses double up to the longest. The first is short, because one lost connection is
 /// harmless.
 const FIRST: Duration = Duration::from_millis(10);
-/// Duration after which an attempt counts as a success, for whatever reason it ended.
+/// Duration after which an attempt counts as a success, whatever ended it.
 const LASTING: Duration = Duration::from_secs(2);
-/// Time without a failure after which the pauses start with the first again.
+/// Time without a failure after which the pauses start again with the first.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.
@@ -47,7 +48,7 @@ struct Past {
     urgency: Urgency,
     /// Start of the last attempt, at any server.
     last: Option<Instant>,
-    /// The servers that have turned the client away since their last successful attempt.
+    /// The servers that have rejected the client since their last successful attempt.
     rests: BTreeMap<Server, Rest>,
     silent_servers: SilentServers,
 }
@@ -79,7 +80,7 @@ impl ConnectThrottle {
         self.past().silent_servers.servers = count;
     }
 
-    /// Sets the urgency of a connection. Pauses that are now too long end sooner.
+    /// Sets how urgently a connection is needed. Pauses that are now too long are shortened.
     pub(crate) fn set_urgency(&self, urgency: Urgency) {
         let mut past = self.past();
         let shortens = urgency.longest() < past.urgency.longest();
@@ -95,19 +96,20 @@ impl ConnectThrottle {
         }
     }
 
-    /// Returns the urgency of a connection.
+    /// Returns how urgently a connection is needed.
     pub(crate) fn urgency(&self) -> Urgency {
         self.past().urgency
     }
 
-    /// Returns the maximum time without a reply for an attempt at a server. `None` if there are no
+    /// Returns how long an attempt at a server can last without a reply. `None` if there are no
     /// other servers to try.
     pub(crate) fn limit(&self, server: &Server) -> Option<Duration> {
         self.past().silent_servers.limit(server)
     }
 
-    /// Returns `true` if the other servers must be tried before this one. At most once per silence,
-    /// so no server is blocked.
+    /// Returns `true` if the other servers must be tried before this one, because it fell silent.
+    /// Returns `true` at most once each time the server falls silent, so that no server is excluded
+    /// for long.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
         self.past().silent_servers.passes_over(server)
     }
@@ -158,7 +160,7 @@ impl ConnectThrottle {
             }
             _ => FIRST,
         };
-        // Measured from start to start, so that the duration of an attempt is not added to the
+        // Measure from start to start, so that the duration of the attempt is not added to the
         // pause.
         let until = began + self.jittered(pause);
         past.rests.insert(server.clone(), Rest { pause, until });

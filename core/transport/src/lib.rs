@@ -2,9 +2,9 @@
 //! crate.
 //!
 //! The client crate imports its sockets from `async-net` and its timers from `async-io`. Stand-in
-//! crates with these names provide ours. The client crate cannot pass options on to a connection,
-//! such as encryption, a pause before connecting, or a size limit for replies. So the [`Settings`]
-//! are attached to the task that uses the connection.
+//! crates with these names provide the types of this crate instead. The client crate cannot pass
+//! options on to a connection, such as encryption, a pause before connecting, or a size limit for
+//! replies. So the [`Settings`] are attached to the task that uses the connection.
 
 mod attempt;
 mod connect;
@@ -37,8 +37,8 @@ pub use tls::Encryption;
 pub use tls_failure::Distrust;
 pub use tls_failure::PemError;
 
-/// Returns `true` if these sockets and timers were used. A program without the stand-in crates uses
-/// different ones.
+/// Returns `true` if these sockets and timers were used. They are not used in a program without the
+/// stand-in crates.
 #[must_use]
 pub fn used() -> bool {
     connect::used() && timer::used()

@@ -1,5 +1,5 @@
 //! Records which requests the server of a connection has certainly received, and when they were
-//! sent. The term depends on the requests that were sent before its proof (`docs/safety.md`).
+//! sent. A session's term is computed from these times (`docs/safety.md`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Number of requests that are remembered for each connection.
 const REMEMBERED: usize = 32;
 
-/// One request is remembered per 1/32 of the session timeout. Together they cover the whole
-/// timeout.
+/// One request is remembered for each 1/32 of the session timeout, so that all of them together
+/// cover the whole timeout.
 const PARTS: u32 = 32;
 
 /// The evidence of contact between the client and the server of its current connection: the
@@ -30,11 +30,11 @@ struct Connections {
 struct Signs {
     /// Time at which the handshake was sent.
     greeted: u64,
-    /// Minimum time between two remembered requests. Of requests that were sent closer together,
-    /// only the first is remembered.
+    /// Minimum time between two remembered requests. If requests were sent closer together, only
+    /// the first is remembered.
     spacing: u64,
-    /// Ring of requests with replies. `newest` is the request that was sent last. Both times of a
-    /// mark are at least as late as those of the mark before it.
+    /// Ring of requests with replies. `newest` is the index of the request that was sent last. Both
+    /// times of a mark are at least as late as those of the mark before it.
     marks: [Mark; REMEMBERED],
     newest: usize,
 }
@@ -54,10 +54,11 @@ pub struct ContactRecorder {
 }
 
 impl LastContact {
-    /// Returns the latest time for which this is certain: the server of the current connection had
-    /// received, by `moment`, a request that was sent at the returned time. The handshake counts
-    /// even if its reply arrived after `moment`: the leader itself receives it, so the server does
-    /// not have to report it.
+    /// Returns the send time of the latest request that the server of the current connection has
+    /// certainly received by `moment`.
+    ///
+    /// The handshake counts even if its reply arrived after `moment`, because the leader itself
+    /// receives the handshake and does not depend on the server's report.
     ///
     /// Returns `None` if no connection of this transport had a session yet. The result can be too
     /// early by up to 1/32 of the session timeout, because not every request is remembered.
@@ -85,7 +86,7 @@ impl ContactRecorder {
     /// Records that the reply to the request sent at `sent` had arrived by `now`.
     pub fn answered(&self, sent: u64, now: u64) {
         let mut connections = self.heard.connections();
-        // Evidence from an earlier connection is useless.
+        // Evidence from an earlier connection is useless, so it is ignored.
         let is_current = connections.count == self.number;
         if let Some(signs) = connections.current.as_mut().filter(|_| is_current) {
             signs.answered(sent, now);
@@ -162,7 +163,7 @@ mod tests {
             let by = heard.by(moment).unwrap();
             assert!(by + 10 <= moment && by + 110 >= moment, "{by} by {moment}");
         }
-        // Nothing is claimed about requests that were forgotten.
+        // Nothing is certain about requests that were forgotten.
         assert_eq!(heard.by(90_000), Some(0));
     }
 

@@ -32,7 +32,7 @@ struct Inner {
     clock: fn() -> u64,
     /// Time of the last reply from any server, on any connection; 0 if there was none.
     last_answer: AtomicU64,
-    /// `true` if this is only a probe: no connection is made.
+    /// `true` if this is only a probe, which makes no connection.
     is_probe: bool,
     /// `true` if a connection has used these settings.
     followed: AtomicBool,
@@ -44,15 +44,15 @@ struct Inner {
 
 impl Settings {
     /// Creates settings with these limits. `random` returns a number between 0 and 1. `clock` reads
-    /// a clock in nanoseconds. No one must be able to set this clock, and it must continue while
-    /// the machine is suspended.
+    /// a clock in nanoseconds, which cannot be set and which continues while the machine is
+    /// suspended.
     #[must_use]
     pub fn new(limits: Limits, random: fn() -> f64, clock: fn() -> u64) -> Self {
         Self::make(limits, random, clock, false)
     }
 
-    /// Creates a probe. It finds out if settings reach the connection code. A connection attempt
-    /// inside its [`scope`](Self::scope) fails immediately if they do, and
+    /// Creates a probe, which finds out whether settings reach the connection code. If they do, a
+    /// connection attempt inside the probe's [`scope`](Self::scope) fails immediately, and
     /// [`followed`](Self::followed) then returns `true`.
     #[must_use]
     pub fn probe() -> Self {
@@ -86,7 +86,7 @@ impl Settings {
         self.0.followed.load(Ordering::Relaxed)
     }
 
-    /// Ends the current pauses before further connections, because the client is closing and waits
+    /// Ends the pauses that currently delay connections, because the client is closing and waits
     /// for a connection.
     pub fn hurry(&self) {
         self.0.pace.hurry();
@@ -98,7 +98,7 @@ impl Settings {
         self.0.pace.servers(count);
     }
 
-    /// Sets the urgency of a connection.
+    /// Sets how urgently a connection is needed.
     pub fn set_urgency(&self, urgency: Urgency) {
         self.0.pace.set_urgency(urgency);
     }
@@ -156,8 +156,8 @@ impl Settings {
     }
 
     /// Returns the same settings for connections of another session, with a separate
-    /// [`LastContact`]. Separate records are necessary because a connection of the old session can
-    /// be established after that of the new session.
+    /// [`LastContact`]. The records are separate because a connection of the old session can be
+    /// established after that of the new session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
         Self(Arc::clone(&self.0), LastContact::default())

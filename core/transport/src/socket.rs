@@ -24,8 +24,8 @@ impl AsyncRead for Socket {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             #[cfg(feature = "_simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_read(cx, buf),
-            // A server that rejects the client's certificate reports it only after its own
-            // handshake.
+            // Only a read can show that the server rejects the client's certificate, because the
+            // server reports it after its own handshake.
             Self::Secured(stream) => Pin::new(stream).poll_read(cx, buf).map_err(explain),
         }
     }

@@ -1,5 +1,5 @@
-//! ZooKeeper's four-letter words. The word `srvr` reveals why a server closes connections without a
-//! reply.
+//! Sends ZooKeeper's four-letter words, above all `srvr`, which shows why a server closes
+//! connections without a reply.
 //!
 //! A server that has lost its quorum closes connections without a reply, even if it still serves
 //! reads. But it replies to `srvr`. No configuration can forbid this word, because ZooKeeper's own
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connect_log::ConnectOutcome;
 use crate::socket::Socket;
 
-/// Maximum size of a reply that is read. The server's own state appears early in it.
+/// Maximum number of bytes that are read of a reply. The server's own state appears early in it.
 const MOST: usize = 16 * 1024;
 
 /// Returns the reason why a server serves no requests, or `None` if its reply gives none.
@@ -22,7 +22,8 @@ pub(crate) async fn ask(socket: Socket) -> Result<Option<ConnectOutcome>> {
     Ok(understand(&answer(socket, "srvr").await?))
 }
 
-/// Returns a server's reply to a four-letter word. A truncated reply is also useful.
+/// Returns a server's reply to a four-letter word. The reply can be truncated, which still leaves a
+/// useful part.
 pub(crate) async fn answer(mut socket: Socket, word: &str) -> Result<String> {
     // Four bytes fit into any send buffer.
     poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, word.as_bytes())).await?;

@@ -53,8 +53,8 @@ impl TcpStream {
         let connected = Self::open(host, port).await;
         if connected.is_err() {
             // Some failures, such as a lack of file descriptors, return immediately. The client
-            // crate then retries immediately, and checks its time limit only while it waits for a
-            // connection. Without this yield it would block the thread forever.
+            // crate then retries immediately, and it checks its time limit only while it waits for
+            // a connection. So without this yield, it would block the thread forever.
             tokio::task::yield_now().await;
         }
         connected
@@ -70,8 +70,9 @@ impl TcpStream {
         }
         let guard = FrameValidator::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
-        // The socket is closed before another server is tried. So one session never has two
-        // handshakes at the same time. Otherwise the slower handshake would take over the session.
+        // If the server does not reply in time, the socket is closed before another server is
+        // tried. So one session never has two handshakes at the same time, of which the slower one
+        // would take over the session.
         let deadline_timer = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
         let guarded = Some(Guarded { guard, attempt, deadline_timer, recorder: None });
         Ok(Self { socket, bundle: Bundle::default(), guarded })
@@ -148,8 +149,8 @@ impl Guarded {
             if *self.attempt.outcome() == ConnectOutcome::Answered {
                 tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
             } else {
-                // The error recurs with each attempt. The core crate reports it together with the
-                // other servers' errors.
+                // Log only at debug level, because the error recurs with each attempt. The core
+                // crate reports it together with the other servers' errors.
                 tracing::debug!(target: "zklock::transport", server = %self.attempt, "{outcome}");
             }
             self.attempt.is_now(outcome);
@@ -220,7 +221,8 @@ impl AsyncWrite for TcpStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        // Taken before the write: the server can receive the bytes later, but never earlier.
+        // Take the time before the write, because the server can receive the bytes later than this
+        // time but never earlier.
         let since = self.now();
         let Self { socket, bundle, .. } = &mut *self;
         let added = ready!(bundle.poll_add(socket, cx, bufs));
@@ -245,10 +247,10 @@ impl AsyncWrite for TcpStream {
     }
 }
 
-/// Treats a write to a closed connection as a success. The bytes are lost, as they would be if the
-/// server had closed it just after the write. The reader reports the failure: it finds the end of
-/// the connection after the server's last bytes. If the write failed, the client crate would close
-/// the connection without reading why the server refused it.
+/// Treats a write to a closed connection as a success. The bytes are lost, just as if the server
+/// had closed the connection immediately after the write. The reader reports the failure when it
+/// reaches the end of the connection, after the server's last bytes. If the write failed, the
+/// client crate would close the connection and not read why the server refused it.
 fn unless_hung_up<T>(done: Result<T>, all: T) -> Result<T> {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     match done {

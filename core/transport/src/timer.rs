@@ -1,13 +1,14 @@
-//! Timers on tokio. The timers of `async-io` start a hidden reactor thread for the whole process. A
-//! forked child does not have that thread, and heartbeats would depend on the scheduling of a
-//! second thread. These timers run on the runtime that creates them, which is zklock's own.
+//! Timers on tokio, which replace the timers of `async-io`. Those start a hidden reactor thread for
+//! the whole process. A forked child does not have that thread, and heartbeats would depend on the
+//! scheduling of a second thread. The timers of this module run on the runtime that creates them,
+//! which is zklock's own.
 //!
-//! This module overrides one timer of the client crate: the pause before it retries a server, in
-//! its `endpoint.rs`. That pause doubles with each round of the servers, and only the end of the
-//! session limits it. After an outage of half a lease's term, the client could therefore stay
-//! disconnected for longer than the lease lasts. The throttle of this crate has limited pauses for
-//! each server, for the same purpose. So if `endpoint.rs` requests a timer in a task of one of our
-//! clients, the timer fires after one millisecond. The client crate's other timers keep their
+//! This module changes one timer of the client crate: the pause before it retries a server, in its
+//! `endpoint.rs`. That pause doubles with each round of the servers, and only the end of the
+//! session limits it. So after an outage of half a lease's term, the client could stay disconnected
+//! for longer than the lease lasts. The connect throttle of this crate already limits the rate of
+//! attempts, with pauses for each server. So if `endpoint.rs` requests a timer in a task of one of
+//! our clients, the timer fires after one millisecond. The client crate's other timers keep their
 //! durations, such as the time limit of a connection attempt (`session/connection.rs`).
 
 use std::future::Future;
@@ -24,8 +25,8 @@ use crate::settings::Settings;
 /// The file of the client crate that contains its pauses before a retry.
 const PAUSES: &str = "endpoint.rs";
 
-/// Duration that replaces such a pause. It is not zero: attempts can fail immediately, and other
-/// tasks need the thread too.
+/// Duration that replaces such a pause. It is not zero, because attempts can fail immediately and
+/// other tasks of the thread must run in between.
 const YIELD: Duration = Duration::from_millis(1);
 
 static USED: AtomicBool = AtomicBool::new(false);
@@ -57,7 +58,8 @@ impl Timer {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Self {
-        // Not inside a closure, because the closure would then be the caller.
+        // Not inside a closure, because `Location::caller` would then return a location in this
+        // function.
         let caller = Location::caller();
         if let Some(settings) = Settings::current().filter(|_| is_pause(caller)) {
             settings.skip_pause();

@@ -63,8 +63,8 @@ impl Encryption {
     /// # Errors
     /// Fails if a text has invalid content, or if the certificate and the key do not match.
     pub fn from_pem(ca: &str, identity: Option<(&str, &str)>) -> std::result::Result<Self, PemError> {
-        // Names the provider instead of using the process's default: a program with two providers
-        // and no default would panic.
+        // Name the provider instead of using the process's default, because a program with two
+        // providers and no default would panic.
         let provider = Arc::new(named::default_provider());
         let verifier = verifier(ca, &provider)?;
         let config = ClientConfig::builder_with_provider(provider)
@@ -99,8 +99,8 @@ impl Encryption {
 
     /// Returns the name that the server's certificate must contain.
     pub(crate) fn name(host: &str) -> Result<Name> {
-        // The trailing dot of a fully qualified name is for the resolver. Certificates do not
-        // contain it.
+        // Remove the trailing dot of a fully qualified name: it is meant for the resolver, and
+        // certificates do not contain it.
         let name = ServerName::try_from(host.strip_suffix('.').unwrap_or(host));
         let name = name.map_err(|_| {
             let problem = format!("{host:?} is not a name that a certificate can contain");
@@ -173,8 +173,8 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> std::result::Result<Arc<WebPkiServerVerifier>, PemError> {
     let mut roots = RootCertStore::empty();
-    // A system's certificate collection can contain some that rustls cannot parse. The others are
-    // still usable.
+    // Ignore certificates that rustls cannot parse: a system's certificate collection can contain
+    // some, and the others are still usable.
     roots.add_parsable_certificates(certificates("ca", ca)?);
     if roots.is_empty() {
         return Err(PemError::new("ca", "none of its certificates can be used"));

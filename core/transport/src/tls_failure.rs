@@ -1,4 +1,4 @@
-//! The errors of encrypted connections: the reason why a connection could not be encrypted, and the
+//! The errors of encryption: the reason why a connection could not be encrypted, and the error of a
 //! certificate or key that cannot be read.
 
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Combines the pieces that the client crate writes into one write to the socket.
 //!
 //! The client crate writes each request as soon as it has it, and flushes when it has no other. So
-//! an uncontended acquire would cost two packets and two system calls, and the server would read
-//! twice. The same holds for the requests of many contenders. Here a flush first lets the thread's
-//! other tasks run, because they might write more.
+//! an uncontended acquire, which sends two requests, would cost two packets and two system calls,
+//! and the server would read twice. The same applies to the requests of many contenders. With this
+//! module, a flush first lets the thread's other tasks run, because they might write more.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::AsyncWrite;
 
-/// Maximum number of bytes that wait to be written. Above this, no more are accepted.
+/// Number of waiting bytes above which no more bytes are accepted.
 const FULL: usize = 64 << 10;
 
 /// Bytes that wait to be written to a socket.
@@ -43,8 +43,8 @@ impl Bundle {
         Poll::Ready(Ok(self.bytes.len() - before))
     }
 
-    /// Writes all bytes if none were added since the last call. By then, this thread's other tasks
-    /// have run.
+    /// Writes all bytes if none were added since the last call. Between the two calls, this
+    /// thread's other tasks have run.
     pub(crate) fn poll_send<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,
@@ -68,7 +68,7 @@ impl Bundle {
                 Ok(0) => return Poll::Ready(Err(Error::from(ErrorKind::WriteZero))),
                 Ok(count) => self.written += count,
                 Err(error) => {
-                    // The connection has failed, so no bytes can follow.
+                    // Drop the bytes: the connection has failed, so they cannot be sent.
                     self.clear();
                     return Poll::Ready(Err(error));
                 }

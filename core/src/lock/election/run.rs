@@ -17,7 +17,7 @@ use crate::runtime::backoff::RestartBackoff;
 
 /// Decides how long a candidate pauses before it campaigns again, and when it stops.
 ///
-/// Without pauses, a body that returns immediately, or a server that turns every client away, would
+/// Without pauses, a body that returns immediately, or a server that rejects every client, would
 /// cause a busy loop. After short leaderships the pauses grow, and other candidates can lead during
 /// them.
 #[derive(Debug, Default)]
@@ -64,8 +64,8 @@ impl Rounds {
         election.on_one_client()
     }
 
-    /// Returns `true` if no campaign follows, because the client is closed. `election` must be on
-    /// one client.
+    /// Returns `true` if no campaign follows, because the client is closed. `election` must be a
+    /// candidate that [`election`](Self::election) returned.
     #[must_use]
     pub fn are_over(election: &Election) -> bool {
         election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)
@@ -96,9 +96,9 @@ impl Election {
     /// spite of the loss because it does not await, its result is ignored, even if it is an error.
     /// After leaderships shorter than five seconds, the loop pauses for up to six seconds.
     ///
-    /// Returns when the client is closed or drained. This includes the client that locks on the
-    /// same hosts share. To stop the loop in another way, drop the future, or return an error from
-    /// the body.
+    /// Returns when the client is closed or drained. This also applies to a shared client, which
+    /// the process's locks on the same hosts use too. To stop the loop in another way, drop the
+    /// future, or return an error from the body.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {

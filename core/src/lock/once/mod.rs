@@ -37,16 +37,17 @@ impl Mutex {
     ///
     /// Returns the value of the body, or `None` if the slot was already recorded.
     ///
-    /// A slot is recorded only once, but a body that crashes before the record can run again. Keys
-    /// are slots, not idempotency keys: the sequence A, B, A runs A twice.
-    /// [`once_per`](Self::once_per) rejects earlier slots.
+    /// A slot is recorded only once, but a body that crashes before its slot is recorded can run
+    /// again. The lock remembers only its last slot, so do not use keys as idempotency keys: the
+    /// sequence A, B, A runs A twice. In contrast, [`once_per`](Self::once_per) rejects earlier
+    /// slots.
     ///
-    /// The lock has one record, which contains its last slot. It is a node next to the lock
-    /// directory, with `.once` appended to the lock's path. One transaction writes the record and
-    /// checks the lock's node, so a holder that has lost the lock cannot record a slot. If the body
-    /// fails, nothing is recorded. If the lock is lost while the body runs, the body is dropped at
-    /// its next await point. Then nothing is recorded, and the call fails with
-    /// [`LockLost`](crate::ErrorKind::LockLost). The body must not release the lease.
+    /// The record of the last slot is a node next to the lock directory, with `.once` appended to
+    /// the lock's path. One transaction writes the record and checks the lock's node, so a holder
+    /// that has lost the lock cannot record a slot. If the body fails, nothing is recorded. If the
+    /// lock is lost while the body runs, the body is dropped at its next await point, nothing is
+    /// recorded, and the call fails with [`LockLost`](crate::ErrorKind::LockLost). The body must
+    /// not release the lease.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {

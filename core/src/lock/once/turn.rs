@@ -1,5 +1,5 @@
-//! One turn of a slot: the lock is held, the slot was not recorded when the record was read, and
-//! the body can run.
+//! [`Turn`]: one run of a slot's body. A turn holds the lock, and exists only if the slot was not
+//! recorded when the lock was granted.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Turn {
 
 /// Acquires the lock and reads its record. With [`Record::Start`], also records the slot.
 ///
-/// Returns `None` if the slot was already recorded. The lock is released then. `owner` contains the
+/// If the slot was already recorded, releases the lock and returns `None`. `owner` contains the
 /// owner, and the caller that messages and other contenders show.
 pub(crate) async fn begin(
     lock: &Lock,
@@ -52,15 +52,15 @@ pub(crate) async fn begin(
     timeout: Timeout,
     record: Record,
 ) -> Result<Option<Turn>> {
-    // Without `linger`: if the node were kept, a late transaction of this turn could succeed under
-    // the next holder.
+    // Keep no node (`linger`), because a late transaction of this turn could then succeed under the
+    // next holder.
     let lock = lock.without_linger();
     let lease = Arc::new(lock.acquire_for(owner, timeout).await?);
     let client = lock.resolve()?.client.clone();
     let options = client.options();
     let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));
     let node = record_node(lock.path());
-    // The period at this time counts, no matter how long the caller has waited for the lock.
+    // The current period counts, no matter how long the caller has waited for the lock.
     let mut turn = Turn { lease, client, node, slot: slot.now(), version: None, by, recorded: false };
     let found = turn.read_once_held().await?;
     if found.as_ref().is_some_and(|found| found.record.covers(&turn.slot)) {
@@ -104,8 +104,8 @@ impl Turn {
             self.lease.release().await.ok();
             return written;
         }
-        // If the lock was lost in the meantime, return an error, even if only the release shows the
-        // loss. All scopes behave like this.
+        // If the lock was lost in the meantime, return an error, as all scopes do, even if only the
+        // release shows the loss.
         let lost = || self.lease.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
         let before = lost();
         self.lease.release().await.ok();
@@ -152,8 +152,8 @@ impl Turn {
     /// Reads the record after the grant.
     ///
     /// A read alone might reach a server that lags behind. So a check of the lock's node is sent
-    /// before it. The check is a write, so a majority must accept it, and it follows all writes of
-    /// earlier holders. A reply that arrives after it includes those writes.
+    /// first. The check is a write: a majority of the servers must accept it, after all writes of
+    /// earlier holders. So the read, whose reply arrives later, includes those writes.
     async fn read_once_held(&self) -> Result<Option<VersionedRecord>> {
         let read = async || {
             // Send both requests together, in this order.
@@ -197,8 +197,8 @@ impl Turn {
         }
     }
 
-    /// Rejects a lock whose record would be among the contenders of another lock. Some client
-    /// libraries fail if a child has no sequence number.
+    /// Rejects a lock whose record would be a child of another lock's directory, because some
+    /// client libraries fail if a child has no sequence number.
     async fn check_parent(&self) -> Result<()> {
         let Some((parent, _)) = self.lease.path().rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
         else {
@@ -228,7 +228,8 @@ impl Turn {
     /// Records the slot. One transaction writes the record and checks the lock's node, so a former
     /// holder writes nothing.
     ///
-    /// The expected version rejects late writes of our own.
+    /// The transaction also requires the version of the record, so that an earlier attempt of this
+    /// turn cannot be applied late.
     async fn write(&self) -> Result<()> {
         let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
         let data = record.encode();
@@ -271,7 +272,8 @@ impl Turn {
         }
     }
 
-    /// Returns `true` if we wrote this record for this slot. No other node has the same token.
+    /// Returns `true` if this turn wrote the record. The fencing token shows this, because no other
+    /// node has the same token.
     fn is_ours(&self, record: &OnceRecord) -> bool {
         record.fencing_token == self.lease.fencing_token()
             && (&record.slot, record.period) == (&self.slot.name, self.slot.period)
@@ -285,8 +287,8 @@ impl Turn {
         Error::new(ErrorKind::AuthFailed, message)
     }
 
-    /// Returns the error for a slot that another holder recorded in the meantime. We no longer held
-    /// the lock then.
+    /// Returns the error for a slot that another holder recorded in the meantime, which shows that
+    /// this turn had already lost the lock.
     fn overtaken(&self, record: &OnceRecord) -> Error {
         self.lease.check().err().unwrap_or_else(|| {
             let message = format!(

@@ -1,6 +1,7 @@
-//! The counting semaphore: a contender first acquires the turn, and then its permits.
+//! The counting semaphore: a contender first acquires a mutex, called the *turn*, and then its
+//! permits. While it waits for permits, it holds the turn.
 //!
-//! The turn and the permits are one protocol on two lock directories.
+//! The turn and the permits use two lock directories with one protocol.
 
 mod shared_count;
 #[cfg(test)]
@@ -40,7 +41,7 @@ const TURNS: &str = "/locks";
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
 /// use zklock::{LockOptions, Permits, Semaphore};
 ///
-/// // As many as operators write into this node, for example with Curator's SharedCount.
+/// // The number that operators write into this node, for example with Curator's SharedCount.
 /// let permits = Permits::SharedCount("/settings/upstream".into());
 /// let semaphore = Semaphore::with_options(client, "/locks/upstream", permits, LockOptions::default())?;
 /// # Ok(())
@@ -65,7 +66,7 @@ impl From<u32> for Permits {
 
 /// A fair semaphore with a number of permits, compatible with Curator's `InterProcessSemaphoreV2`.
 ///
-/// Contenders acquire a mutex for their turn. The contender that holds the turn waits for its
+/// A contender first acquires a mutex, called the turn, and holds it while it waits for its
 /// permits. So a smaller request cannot overtake a larger one, and two contenders cannot each hold
 /// a part of the permits that both need.
 ///
@@ -116,7 +117,8 @@ impl Semaphore {
         options: LockOptions,
     ) -> Result<Self> {
         let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
-        // This directory has the longer name of the two, so its limit applies to the semaphore.
+        // This directory has the longer name of the semaphore's two directories, so check the
+        // length limit with it.
         LockPath::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
@@ -127,7 +129,8 @@ impl Semaphore {
             }
         };
         let settings = options.of_semaphore(stated)?;
-        // `max_hold` limits permits. A turn lasts as long as the wait for the permits.
+        // `max_hold` limits the permits only. The turn must last as long as the wait for the
+        // permits.
         let turn = LockSettings { max_hold: None, ..settings.clone() };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, turn)?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), settings)?;
@@ -193,8 +196,8 @@ impl Semaphore {
     /// Acquires a permit if one is free, without waiting for it. Returns `None` if no permit is
     /// free.
     ///
-    /// If no permit is free, the call sends one read, and another one if the number of permits is
-    /// in a node. If another contender is acquiring its permits, the call waits for its turn for at
+    /// If no permit is free, the call sends one read, and a second one if the number of permits is
+    /// in a node. If another contender is acquiring its permits, the call waits for the turn for at
     /// most two seconds. The connect timeout limits the whole call.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
@@ -231,7 +234,7 @@ impl Semaphore {
         self.acquire_one(&Owner::new(), timeout.into()).await
     }
 
-    /// Like [`acquire_with`](Self::acquire_with), with a caller that reports show.
+    /// Like [`acquire_with`](Self::acquire_with), but reports show the given caller.
     pub(crate) async fn acquire_one(&self, caller: &Owner, timeout: Timeout) -> Result<Lease> {
         let leases = self.acquire_for(caller, 1, timeout).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
@@ -239,8 +242,8 @@ impl Semaphore {
 
     /// Acquires `count` permits, all or none. A smaller request cannot overtake this one.
     ///
-    /// If `count` exceeds the number in a [`SharedCount`](Permits::SharedCount), the call waits in
-    /// its turn, without nodes for the permits. The number can grow.
+    /// If `count` exceeds the number in a [`SharedCount`](Permits::SharedCount), the call holds the
+    /// turn and waits until the number grows. Meanwhile it creates no nodes for the permits.
     ///
     /// Cancel safe like [`acquire`](Self::acquire): no permit is kept.
     ///
@@ -252,8 +255,8 @@ impl Semaphore {
         self.acquire_for(&Owner::new(), count, timeout.into()).await
     }
 
-    /// Like [`acquire_many`](Self::acquire_many), with a caller that reports show. Permits have no
-    /// owner.
+    /// Like [`acquire_many`](Self::acquire_many), but reports show the given caller. Permits have
+    /// no owner.
     pub(crate) async fn acquire_for(&self, caller: &Owner, count: u32, timeout: Timeout) -> Result<Leases> {
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
@@ -293,8 +296,8 @@ impl Semaphore {
             self.expect_number(deadline).await?;
         }
         loop {
-            // The turn is held only for a while and does not count as a hold. The caller waits for
-            // the permits and will hold those.
+            // The turn does not count as a hold, because the caller wants the permits and keeps the
+            // turn only until it has them.
             let time = match deadline.left() {
                 Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
@@ -313,8 +316,9 @@ impl Semaphore {
                 turn => turn?,
             };
             wait.contended |= turn.contended();
-            // If the turn is lost, stop waiting for permits. Another contender can then wait for
-            // permits too, and each could hold a part of the permits that both need.
+            // If the turn is lost, stop waiting for permits: another contender can then get the
+            // turn and wait for permits too, and each could hold a part of the permits that both
+            // need.
             let leases = tokio::select! {
                 biased;
                 leases = self.take(caller, count, deadline, wait) => leases?,
@@ -336,7 +340,7 @@ impl Semaphore {
             news.compared.store(permits, Ordering::Relaxed);
         }
         loop {
-            // While the total is too small, create no nodes: they could not succeed.
+            // While the total is too small, create no nodes, because they could not get permits.
             if count > permits {
                 let too_few = || self.too_few(count, permits);
                 if deadline.is_try() {
@@ -391,8 +395,8 @@ impl Semaphore {
             if leases.is_held() {
                 return Ok(leases);
             }
-            // With a very short `max_hold`, the permits can never be held together, and other
-            // contenders would wait for this turn.
+            // A try stops here: with a very short `max_hold`, it would never hold all permits
+            // together, and other contenders would wait for the turn.
             if deadline.is_try() {
                 let message = "one of several permits was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
@@ -433,15 +437,15 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Returns the error for a request of more permits than exist. It is treated like a semaphore
-    /// without free permits.
+    /// Returns the error for a request of more permits than exist. The request fails as if no
+    /// permit were free.
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =
             format!("{count} permits of {:?} are wanted, but there are only {permits}", self.path());
         Error::timed_out(TimeoutReason::Taken, message)
     }
 
-    /// Returns the number of permits that are held or requested in turn, and the total number.
+    /// Returns the number of nodes that hold or request permits, and the total number of permits.
     async fn taken(&self, deadline: Deadline) -> Result<(usize, u32)> {
         let permits = self.number(deadline).await?;
         let client = self.leases.resolve()?.client.clone();
@@ -452,9 +456,9 @@ impl Semaphore {
 
     /// Returns the contenders for the semaphore. Takes as many round trips as [`Lock::contenders`].
     ///
-    /// First come the holders of permits and the contender that waits for permits in its turn, with
-    /// one node for each permit (`leases/…`). Then come the contenders for the turn (`locks/…`).
-    /// The first of these is the contender that waits for permits.
+    /// The list begins with the holders of permits and the contender that holds the turn and waits
+    /// for permits. Each has one node per permit (`leases/…`). Then the contenders for the turn
+    /// follow (`locks/…`). The first of these is again the contender that waits for permits.
     ///
     /// Cancel safe: dropping the future has no side effect.
     ///

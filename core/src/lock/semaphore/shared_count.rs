@@ -43,8 +43,8 @@ impl Semaphore {
 
     /// Remembers the holders of permits, for the error message of a waiter that times out.
     ///
-    /// No other contender adds a node in the meantime (rule 17), so one read is enough. If no reply
-    /// arrives, the message names no holder.
+    /// One read is enough, because no other contender adds a node in the meantime (rule 17). If no
+    /// reply arrives, the message names no holder.
     async fn look_who_has_permits(&self) -> Infallible {
         if let (Ok(resolved), Ok(contenders)) = (self.leases.resolve(), self.leases.contenders().await) {
             resolved.holds.permit_news().remember(&contenders);
@@ -60,10 +60,11 @@ impl Semaphore {
         }
     }
 
-    /// Fails if there is no number to read, before a node or a directory is created in vain.
+    /// Fails if there is no number to read. It is called before a node or a directory is created,
+    /// so that none is created in vain.
     ///
-    /// It reads only when the client first uses the path. Later acquires rely on the read during
-    /// the turn, to save one request each.
+    /// It reads only when the client first uses the path. To save a request, later acquires rely on
+    /// the read that they send while they hold the turn.
     pub(super) async fn expect_number(&self, deadline: Deadline) -> Result<()> {
         if matches!(self.permits, Permits::SharedCount(_)) {
             let resolved = self.leases.resolve()?;

@@ -1,4 +1,5 @@
-//! The gate that stops one client's tasks while others run. Compiled only for the simulation.
+//! The gate with which the simulation stops one client's tasks while other clients run. Compiled
+//! only for the simulation.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -11,8 +12,8 @@ tokio::task_local! {
     static CLIENT: usize;
 }
 
-/// Decides whether a client's tasks can run now. If they cannot, it keeps the context's waker for
-/// later.
+/// Decides whether a client's tasks can run now. If they cannot, the gate keeps the context's waker
+/// and wakes the task later.
 pub trait Gate {
     /// Returns `true` if the tasks of this client can run.
     fn open(&self, client: usize, cx: &mut Context<'_>) -> bool;

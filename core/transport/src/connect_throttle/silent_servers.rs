@@ -1,14 +1,15 @@
-//! The time limits for servers that do not reply, if there are others to try.
+//! The time limits for servers that do not reply, if there are other servers to try.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::urgency::Urgency;
 
-/// Maximum time without a reply for the first attempt at a server, if there are others to try.
+/// Time limit without a reply for the first attempt at a server, if there are other servers to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of times that the limit doubles. The client crate gives up earlier.
+/// Maximum number of times that the time limit doubles. The client crate gives up before the limit
+/// is reached.
 const DOUBLINGS: u32 = 6;
 
 /// A server, as the client names it.
@@ -32,8 +33,8 @@ pub(crate) enum AttemptEnd {
 pub(super) struct SilentServers {
     /// Number of servers.
     pub(super) servers: usize,
-    /// Number of times that the limit was doubled since the server last did anything. Without
-    /// doubling, the client would abandon all attempts forever if all servers are slow.
+    /// Number of times that the time limit was doubled since the server last did anything. If all
+    /// servers are slow, the client would abandon all attempts forever without doubling.
     doublings: BTreeMap<Server, u32>,
     /// The server whose connection was abandoned because no more data arrived. The other servers
     /// are tried before it.
@@ -54,8 +55,8 @@ impl SilentServers {
         match end {
             AttemptEnd::Told => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
-            // A longer limit does not help with a host that drops packets, because the next attempt
-            // also sends a packet.
+            // Do not double: a longer limit does not help if packets are dropped, because the next
+            // attempt also sends a packet.
             AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
             AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();

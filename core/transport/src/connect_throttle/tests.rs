@@ -112,7 +112,7 @@ async fn in_a_hurry_the_pauses_begin_anew() {
 }
 
 /// Returns the longest time between two attempts at one server after the first seconds, and the
-/// maximum number of attempts in one second. All servers turn the client away after `lasts`.
+/// maximum number of attempts in one second. All servers reject the client after `lasts`.
 async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Duration) -> (Duration, u32) {
     let pace = ConnectThrottle::new(random);
     pace.set_urgency(urgency);

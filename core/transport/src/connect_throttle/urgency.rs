@@ -9,12 +9,13 @@ const WANTED: Duration = Duration::from_secs(1);
 /// Longest pause for one server while the session is needed: this time or an eighth of the session
 /// timeout, if shorter.
 const URGENT: Duration = Duration::from_millis(1500);
-/// Minimum time between two attempts at any servers that turned the client away. `URGENT_GAP` is
-/// the minimum while the session is needed.
+/// Minimum time between two attempts at any servers that rejected the client. `URGENT_GAP` is the
+/// minimum while the session is needed.
 const GAP: Duration = Duration::from_millis(250);
 const URGENT_GAP: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for a server's reply to the question why it closes connections.
+/// Maximum time to wait for a server's reply to the request for its status, which shows why it
+/// closes connections.
 const QUESTION: Duration = Duration::from_millis(500);
 
 /// How urgently a connection is needed.
@@ -34,9 +35,9 @@ impl Urgency {
     /// Returns the longest pause for one server, measured from the start of one attempt to the
     /// start of the next.
     ///
-    /// For a session this is an eighth below the bound that `docs/safety.md` promises. The first
-    /// heartbeat's reply arrives one round trip after the connection, and in between the client
-    /// might ask the server why it closes connections.
+    /// For a session, this is an eighth less than the bound that `docs/safety.md` promises. The
+    /// difference leaves time for the round trip of the first heartbeat, and for asking the server
+    /// before that why it closes connections.
     pub(super) fn longest(self) -> Duration {
         match self {
             Self::Idle => IDLE,
@@ -45,9 +46,9 @@ impl Urgency {
         }
     }
 
-    /// Returns the minimum time between attempts at any of `servers` servers that all turned the
-    /// client away. It prevents a storm of attempts at alternating servers. For a session, all
-    /// servers are still tried within the longest pause.
+    /// Returns the minimum time between attempts at any of `servers` servers that all rejected the
+    /// client. It limits the rate of attempts at alternating servers. For a session, the time is so
+    /// short that all servers are still tried within the longest pause.
     pub(super) fn gap(self, servers: u32) -> Duration {
         match self {
             Self::Idle | Self::Wanted => GAP,
@@ -55,8 +56,8 @@ impl Urgency {
         }
     }
 
-    /// Returns the maximum time for asking a server why it closes connections. The next attempt
-    /// must not wait for the reply.
+    /// Returns the maximum time for asking a server why it closes connections. It is limited
+    /// because the next attempt must not wait for the reply.
     pub(crate) fn question(self) -> Duration {
         match self {
             Self::Idle | Self::Wanted => QUESTION,

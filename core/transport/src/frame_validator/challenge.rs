@@ -1,9 +1,9 @@
 //! Validation of a server's DIGEST-MD5 challenge: directives such as `realm="zk"`, separated by
 //! commas.
 //!
-//! The client crate's parser loops forever on two escapes in one value, and panics on an escaped
-//! non-ASCII character. It does not decode escapes either, so no login with an escape could
-//! succeed. Escapes are therefore refused.
+//! Escapes are refused, because the client crate's parser loops forever on two escapes in one
+//! value, and panics on an escaped non-ASCII character. This refuses no working login: the parser
+//! does not decode escapes, so no login with an escape could succeed.
 
 use super::jute::Malformed;
 

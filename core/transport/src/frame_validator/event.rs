@@ -10,9 +10,9 @@ const CONNECTED: i32 = 3;
 
 /// Validates an event against the remaining watches.
 ///
-/// Each event that the client crate cannot match with a watch makes it send a request, without a
-/// limit, and even if the server does not read the request. The time of the search grows with the
-/// square of the path's length.
+/// This limits the harm of false events. For each event that matches no watch, the client crate
+/// sends a request, without a limit and even if the server reads none of them. Its search for the
+/// watch also takes a time that grows with the square of the path's length.
 pub(super) fn check(body: &[u8], watches: &mut WatchAllowance) -> Result<(), Malformed> {
     let mut reader = Reader::new(body);
     let (kind, state, path) = (reader.int()?, reader.int()?, path(&mut reader)?);

@@ -1,5 +1,5 @@
-//! Validation of the greeting: the reply to the request for a session, which is the server's first
-//! message.
+//! Validation of the greeting: the server's first message, which is its reply to the request for a
+//! session.
 
 use super::jute::Malformed;
 use super::jute::Reader;
@@ -14,14 +14,14 @@ const LONGEST_PASSWORD: usize = 64;
 const SHORTEST: i32 = 100;
 const LONGEST: i32 = 24 * 60 * 60 * 1000;
 
-/// Returns the session timeout that the client asks for, in milliseconds.
+/// Returns the session timeout that the client requests, in milliseconds.
 pub(super) fn asked(request: &[u8]) -> i32 {
     let mut reader = Reader::new(request);
     reader.skip(12).and_then(|_| reader.int()).unwrap_or(0)
 }
 
-/// Returns the size of the greeting, from its first four bytes. If they are no valid size, the
-/// error suggests what the other end might be.
+/// Returns the size of the greeting, from its first four bytes. If they are not a valid size, the
+/// error suggests what kind of server the client might be connected to.
 pub(super) fn size(prefix: [u8; 4]) -> Result<usize, Malformed> {
     let size = i32::from_be_bytes(prefix);
     match usize::try_from(size) {

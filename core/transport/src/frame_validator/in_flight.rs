@@ -1,4 +1,4 @@
-//! The requests without a reply yet.
+//! The requests that have no reply yet.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ pub(super) enum Asked<'a> {
 }
 
 /// The requests in flight on one connection. A server replies to a session's requests in order. The
-/// exceptions are pings, and credentials, because the server replies to them before it queues them.
+/// exceptions are pings and credentials, because the server replies to them before it queues them.
 ///
-/// The order is a matter of memory safety: if the replies to two watches of one path arrive in the
-/// wrong order, the client crate reads freed memory.
+/// The order must be checked for memory safety: if the replies to two watches of one path arrive in
+/// the wrong order, the client crate reads freed memory.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     /// Requests in order, with the times at which they were sent.
@@ -59,7 +59,8 @@ impl InFlight {
     }
 
     /// Removes the request with this `xid`. Returns the time at which it was sent if its reply is a
-    /// sign of life of the session. Credentials are not, because a server does not count them.
+    /// sign of life of the session. A reply to credentials is not, because servers do not count
+    /// credentials as such a sign.
     pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
             self.pings.pop_front()

@@ -1,4 +1,4 @@
-//! [`FrameBuffer`]: the bytes that arrived and were not read yet.
+//! [`FrameBuffer`]: the bytes that have arrived but were not read yet.
 
 /// Size of a reply's length field and its header: `xid`, zxid, error.
 pub(super) const HEAD: usize = 4 + 16;
@@ -9,9 +9,9 @@ const KEPT: usize = 64 * 1024;
 /// Stores frames until they are validated. It grows with the bytes that arrive, never with the
 /// length that a frame announces.
 ///
-/// Once the head of a frame is valid, the reader gets its bytes as they arrive. So a slow server
-/// shows that it is alive. The last byte is held back until the whole frame is valid, and the
-/// reader does not parse an incomplete frame.
+/// Once the head of a frame is valid, the reader gets the frame's bytes as they arrive, so that it
+/// can see that a slow server is alive. The last byte is held back until the whole frame is valid,
+/// because the reader does not parse an incomplete frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameBuffer {
     bytes: Vec<u8>,
@@ -22,8 +22,8 @@ pub(super) struct FrameBuffer {
     skip: Option<Skip>,
 }
 
-/// A frame whose body is dropped as it arrives. A failing reply replaces it. The bytes of this
-/// reply are passed on gradually as the body arrives.
+/// A frame whose body is dropped as it arrives. A reply that reports a failure replaces it. The
+/// bytes of this reply are passed on gradually while the body arrives.
 #[derive(Clone, Copy, Debug)]
 struct Skip {
     size: usize,
@@ -87,7 +87,8 @@ impl FrameBuffer {
         self.bytes.splice(self.checked..self.checked, frames.iter().copied());
     }
 
-    /// Drops the bytes that are not validated, because the connection delivers nothing more.
+    /// Drops the bytes that are not validated, because nothing more will be read from the
+    /// connection.
     pub(super) fn end(&mut self) {
         self.skip = None;
         self.open = false;

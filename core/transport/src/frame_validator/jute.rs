@@ -1,11 +1,11 @@
-//! ZooKeeper's encoding, jute: big-endian numbers, and texts, buffers and lists with a length in
-//! front.
+//! Reads ZooKeeper's encoding, jute: numbers are big-endian, and texts, buffers and lists begin
+//! with their length.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
-/// A message that no honest server sends. It closes the connection.
+/// A message that no honest server sends, and that therefore closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(Cow<'static, str>);
 

@@ -1,11 +1,12 @@
-//! Validation of a server's replies before the client crate reads them. The client crate trusts its
-//! input: it allocates as much as a length field announces, and panics, loops or reads freed memory
-//! on replies that no honest server sends (`docs/upstream.md` has the list).
+//! Validates a server's replies before the client crate reads them. This is necessary because the
+//! client crate trusts its input: it allocates as much as a length field announces, and it panics,
+//! loops or reads freed memory on replies that no honest server sends (`docs/upstream.md` has the
+//! list).
 //!
-//! A [`FrameValidator`] belongs to one connection. It sees every byte that is written and every
-//! byte that arrives. Because it knows the requests, it knows the required form of each reply. It
-//! passes on only well-formed bytes. Anything else closes the connection, with one exception: a
-//! well-formed reply that is too large to keep only fails its own request ([`TooLarge`]).
+//! A [`FrameValidator`] belongs to one connection. It receives a copy of all written bytes, and all
+//! bytes that arrive. So it knows which requests were sent, and which form each reply must have. It
+//! passes on only well-formed bytes. Any other byte closes the connection, with one exception: a
+//! well-formed reply that is too large to keep only makes its own request fail ([`TooLarge`]).
 //!
 //! The validator does no I/O. It stores only the frame that is arriving and a few bytes for each
 //! request in flight.
@@ -46,7 +47,7 @@ const LEAST_ERROR: i32 = -1023;
 /// Maximum length of the reply to a four-letter word.
 const LONGEST_LINE: usize = 64;
 
-/// Lowest `max_frame`. Every reply fits into it, except lists and data of nodes.
+/// Lowest permitted `max_frame`. Every reply fits into it, except lists and data of nodes.
 const LEAST_FRAME: usize = 64 << 10;
 
 /// Limits on the memory that a server can make the client use.
@@ -73,7 +74,7 @@ pub(crate) struct FrameValidator {
     inbox: FrameBuffer,
     /// Replies that arrived before the greeting.
     early: Vec<u8>,
-    /// Newest evidence of the server's contact with this client that was not reported yet.
+    /// Newest evidence of the server's contact with this client, until it is reported.
     heard: Option<Sign>,
     failure: Option<Malformed>,
 }
@@ -123,8 +124,8 @@ impl FrameValidator {
     /// Records bytes that were sent to the server, not before `now`.
     pub(crate) fn sent(&mut self, mut bytes: &[u8], now: u64) {
         if matches!(self.expects, Expects::Nothing) {
-            // The four-letter word with which the client crate asks if a server is writable. As a
-            // length it would mean 1.7 GB.
+            // The client crate sends this four-letter word to ask whether a server is writable. It
+            // must not be read as a length, which would be 1.7 GB.
             if bytes.starts_with(b"isro") {
                 self.expects = Expects::Line { left: LONGEST_LINE };
             } else if let Some(frame) = self.outbox.next(&mut bytes) {
@@ -192,8 +193,8 @@ impl FrameValidator {
         }
         match self.expects {
             Expects::Nothing => {
-                // The same mistake can arrive before or after the client's first bytes. The error
-                // text must not depend on this timing.
+                // The error text must not depend on whether the mistake arrives before or after the
+                // client's first bytes, because both happen.
                 if let Some(prefix) = bytes.first_chunk() {
                     greeting::size(*prefix)?;
                 }
@@ -231,13 +232,14 @@ impl FrameValidator {
 
     /// Returns `true` if this frame arrived before the greeting and must be passed on after it.
     ///
-    /// A server replies to credentials as soon as it reads them, but grants the session only when
-    /// its ensemble has agreed. The client crate expects the greeting first. This is safe: the
-    /// frame is validated like every other reply when it is passed on. The stored frames are
-    /// together shorter than one short frame.
+    /// This happens because a server replies to credentials as soon as it reads them, but grants
+    /// the session only when its ensemble has agreed. The client crate expects the greeting first.
+    /// Delaying the frame is safe, because it is validated like every other reply when it is passed
+    /// on. All delayed frames together are shorter than one short frame.
     fn is_early(&self, frame: &[u8]) -> bool {
         let xid = frame.first_chunk().map(|xid| i32::from_be_bytes(*xid));
-        // A greeting begins with 0, the protocol version. No request has this number.
+        // The first four bytes of a greeting are 0, the protocol version. No request has this
+        // number.
         xid.is_some_and(|xid| xid != 0 && self.in_flight.has_credentials(xid))
             && self.early.len() + frame.len() < LEAST_FRAME
     }
@@ -293,12 +295,12 @@ impl FrameValidator {
             (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
                 Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
-                // A server that does not know SASL, or that accepts any client, behaves as if the
-                // login had succeeded.
+                // Report a failure: a server that does not know SASL, or that accepts any client,
+                // replies as if the login had succeeded.
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,
-            // Servers append an absent token to the refusal of a login.
+            // A server that refuses a login appends an absent token to its reply.
             (Some(ReplyShape::Sasl), None) if body == (-1i32).to_be_bytes() => {}
             (_, None) if !body.is_empty() => return Err(Malformed::new("a failure with a body")),
             _ => {}
@@ -309,7 +311,7 @@ impl FrameValidator {
     }
 
     fn check_event(&mut self, size: usize, error: i32) -> Result<bool, Malformed> {
-        // Kind, state, and the path with its length.
+        // The body consists of the kind, the state, and the path with its length field.
         if error != 0 || size.saturating_sub(12) > self.watches.longest {
             return Err(Malformed::new(format!("an event of {size} bytes, which matches no watch")));
         }
@@ -333,8 +335,8 @@ impl FrameValidator {
 
     fn answered(&mut self, xid: i32) {
         let sent = self.in_flight.answered(xid);
-        // A handshake says more and is reported first. The next reply then serves as evidence
-        // instead of this one.
+        // The reply to a handshake is the better evidence, so it is reported first. The next reply
+        // then serves as evidence instead of this one.
         if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(Sign::Greeting { .. }))) {
             self.heard = Some(Sign::Request { sent });
         }

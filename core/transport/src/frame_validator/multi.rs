@@ -9,9 +9,9 @@ const ERROR: i32 = -1;
 const CREATE: i32 = 1;
 const CREATE2: i32 = 15;
 
-/// Validates the results of a transaction that writes. Either each operation has the result of its
-/// kind, or all have an error. One operation then has its own error, and the errors of the others
-/// say that they were not executed.
+/// Validates the results of a transaction that writes. Either each operation has a result of its
+/// own kind, or all operations have an error. In the second case, one operation has its own error,
+/// and the errors of the others say that they were not executed.
 pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Malformed> {
     let (mut done, mut refused) = (0, false);
     for operation in operations {
@@ -38,8 +38,8 @@ pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Ma
     end(reader)
 }
 
-/// Validates the results of reads that were sent as one request. Each is the requested data or a
-/// separate error.
+/// Validates the results of reads that were sent as one request. Each result is the requested data
+/// or a separate error.
 pub(super) fn check_read(
     operations: &[Op],
     reader: &mut Reader<'_>,

@@ -1,4 +1,4 @@
-//! [`Outbox`]: finds the requests in the bytes that the client writes.
+//! [`Outbox`]: separates the bytes that the client writes into requests.
 
 use std::borrow::Cow;
 

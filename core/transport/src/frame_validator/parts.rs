@@ -15,7 +15,8 @@ pub(super) fn data(reader: &mut Reader<'_>) -> Result<(), Malformed> {
     skip_stat(reader)
 }
 
-/// Reads an absolute path. The client crate removes the first character without checking it.
+/// Reads an absolute path. The check is necessary because the client crate removes the first
+/// character unseen.
 pub(super) fn path<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
     let path = reader.text()?;
     if path.starts_with('/') {

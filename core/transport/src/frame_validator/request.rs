@@ -1,4 +1,4 @@
-//! The client's requests, parsed as far as their replies depend on them.
+//! Parses the client's requests, as far as their replies depend on them.
 
 use super::LEAST_FRAME;
 use super::jute::Malformed;
@@ -65,7 +65,7 @@ pub(super) enum Op {
 }
 
 /// The watches that a client has requested on a connection. A server can send one event for each of
-/// them. No event can have a longer path than the longest of these watches.
+/// them, with a path that is at most as long as the longest of these watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchAllowance {
     pub(super) count: u64,
@@ -73,9 +73,9 @@ pub(super) struct WatchAllowance {
 }
 
 impl WatchAllowance {
-    /// Persistent watches fire any number of times, and recursive ones also for longer paths. The
-    /// paths can be as long as a short reply, because the frame of an event is stored until it is
-    /// complete.
+    /// The allowance with persistent watches. They fire any number of times, and recursive ones
+    /// also for longer paths. The path is limited to the length of a short reply, because the frame
+    /// of an event is stored until it is complete.
     const UNLIMITED: Self = Self { count: u64::MAX, longest: LEAST_FRAME };
 
     fn one(path: &str) -> Self {
@@ -96,8 +96,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Parses a request. If it cannot be parsed, only the head of its reply is validated: the
-    /// client itself sent this request.
+    /// Parses a request. If this fails, only the head of the reply is validated. This is safe
+    /// because the client itself sent the request.
     pub(super) fn parse(frame: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(frame);
         let (xid, op) = (reader.int().ok()?, reader.int().ok()?);
@@ -129,7 +129,7 @@ fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Resul
         9 => Ok(ReplyShape::Sync),
         14 => Ok(ReplyShape::Multi(operations(reader)?)),
         22 => Ok(ReplyShape::MultiRead(operations(reader)?)),
-        // A change of the ensemble. The reply contains the configuration.
+        // Reconfiguration of the ensemble. The reply contains the configuration.
         16 => Ok(ReplyShape::Data),
         100 => Ok(ReplyShape::Auth),
         101 | 105 => set_watches(op, reader, watches).map(|()| ReplyShape::Done),

@@ -15,9 +15,9 @@ pub enum TooLarge {
     },
 }
 
-/// Bytes of `max_frame` that are counted for each name, however short it is. A name of 50 bytes in
-/// a listing needs up to 600 bytes: in three buffers, as a string, and as a node of a queue. So one
-/// listing needs at most 40 MiB.
+/// Bytes of `max_frame` that are counted for each name, however short it is. The number is so large
+/// because a name of 50 bytes in a listing needs up to 600 bytes: in three buffers, as a string,
+/// and as a node of a queue. So one listing needs at most 40 MiB.
 const NAME: usize = 256;
 
 /// Base values of the error codes, below all error codes of servers.
@@ -40,8 +40,8 @@ impl TooLarge {
         Self::Names { count: u32::try_from(count).unwrap_or(u32::MAX) }
     }
 
-    /// Returns the error code of the failed request. The client crate passes on nothing but this
-    /// code.
+    /// Returns the error code of the failed request. The reason is encoded in it, because the
+    /// client crate passes on only the code.
     pub(super) fn code(self) -> i32 {
         let code = match self {
             Self::Size { kib } => SIZES | kib.min(SIZES - 1),
@@ -50,8 +50,8 @@ impl TooLarge {
         -i32::from_ne_bytes(code.to_ne_bytes())
     }
 
-    /// Decodes an error code, or returns `None` if it is not one of these codes. Servers cannot
-    /// send them, because the validator accepts only ZooKeeper's own codes.
+    /// Decodes the error code of such a failure, or returns `None` for any other code. Servers
+    /// cannot send these codes, because the validator accepts only ZooKeeper's own codes.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
         let code = u32::from_ne_bytes(code.checked_neg()?.to_ne_bytes());

@@ -144,9 +144,9 @@ fn what_is_no_zookeeper_server_is_called_what_it_may_be() {
     ] {
         let why = greeted(says);
         assert!(why.contains(hint), "{why}");
-        // Some servers speak first. The client's request might or might not be sent by then. The
-        // log reports the rounds of attempts once as long as their errors are the same, so both
-        // errors must be equal.
+        // Some servers speak first, before or after the client has sent its request. Both errors
+        // must be equal, because the log reports the rounds of attempts only once as long as their
+        // errors are the same.
         assert_eq!(unasked(says), why);
     }
 }
