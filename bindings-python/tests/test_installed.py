@@ -80,4 +80,4 @@ def test_after(zklock_server, request):
     out = wheel.run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
     assert "3 passed" in out
     listed = wheel.run(python, "-m", "pytest", "--fixtures", "-p", "no:cacheprovider", cwd=tmp_path)
-    assert re.search(r"zklock_server .*\n +A ZooKeeper server for this test alone", listed), listed
+    assert re.search(r"zklock_server .*\n +Provide a ZooKeeper server in this process for a single test", listed), listed
