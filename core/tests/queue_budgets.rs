@@ -184,7 +184,7 @@ fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
 }
 
 /// Each has one waiter, and queues again at once: nobody knows who has joined since, or who has left before its turn.
-/// Decision 0058 says why none of the seven can be spared.
+/// docs/decisions/queue-requests.md says why none of the seven can be spared.
 #[test]
 fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
     const CLIENTS: usize = 12;
