@@ -135,16 +135,6 @@ def tabbed(text: str) -> str:
     return _GROUP.sub(tabs, text)
 
 
-def decisions() -> str:
-    """Return a page that lists all decisions by number."""
-    lines = ["# Decisions", "", "What was decided, on what evidence.", ""]
-    for path in sorted((ROOT / DOCS / "decisions").glob("[0-9]*.md")):
-        title = path.read_text().splitlines()[0].removeprefix("# ")
-        number, _, words = title.partition(". ")
-        lines.append(f"* {number}: [{words or title}]({path.name})")
-    return "\n".join(lines) + "\n"
-
-
 def reference(module: str) -> str:
     """Return the reference page of a module, from its stubs and docstrings."""
     return f"# `{module}`\n\n::: {module}\n    options:\n      show_root_heading: false\n"
@@ -163,7 +153,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages from outside `docs`."""
     for path, page in BORROWED.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text()))
-    files.append(File.generated(config, DECISIONS, content=decisions()))
     for page, module in REFERENCES.items():
         files.append(File.generated(config, page, content=reference(module)))
     for name, text in node_reference().items():
@@ -179,7 +168,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     page.meta.setdefault("search", {})["boost"] = weight
     if here.startswith(NODE):
         return re.sub(r"^```ts$", "``` { .ts .wraps }", markdown, flags=re.MULTILINE)
-    if here in (DECISIONS, RUST_PAGE) or here in REFERENCES:
+    if here == RUST_PAGE or here in REFERENCES:
         return markdown
     return rewritten(markdown, _ORIGINS.get(here, DOCS + here), here)
 

@@ -188,8 +188,8 @@ fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
 }
 
 /// Each client has one waiter, which queues again immediately after its hold. No client knows which
-/// contenders have joined since, or have left early. Decision 0058 explains why each of the seven
-/// requests is necessary.
+/// contenders have joined since, or have left early. docs/decisions/queue-requests.md explains why
+/// each of the seven requests is necessary.
 #[test]
 fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
     const CLIENTS: usize = 12;

@@ -92,4 +92,4 @@ def test_the_search_finds_pages_for_users_first(site: Path) -> None:
         query: [page] for query, page in FIRST.items()
     }
     # The search also finds decisions, but after the pages that apply them.
-    assert "/decisions/0076-metrics-are-read-and-spans-are-asked-for/" in found["metrics"]
+    assert "/decisions/logging-and-metrics/" in found["metrics"]
