@@ -51,7 +51,7 @@ pub(super) enum Alarm {
     TermEnd,
     /// The session must be given up, unless the server has answered.
     Surrender,
-    /// A queue without room for its watches must poll.
+    /// A queue whose watches do not fit in the watch budget must poll.
     Poll(DirectoryId),
     /// It is time to look for silent queues.
     LookAgain,

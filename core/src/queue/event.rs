@@ -133,7 +133,7 @@ pub enum Event {
     /// already hold a lock that this client believes it holds, so the driver releases this client's
     /// holds before it sends this event.
     TermEnded,
-    /// The server has sent no news of this directory for a long time, so the queue must look again
+    /// The server has been silent about this directory for a long time, so the queue must look again
     /// (rule 10).
     LookAgain,
     /// The create in doubt with this ticket can no longer be carried out, because enough time has

@@ -6,7 +6,7 @@
 //!
 //! - A waiter appears that cannot hold the lock together with the kept nodes.
 //! - The connection is lost, so the driver does not know whether there is a waiter.
-//! - The session has no room for the watch.
+//! - The watch on the children does not fit in the session's watch budget.
 //!
 //! When keeping ends, all kept nodes are deleted. While the listing that sets the watch is under
 //! way, only the driver can reuse a node, for a waiter of this client.
