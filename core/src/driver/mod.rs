@@ -5,6 +5,16 @@
 //! events from the server, and session changes. The inbox keeps the order in which they happened,
 //! and the queue's reasoning relies on that order.
 //!
+//! These modules use the following terms:
+//!
+//! * A *handle* is a client or lock object of the program.
+//! * The session's *term* is the time during which its nodes are certain to exist. Replies from the
+//!   server extend it.
+//! * To *flush* a queue is to let it decide on its actions after a batch of events.
+//! * *Room* is the unused part of the session's watch budget.
+//!
+//! The modules are:
+//!
 //! * [`mailbox`] carries commands and events to the driver, in order of arrival.
 //! * `event_loop` takes input from the inbox and runs the other modules.
 //! * `directory` manages one lock path: its queue, waiters, watches and releases. Its table holds

@@ -10,7 +10,7 @@ pub enum Action {
     /// sequence number.
     Create(Ticket, JoinId, String),
     /// Create an ephemeral node with exactly this name for a contender. If a writer is given, one
-    /// transaction creates the node and checks that the writer's node exists. The outcome is:
+    /// transaction creates the node and checks that the writer's node exists. Special outcomes are:
     ///
     /// - `NoNode` if the writer's node does not exist.
     /// - `Event::CheckForbidden` if the session is not permitted to make the check.

@@ -95,8 +95,8 @@ impl Directory {
     }
 
     /// Settles the other half of a read/write lock. An owner that requested both halves
-    /// concurrently now has one of them, and its request for the other half must not wait for that
-    /// one.
+    /// concurrently now has one of them, and its request for the other half must not wait for the
+    /// half that it has.
     fn settle_other_half(
         &mut self,
         holds: &HoldTable,

@@ -78,7 +78,7 @@ impl Releases {
     }
 
     /// Handles the outcome of a delete. `missing` is `true` if the node did not exist although the
-    /// session and its term did.
+    /// session existed and its term ran.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {
