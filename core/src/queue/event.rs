@@ -90,7 +90,7 @@ pub enum Refusal {
     Full(usize),
     /// The directory's sequence counter is close to its maximum, after which it wraps.
     SequenceExhausted,
-    /// The access control lists do not permit it.
+    /// The access control lists do not permit the request.
     NotAuthorized,
     /// An election candidate must not contend next to this node, which is named like a node of a
     /// kazoo lock. Contenders on kazoo do not recognize candidates, so both would lead at the same

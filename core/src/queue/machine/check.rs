@@ -156,9 +156,9 @@ impl Queue {
     }
 
     /// Returns `true` if a listing would show nothing that matters: all of our contenders wait far
-    /// behind others, and their places are known. The view must not be stale. After a watch has
-    /// fired, the watches on the nodes behind might not be set yet, so changes at those nodes would
-    /// not be reported.
+    /// behind others, and their places are known. Returns `false` if a watch has fired since the
+    /// last listing: the watches on the nodes behind might not be set yet, and changes at those
+    /// nodes would not be reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale
