@@ -133,8 +133,8 @@ pub enum Event {
     /// already hold a lock that this client believes it holds, so the driver releases this client's
     /// holds before it sends this event.
     TermEnded,
-    /// The server has been silent about this directory for a long time, so the queue must look again
-    /// (rule 10).
+    /// The server has been silent about this directory for a long time, so the queue must look
+    /// again (rule 10).
     LookAgain,
     /// The create in doubt with this ticket can no longer be carried out, because enough time has
     /// passed (rule 8).

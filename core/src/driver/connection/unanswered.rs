@@ -15,8 +15,8 @@ pub(super) struct Unanswered {
     /// Time since which this connection has waited for a reply that can prove the session. `None`
     /// if it does not wait for such a reply.
     proofs: Option<BootInstant>,
-    /// Token that requests clone and hold until their reply, if the reply can prove the session. Its
-    /// reference count shows whether such a request is unanswered.
+    /// Token that requests clone and hold until their reply, if the reply can prove the session.
+    /// Its reference count shows whether such a request is unanswered.
     writes: Arc<()>,
     /// Requests whose replies prove nothing, in the order in which they were sent, each with the
     /// time from which it counts as unanswered. Answered requests are removed from the front at the

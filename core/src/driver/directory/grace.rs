@@ -183,8 +183,8 @@ impl Directory {
         let Some(graces) = &mut self.graces else { return };
         let grace = graces.waiters.last_key_value().map(|(grace, _)| *grace);
         let enough = |grace: Duration| {
-            // A waiter whose grace is too long is refused at the moment when it would be granted the
-            // lock, so its grace must not delay that moment.
+            // A waiter whose grace is too long is refused at the moment when it would be granted
+            // the lock, so its grace must not delay that moment.
             let needed = |interval: Duration| interval + grace.min(interval);
             connection.term().is_none_or(|term| term.remaining() > needed(term.interval()))
         };

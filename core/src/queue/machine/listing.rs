@@ -11,8 +11,8 @@ use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// Number of our contenders that want to hold alone and must have been seen in the queue before the
-/// next one can do without a listing. With only one, its hand-off to the next would have to wait for
-/// a listing.
+/// next one can do without a listing. With only one, its hand-off to the next would have to wait
+/// for a listing.
 pub(super) const SOON: usize = 2;
 
 /// The children in a listing, sorted by owner.

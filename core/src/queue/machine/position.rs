@@ -219,7 +219,8 @@ impl Queue {
             standing.retain(|other| other.holds);
             standing.truncate(PERMITS);
         } else {
-            // Omit the contenders between the first and the nearest ones, unless they hold the lock.
+            // Omit the contenders between the first and the nearest ones, unless they hold the
+            // lock.
             let near = names.get(far.max(1)..).unwrap_or_default();
             standing.retain(|other| other.position == 0 || other.holds || near.contains(&&other.name));
         }
