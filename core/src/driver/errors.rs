@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind};
 use crate::queue::{Kind, Refusal};
 use crate::session::ConnectRefusal;
 
-/// Returns the error for no reply from any server within this time, or within the connect timeout.
-/// `servers` reports what happened at each of them.
+/// Returns the error for a client that received no reply from any server within this time, or
+/// within the connect timeout. `servers` reports what happened at each server.
 pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, servers: Servers) -> Error {
     let within = within.unwrap_or(options.connect_timeout);
     let mut message = format!(

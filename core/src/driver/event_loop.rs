@@ -1,5 +1,5 @@
-//! The driver's event loop: it takes input from the inbox, passes it to the other modules, and lets
-//! the queues act.
+//! The driver's event loop: takes input from the inbox, passes it to the other modules, and flushes
+//! the queues.
 
 mod alarms;
 #[cfg(test)]
@@ -41,7 +41,7 @@ use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
 
-/// Maximum number of inputs that are received before the queues draw conclusions. Joins in the same
+/// Maximum number of inputs that are received before the queues are flushed. Joins in the same
 /// batch share a listing.
 const BATCH: usize = 256;
 
@@ -53,8 +53,8 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let shared = Arc::clone(&driver.shared);
     let done = loop {
         let input = tokio::select! {
-            // In a fixed order instead of a random one. Few alarms are due at a time, so they
-            // cannot starve the inputs.
+            // Poll the alarms first. They cannot starve the inputs, because few alarms are due at a
+            // time.
             biased;
             () = driver.timers.next() => None,
             Some(input) = receiver.recv() => Some(input),
@@ -102,8 +102,8 @@ struct Driver {
     heartbeat: HeartbeatScheduler,
     /// Set if the client must close as soon as it holds nothing.
     drain: Option<Drain>,
-    /// `true` once there has been a session. From then on, a lost connection only makes waits
-    /// longer.
+    /// `true` once there has been a session. From then on, a lost connection delays waiters but
+    /// does not fail them.
     was_connected: bool,
     /// `true` once the driver has checked whether to warn about unencrypted credentials.
     warned: bool,
@@ -190,8 +190,8 @@ impl Driver {
         }
         let event = self.connection.discard_stale(connection_number, event);
         if let Event::Deleted(ticket, outcome) = &event {
-            // Only a proof shows that the connection is on our session, and only during the term
-            // are the session's nodes certain to exist.
+            // A missing node is conclusive only if the connection is proven to be on our session
+            // and the term runs. Otherwise the node might be gone together with the session.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
             if let Some(directory) = self.directories.change(id) {
@@ -289,7 +289,7 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
-        // Without a directory, nothing is left of the hold. Dropping the notice informs the sender.
+        // Without a directory, the hold is already gone. Dropping the notice informs the sender.
         let id = self.directories.at(path);
         let Some(directory) = id.and_then(|id| self.directories.change(id)) else { return };
         match notice {
@@ -393,11 +393,11 @@ impl Driver {
         }
     }
 
-    /// Lets the queues draw conclusions and carries out their actions.
+    /// Flushes the queues and carries out their actions.
     fn flush(&mut self) {
         self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
-        // Carrying out an action can drop a lease, but its release arrives through the channel, so
-        // one round is enough.
+        // Carrying out an action can drop a lease. One round is still enough, because the lease's
+        // release arrives through the channel.
         for id in self.directories.take_unsettled() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
             self.heartbeat.note(id, vital);
@@ -430,7 +430,8 @@ impl Driver {
                 biased;
                 () = &mut closing => break,
                 Some(input) = receiver.recv() => waiting.extend(closer(input)),
-                // Callers that wait for a release still wait no longer than their timeout.
+                // Callers that wait for a release wait no longer than their timeout, even while the
+                // client closes.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {
                         self.directories.stop_waiting(path, &node);
@@ -449,8 +450,8 @@ impl Driver {
     }
 }
 
-/// Returns the caller that waits for a closing client to end, if the input is one. All other input
-/// is too late and is dropped, which informs the sender.
+/// Returns the caller to notify of the driver's end, if the input asks to close the client. All
+/// other input is too late and is dropped, which informs its sender.
 fn closer(input: Input) -> Option<oneshot::Sender<()>> {
     match input {
         Input::Command(Command::Close { done }) => done,

@@ -1,5 +1,7 @@
-//! Sends heartbeats that renew the session's term while a contender holds a lock or is about to,
-//! and ends the holds with the term.
+//! Sends heartbeats that renew the session's term, and ends the holds when the term ends.
+//!
+//! Heartbeats are sent while a directory is *vital*: one of our contenders holds its lock or might
+//! hold it soon.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,9 +17,9 @@ use crate::driver::directory::table::DirectoryTable;
 use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
 
-/// Time within which a heartbeat checks every node of ours at a vital path, even if other writes
-/// prove the session. Nodes without a watch rely on that check. With the possible delay of a
-/// heartbeat, this is one minute.
+/// Time within which the heartbeats check every node of ours in the vital directories, even if
+/// other writes prove the session. For nodes without a watch, this check is the only way to notice
+/// their loss. Because a heartbeat can be late, the check takes up to one minute.
 const TURN: Duration = Duration::from_secs(50);
 
 /// Longest pause between two heartbeats, even with few nodes.
@@ -43,8 +45,8 @@ pub(super) struct HeartbeatScheduler {
     nodes: usize,
     /// The last node that was checked.
     checked: Option<OwnNode>,
-    /// `true` if a node was missing. The heartbeat might then have proven nothing, so another one
-    /// with other nodes must follow.
+    /// `true` if a node was missing. The heartbeat might then have proven nothing, so another
+    /// heartbeat for other nodes must follow.
     interrupted: bool,
     /// Start of the current pause between heartbeats.
     beaten: Option<Instant>,
@@ -62,9 +64,9 @@ pub(super) struct HeartbeatScheduler {
     left: Duration,
     /// `true` if the holders were informed of a disconnection.
     suspended: bool,
-    /// `true` if a directory was vital when the connection was lost. Without a connection nothing
-    /// is known of the other contenders, so every waiter might be next. That alone must not make
-    /// the connection urgent.
+    /// `true` if a directory was vital when the connection was lost. Directories that become vital
+    /// later do not count: without a connection nothing is known of the other contenders, so every
+    /// waiter might be next, and that alone must not make the connection urgent.
     at_stake: bool,
 }
 
@@ -75,7 +77,7 @@ impl HeartbeatScheduler {
     }
 
     /// Returns how urgently a connection is needed while there is none. If a hold or a place near
-    /// the head of a queue is at stake, the session must be reconnected before it expires (rule
+    /// the head of a queue is at stake, the client must reconnect before the session expires (rule
     /// 10).
     fn urgency(&self, connection: &Connection, directories: &DirectoryTable) -> Urgency {
         match connection.term() {
@@ -191,7 +193,7 @@ impl HeartbeatScheduler {
         if self.beat.is_some() || !connection.is_connected() {
             return;
         }
-        // A suspended lease is held again only after a proof on this connection.
+        // A suspended lease becomes held again only after a proof on this connection.
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
         let due_in = due_in.min((*self.beaten.get_or_insert(now) + pause).saturating_duration_since(now));
@@ -206,8 +208,8 @@ impl HeartbeatScheduler {
         self.beat = Some(timers.set(Instant::now() + next, Alarm::Beat));
     }
 
-    /// Handles a heartbeat's result. `last` is the last checked node, if those after it were not
-    /// checked. If nodes were missing, the next heartbeat is sent immediately.
+    /// Handles a heartbeat's result. `last` is the last checked node, if there were more nodes to
+    /// check. If nodes were missing, the next heartbeat is sent immediately.
     pub(super) fn go_on_behind(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
         self.checked = last.or_else(|| self.checked.take());
         if missing {
@@ -223,13 +225,14 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Handles the alarm for the end of the term. The term might have been extended in the
-    /// meantime.
+    /// Handles the alarm for the end of the term. The caller compares the clock with the term,
+    /// because the term might have been extended.
     pub(super) fn term_may_have_ended(&mut self) {
         self.end = None;
     }
 
-    /// Handles the alarm for giving up the session. The server might have answered in the meantime.
+    /// Handles the alarm for giving up the session. The caller checks again, because the server
+    /// might have answered.
     pub(super) fn may_surrender(&mut self) {
         self.surrender = None;
     }

@@ -1,9 +1,19 @@
 //! Carries out the queues' actions on a ZooKeeper session and reports the results to the queues.
 //!
 //! Each client has one driver, which runs as one task on the runtime thread. All input arrives
-//! through the driver's [inbox](mailbox::Inbox) in the order in which it happened: commands from
-//! the handles, replies and watch events from the server, and session changes. The queue's
-//! reasoning relies on that order.
+//! through the driver's [inbox](mailbox::Inbox): commands from the handles, replies and watch
+//! events from the server, and session changes. The inbox keeps the order in which they happened,
+//! and the queue's reasoning relies on that order.
+//!
+//! These modules use the following terms:
+//!
+//! * A *handle* is a client or lock object of the program.
+//! * The session's *term* is the time during which its nodes are certain to exist. Replies from the
+//!   server extend it.
+//! * To *flush* a queue is to let it decide on its actions after a batch of events.
+//! * *Room* is the unused part of the session's watch budget.
+//!
+//! The modules are:
 //!
 //! * [`mailbox`] carries commands and events to the driver, in order of arrival.
 //! * `event_loop` takes input from the inbox and runs the other modules.

@@ -183,8 +183,8 @@ impl Status {
         driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
     }
 
-    /// Returns `true` if a server has answered anything since then. The stock transport does not
-    /// record replies, so there a session counts as a reply.
+    /// Returns `true` if a server has sent any reply since then. The stock transport does not
+    /// record replies, so with it an established session counts as a reply.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
         match last {

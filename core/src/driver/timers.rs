@@ -15,8 +15,8 @@ use crate::queue::{Event, JoinId, NodeName};
 /// Time after which a hold gets a watch on its own node. Shorter holds need no watch (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// An alarm that is due. The receiver checks whether it still matters, because a cancellation can
-/// come too late.
+/// An alarm that is due. The receiver must check whether it still matters, because it might have
+/// fired before it was canceled.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// A waiter's deadline has passed.
@@ -51,7 +51,7 @@ pub(super) enum Alarm {
     TermEnd,
     /// The session must be given up, unless the server has answered.
     Surrender,
-    /// A queue without room for its watches must poll.
+    /// A queue whose watches do not fit in the watch budget must poll.
     Poll(DirectoryId),
     /// It is time to look for silent queues.
     LookAgain,
@@ -119,8 +119,8 @@ impl Timers {
         self.long_holds.push_back((Instant::now() + LONG_HOLD, directory, node.clone()));
     }
 
-    /// Removes the long-hold alarm of this node if it is the first or the last. Otherwise it stays
-    /// and is ignored when it fires, which is soon.
+    /// Removes the long-hold alarm of this node if it is the first or the last. An alarm in the
+    /// middle stays, fires soon, and is then ignored.
     pub(super) fn hold_ends(&mut self, node: &NodeName) {
         if self.long_holds.front().is_some_and(|(_, _, first)| first == node) {
             self.long_holds.pop_front();

@@ -9,11 +9,13 @@ pub enum Action {
     /// Create an ephemeral sequential node for a contender. The string is the name without the
     /// sequence number.
     Create(Ticket, JoinId, String),
-    /// Create an ephemeral node with exactly this name for a contender. If a writer is given, do it
-    /// in one transaction with a check that the writer's node exists. If that node does not exist,
-    /// the outcome is `NoNode`. If the session is not permitted to make the check, the outcome is
-    /// `Event::CheckForbidden`. If the new node exists already, that is success if it belongs to
-    /// this session; otherwise the outcome is lost.
+    /// Create an ephemeral node with exactly this name for a contender. If a writer is given, one
+    /// transaction creates the node and checks that the writer's node exists. Special outcomes are:
+    ///
+    /// - `NoNode` if the writer's node does not exist.
+    /// - `Event::CheckForbidden` if the session is not permitted to make the check.
+    /// - Success if the new node already exists and belongs to this session.
+    /// - Lost if the new node already exists and belongs to another session.
     CreateInPlace(Ticket, JoinId, String, Option<NodeName>),
     /// Create the lock directory and its parents.
     MakeParents(Ticket),
@@ -44,13 +46,13 @@ pub enum Action {
     Delete(Ticket, NodeName),
     /// The contender holds the lock through this node with this czxid.
     Grant(JoinId, NodeName, i64),
-    /// The contender cannot have the lock and has left the queue.
+    /// The contender cannot have the lock. It has left the queue.
     Refuse(JoinId, Refusal),
-    /// This node is gone, and so is the hold that it identified.
+    /// This node is gone, and so is the hold that the node identified.
     NodeLost(NodeName),
-    /// The hold that this node identified is over. The node is deleted, or the queue deletes it in
-    /// the background.
+    /// The hold on this node is over. The node is deleted, or the queue deletes it in the
+    /// background.
     Released(NodeName),
-    /// A child of the directory does not count as a contender. Reported once.
+    /// The directory has a child that does not count as a contender. Reported once.
     Ignored(String),
 }

@@ -33,14 +33,14 @@ pub struct Contender {
     pub reader: bool,
     /// The ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The zxid that created the node. It is the fencing token of the contender's lease, now or
-    /// when the lock is granted. After a downgrade, the two differ: the reader has its own node,
-    /// but its lease keeps the writer's token.
+    /// The zxid that created the node. It is the fencing token of the contender's lease, once the
+    /// lock is granted. The exception is a reader after a downgrade: it has its own node, but its
+    /// lease keeps the writer's token.
     pub fencing_token: i64,
     /// The contender's description of itself, if it is a zklock contender.
     pub about: Option<ContenderInfo>,
-    /// The node's data, unchanged. Empty if the data was not read: it is longer than 4 KiB, it must
-    /// not be read, or 16 MiB were already read for the same list.
+    /// The node's data, unchanged. Empty if the data was not read, because it is longer than 4 KiB,
+    /// reading it is forbidden, or 16 MiB were already read for the same list.
     pub data: Vec<u8>,
     /// Number of bytes of data that the node has, whether or not they were read.
     pub data_length: usize,
@@ -77,15 +77,17 @@ pub struct ContenderInfo {
     pub owner: Option<OwnerInfo>,
     /// The number of permits, for a semaphore with a fixed number.
     pub permits: Option<u32>,
-    /// `true` if the contender was asked to give up the lock while it held it, and was notified.
+    /// `true` if the contender was asked to give up the lock while holding it, and has received
+    /// that request.
     pub revoked: bool,
     /// Maximum number of consecutive holds of this client on the node before the next client in the
-    /// queue is served. See [`LockOptions::cohort`](crate::LockOptions::cohort). The client's
-    /// waiters without nodes are in no list. `None` without that option.
+    /// queue is served. `None` without the option
+    /// [`LockOptions::cohort`](crate::LockOptions::cohort). With that option, the client can have
+    /// more waiters, which have no nodes and appear in no list.
     pub cohort: Option<u32>,
-    /// Time for which the client can keep the node after a release. See
-    /// [`LockOptions::linger`](crate::LockOptions::linger). The node does not show whether it has a
-    /// holder now. `None` without that option.
+    /// Time for which the client can keep the node after a release. `None` without the option
+    /// [`LockOptions::linger`](crate::LockOptions::linger). The node does not show whether it is
+    /// held now or only kept.
     pub linger: Option<Duration>,
 }
 
@@ -135,8 +137,8 @@ impl Contender {
         NodeSnapshot { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
     }
 
-    /// Replaces the node's name with its full path, for reports to the application. The driver
-    /// knows nodes by their names.
+    /// Replaces the node's name with its full path, because the application knows nodes by their
+    /// paths and the driver knows them by their names.
     pub(crate) fn within(mut self, directory: &str) -> Self {
         self.node = format!("{directory}/{}", self.node);
         self
@@ -165,8 +167,8 @@ impl NodeSnapshot {
 }
 
 impl ContenderInfo {
-    /// Parses a node's data. Returns `None` if it is not in zklock's form: other clients write
-    /// addresses, names, or nothing.
+    /// Parses a node's data. Returns `None` if the data is not in zklock's form. Other libraries
+    /// write addresses, names, or nothing.
     pub(crate) fn parse(data: &Value) -> Option<Self> {
         Some(Self {
             host: data.get("host")?.as_str()?.to_owned(),

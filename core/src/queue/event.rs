@@ -20,23 +20,25 @@ pub enum Intent {
     /// (rule 14).
     Try,
     /// The contender first lists the directory. It joins the queue only if the lock seems free or
-    /// fewer than this number of contenders wait for it (rule 14). From then on it waits like any
-    /// other.
+    /// fewer than this number of contenders wait for it (rule 14). Once it has joined, it waits
+    /// like any other contender.
     WaitIfFewer(u32),
-    /// The contender is a reader that takes the place of a writer whose owner holds the lock. This
-    /// is a downgrade, as in Curator. If the place is gone, the reader proceeds like any other.
+    /// The contender is a reader that takes the place of a writer whose owner holds the lock, as in
+    /// Curator's downgrade. If the writer's node no longer exists, the reader proceeds like any
+    /// other reader.
     Downgrade {
-        /// The writer's node. Boxed, because few intents have one and each waiter has an intent.
+        /// The writer's node. Boxed to save memory, because each waiter has an intent and few
+        /// intents are downgrades.
         writer: Box<NodeName>,
-        /// `true` if the reader only tries. Such a reader never waits, with or without the place
-        /// (rule 21).
+        /// `true` if the reader only tries. Such a reader never waits, even if it loses the
+        /// writer's place (rule 21).
         tries: bool,
     },
 }
 
 impl Intent {
-    /// Returns `true` if the contender only tries. This does not change if it loses the place that
-    /// it was meant to take.
+    /// Returns `true` if the contender only tries. For a downgrade, this stays the same if the
+    /// contender loses the writer's place.
     #[must_use]
     pub fn only_tries(&self) -> bool {
         matches!(self, Self::Try | Self::Downgrade { tries: true, .. })
@@ -48,7 +50,7 @@ impl Intent {
         matches!(self, Self::Try | Self::WaitIfFewer(_))
     }
 
-    /// Returns the same intent, but for the place of this writer's node.
+    /// Returns the same intent, but as a downgrade that takes the place of this writer's node.
     #[must_use]
     pub fn in_place_of(&self, writer: NodeName) -> Self {
         Self::Downgrade { writer: Box::new(writer), tries: self.only_tries() }
@@ -83,15 +85,16 @@ pub enum Outcome<T> {
 pub enum Refusal {
     /// Another contender has the lock, and this one only tried.
     Busy,
-    /// Another contender has the lock, and this number of contenders wait. That is not fewer than
-    /// the limit of this contender.
+    /// Another contender has the lock, and this number of contenders wait, which reaches the limit
+    /// of this contender.
     Full(usize),
     /// The directory's sequence counter is close to its maximum, after which it wraps.
     SequenceExhausted,
-    /// The access control lists do not permit it.
+    /// The access control lists do not permit the request.
     NotAuthorized,
     /// An election candidate must not contend next to this node, which is named like a node of a
-    /// kazoo lock. Contenders on kazoo do not see candidates, so both would lead at the same time.
+    /// kazoo lock. Contenders on kazoo do not recognize candidates, so both would lead at the same
+    /// time.
     BesideKazoo(NodeName),
     /// The directory is too large to list. The string describes its size.
     TooLarge(String),
@@ -104,8 +107,8 @@ pub enum Refusal {
 pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
-    /// A reader's owner now holds the lock through this writer's node. The reader takes the
-    /// writer's place instead of waiting for the writer.
+    /// This writer's node now identifies a hold of the reader's own owner. The reader takes the
+    /// writer's place, because its owner must not wait for itself.
     Downgrade(JoinId, NodeName),
     /// A contender no longer wants the lock. Ignored once the contender holds the lock, because
     /// only a release ends a hold.
@@ -127,14 +130,14 @@ pub enum Event {
     /// begin. The session's nodes are certain to exist until the term ends.
     TermBegan,
     /// The conditions of `TermBegan` no longer apply. If the term is over, another client might
-    /// already hold a lock that this client believes it holds. The driver releases this client's
+    /// already hold a lock that this client believes it holds, so the driver releases this client's
     /// holds before it sends this event.
     TermEnded,
-    /// The server has sent no news of this directory for a long time, so the queue must look again
-    /// (rule 10).
+    /// The server has been silent about this directory for a long time, so the queue must look
+    /// again (rule 10).
     LookAgain,
-    /// So much time has passed that the create in doubt with this ticket can no longer be carried
-    /// out (rule 8).
+    /// The create in doubt with this ticket can no longer be carried out, because enough time has
+    /// passed (rule 8).
     Certain(Ticket),
     /// The outcome of `Action::Create`: the node's name and czxid.
     Created(Ticket, Outcome<(String, i64)>),
@@ -145,8 +148,8 @@ pub enum Event {
     ParentsMade(Ticket, Outcome<()>),
     /// The outcome of `Action::List`: the children's names.
     Listed(Ticket, Outcome<Vec<String>>),
-    /// The outcome of `Action::Probe`: the nodes that do not exist. The other nodes might or might
-    /// not exist.
+    /// The outcome of `Action::Probe`: nodes that do not exist. It proves nothing about the nodes
+    /// that it does not name.
     Probed(Ticket, Outcome<Vec<NodeName>>),
     /// The outcome of `Action::Verify`: the node's czxid if the node is this session's, else
     /// `None`.
@@ -157,8 +160,8 @@ pub enum Event {
     Gone(Ticket),
     /// The heartbeat found that a node of ours is gone.
     Missing(NodeName),
-    /// A watched node's data changed, or the watched children did. The watch has fired and is used
-    /// up.
+    /// The data of a watched node changed, or the watched children changed. The watch has fired and
+    /// must be set again if it is still needed.
     Changed(Ticket),
     /// The outcome of `Action::Delete`.
     Deleted(Ticket, Outcome<()>),

@@ -1,16 +1,16 @@
-//! Rules for several consecutive holds on one node (rule 19): whether another hold can begin on it,
-//! and which contender represents the waiters without nodes in the queue. The hold table, the
+//! Rules for consecutive holds on one node (rule 19): whether another hold can begin on the node,
+//! and which contender is in the queue on behalf of the waiters without nodes. The hold table, the
 //! driver and the explorer all use these rules.
 
 use super::event::{Event, Intent, JoinId};
 use super::node_name::{Kind, Naming};
 
-/// The number of holds there have been on a node.
+/// Counts of the holds on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HoldRow {
     /// Number of holds before the current one.
     handoffs: u32,
-    /// Number of consecutive hand-offs, without a pause in which the node had no holder.
+    /// Number of consecutive hand-offs. A pause without a holder resets it.
     row: u16,
     /// Maximum number of consecutive holds.
     most: u16,
@@ -38,8 +38,8 @@ impl HoldRow {
         (row < most).then_some(Self { handoffs: self.handoffs + 1, row, most })
     }
 
-    /// Returns the counts for a hold that begins on a node without a holder. No other client waits,
-    /// so the count of consecutive holds starts again.
+    /// Returns the counts for a hold that begins on a kept node, which had no holder. The count of
+    /// consecutive holds starts again, because no other client waits.
     #[must_use]
     pub fn taken_again(self, cohort: u16) -> Self {
         Self::new(self.handoffs + 1, cohort)
@@ -56,12 +56,13 @@ pub struct HoldFacts {
     pub revoked: bool,
     /// The node has been held for too long.
     pub too_old: bool,
-    /// A transaction might be under way. Its check of the node would also pass during the next
-    /// hold.
+    /// A transaction might be under way. Its check that the node exists would also pass during the
+    /// next hold.
     pub transacting: bool,
     /// A reader is about to take the node's place.
     pub downgrading: bool,
-    /// The hold is a reader's in a writer's place, and its owner also holds the writer.
+    /// The hold belongs to a reader in a writer's place, and the reader's owner also holds the
+    /// writer's lock.
     pub beside_writer: bool,
 }
 
@@ -74,7 +75,7 @@ impl HoldFacts {
     }
 }
 
-/// The contender that represents, in the queue, all of a client's waiters without nodes.
+/// The contender that is in the queue on behalf of all of a client's waiters without nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Representative {
     /// The representative's id while it is in the queue.
@@ -94,8 +95,8 @@ impl Representative {
         Self { join: None, count: 0, kind, naming, waiting: 0 }
     }
 
-    /// Returns `true` if it can represent this waiter. A representative without waiters adapts to
-    /// the waiter.
+    /// Returns `true` if the representative can represent this waiter. A representative without
+    /// waiters adapts to the waiter.
     pub fn takes(&mut self, kind: Kind, naming: Naming) -> bool {
         if self.waiting == 0 && self.join.is_none() {
             (self.kind, self.naming) = (kind, naming);

@@ -1,5 +1,5 @@
 //! Rules for nodes that a client keeps without a hold (rule 19): when a node can be kept, which
-//! callers can reuse it, and when all of them are given up. The hold table, the driver and the
+//! callers can reuse it, and when all kept nodes are given up. The hold table, the driver and the
 //! explorer all use these rules.
 
 use super::machine::Company;
@@ -9,12 +9,13 @@ use super::small_map::SmallMap;
 /// The callers that can reuse a kept node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
-    /// None. Nodes are deleted when they are released.
+    /// No caller. Nodes are deleted when they are released.
     #[default]
     Closed,
-    /// Only the driver, for a waiter, because it is not known yet whether another client waits.
+    /// Only the driver, on behalf of a waiter, because it is not known yet whether another client
+    /// waits.
     Driver,
-    /// Every thread. No other client waits, and the driver will be notified if one appears.
+    /// Every thread. No other client waits, and the watch on the children reports new contenders.
     Everybody,
 }
 
@@ -48,8 +49,8 @@ impl<T> KeptNodes<T> {
         std::mem::take(&mut self.nodes).keys().cloned().collect()
     }
 
-    /// Returns `true` if a node can be kept at its release. `line` is `true` if a waiter waits for
-    /// a hand-off from its holder.
+    /// Returns `true` if a node can be kept at its release. `line` is `true` if a waiter without a
+    /// node waits for a hand-off.
     #[must_use]
     pub fn may_keep(&self, line: bool) -> bool {
         self.access != Access::Closed && !line
@@ -60,13 +61,14 @@ impl<T> KeptNodes<T> {
         self.nodes.insert(node, needs);
     }
 
-    /// Takes a kept node for a caller with this access, if it suits.
+    /// Takes a kept node for a caller with this access. `suits` decides whether the caller can use
+    /// the node.
     pub fn take(&mut self, access: Access, suits: impl FnOnce(&T) -> bool) -> Option<(NodeName, T)> {
         if self.access < access {
             return None;
         }
-        // Only one node is examined, however many are kept. With the same options, the last node is
-        // kept at least as long as any other.
+        // Only the last node is examined, so the cost does not grow with the number of kept nodes.
+        // With the same options, the last node is kept at least as long as any other.
         let (name, needs) = self.nodes.iter().next_back()?;
         if !suits(needs) {
             return None;
@@ -111,8 +113,8 @@ pub struct KeepingState {
     kind: Kind,
     /// The callers that can reuse a node now.
     access: Access,
-    /// `true` if keeping must end because the connection was lost: new contenders since then are
-    /// unknown.
+    /// `true` if keeping must end because the connection was lost. The driver does not know which
+    /// contenders have appeared since then.
     over: bool,
 }
 
@@ -121,11 +123,11 @@ pub struct KeepingState {
 pub struct KeepingFacts {
     /// `true` if the session is connected and there is a hold or a kept node.
     pub may_go_on: bool,
-    /// `true` if there is no room for a watch on the children.
+    /// `true` if the watch on the children does not fit in the watch budget.
     pub no_room: bool,
     /// `true` if the children are watched, so new contenders will be noticed.
     pub watched: bool,
-    /// The contenders of other clients that were seen last.
+    /// The contenders of other clients in the last listing.
     pub company: Option<Company>,
 }
 
@@ -157,13 +159,13 @@ impl KeepingState {
         self.kind
     }
 
-    /// Returns `true` if a contender of this kind can hold the lock together with the kept nodes.
+    /// Returns `true` if a contender of this kind can hold the lock while other nodes are kept.
     #[must_use]
     pub fn suits(&self, kind: Kind) -> bool {
         kind == Kind::Read && self.kind == Kind::Read
     }
 
-    /// Returns `true` if none of the known contenders of other clients waits for the kept nodes.
+    /// Returns `true` if no known contender of another client waits for the kept nodes.
     #[must_use]
     pub fn stands_beside(&self, company: Option<Company>) -> bool {
         match company {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Highest accepted sequence number. The server's counter is a signed 32-bit number that wraps to
-/// negative numbers, after which new contenders would overtake all others. The margin leaves room
-/// for contenders that queue at the same time.
+/// Highest accepted sequence number. The server's counter is a signed 32-bit number. After it wraps
+/// to negative numbers, new contenders would overtake all others. The margin leaves room for
+/// contenders that queue at the same time.
 const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 
 /// The naming of nodes, which determines which other libraries recognize them.
@@ -32,16 +32,16 @@ pub enum Naming {
 pub enum Kind {
     /// Hold alone, as a mutex does.
     Exclusive,
-    /// Hold alone, as the write half of a read/write lock does. The owner can put a reader in its
-    /// place.
+    /// Hold alone, as the write half of a read/write lock does. The owner can downgrade: a reader
+    /// then takes the writer's place.
     Write,
     /// Hold together with other readers.
     Read,
-    /// Hold one of this number of permits. The order of the nodes does not matter. Only one client
-    /// at a time asks for permits, because a semaphore's contenders first take a mutex.
+    /// Hold one of this number of permits. The order of the nodes does not matter, because a
+    /// semaphore's contenders first take a mutex and so only one client at a time asks for permits.
     Permit(u32),
-    /// Hold alone, as the leader of an election does. The node is named as in Curator's
-    /// `LeaderLatch`, under any naming of locks.
+    /// Hold alone, as the leader of an election does. The node is always named as in Curator's
+    /// `LeaderLatch`, whatever naming locks use.
     Lead,
 }
 
@@ -60,8 +60,8 @@ impl Naming {
             (_, Kind::Permit(_)) => ["_c_", hyphenated, "-lease-"].concat(),
             (_, Kind::Lead) => ["_c_", hyphenated, "-latch-"].concat(),
             (Self::Kazoo, Kind::Read) => [simple, "__rlock__"].concat(),
-            // kazoo sees a `__lock__`. zklock sees a writer, whose place a reader can take (rule
-            // 6).
+            // kazoo recognizes the suffix `__lock__`. zklock recognizes a writer, whose place a
+            // reader can take (rule 6).
             (Self::Kazoo, Kind::Write) => [simple, "__WRIT__lock__"].concat(),
             (Self::Kazoo, _) => [simple, "__lock__"].concat(),
         }
@@ -76,8 +76,8 @@ pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
     }
 }
 
-/// Returns `true` if a child is named like the nodes of kazoo's locks. Unless configured for other
-/// names, kazoo's locks see only such nodes.
+/// Returns `true` if a child is named like the nodes of kazoo's locks. kazoo's locks recognize only
+/// such nodes, unless they are configured for other names.
 #[must_use]
 pub fn is_kazoos(child: &str) -> bool {
     let Some(stem) = child.len().checked_sub(10).and_then(|at| child.get(..at)) else { return false };
@@ -86,10 +86,11 @@ pub fn is_kazoos(child: &str) -> bool {
         && NodeName::parse(child).is_some()
 }
 
-/// The name of a node that counts as a contender: it ends in the ten digits of a sequence number.
+/// The name of a node that counts as a contender, because it ends in the ten digits of a sequence
+/// number.
 ///
-/// Names are ordered as the queue is, by sequence number. At equal numbers the writer is before the
-/// reader, because Curator's downgrade creates a reader with its writer's number.
+/// Names are ordered as the queue is, by sequence number. A writer is before a reader with the same
+/// number, because Curator's downgrade creates a reader with its writer's number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NodeName {
     text: Arc<str>,
@@ -156,7 +157,7 @@ impl Ord for NodeName {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |name: &Self| (name.sequence, name.kind == Kind::Read);
         key(self).cmp(&key(other)).then_with(|| {
-            // A lookup nearly always uses a copy of the same string.
+            // This check is fast: a lookup nearly always uses a copy of the same `Arc`.
             if Arc::ptr_eq(&self.text, &other.text) { Ordering::Equal } else { self.text.cmp(&other.text) }
         })
     }
@@ -174,8 +175,8 @@ impl fmt::Debug for NodeName {
     }
 }
 
-/// Generates one uuid for each join. All of them are recognizable as this session's, so a listing
-/// can distinguish our orphans from other clients' nodes without a record of every uuid used.
+/// Generates one uuid for each join. All of these uuids identify the session, so a listing can
+/// distinguish our orphans from other clients' nodes without a record of every uuid used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeNamer {
     session: u64,
@@ -185,19 +186,18 @@ pub(super) struct NodeNamer {
 impl NodeNamer {
     /// Creates a namer. `seed` must be random and must never be used for another session or path.
     pub(super) fn new(seed: u64) -> Self {
-        // The four version bits are fixed in a random (version 4) uuid.
+        // A random (version 4) uuid has four fixed version bits.
         Self { session: (seed & !0xf000) | 0x4000, next: 0 }
     }
 
     pub(super) fn next_uuid(&mut self) -> Uuid {
         self.next += 1;
-        // The two variant bits are fixed too.
+        // It also has two fixed variant bits.
         Uuid::from_u64_pair(self.session, (self.next & (u64::MAX >> 2)) | (1 << 63))
     }
 
-    /// Returns the uuid in a child's name, if this namer generated it. Nearly all children belong
-    /// to other clients. The first digits, which are the same under either naming, are enough to
-    /// recognize most of them.
+    /// Returns the uuid in a child's name, if this namer generated it. Comparing the first digits,
+    /// which both namings have in common, rejects most of the other clients' nodes quickly.
     pub(super) fn minted(&self, child: &str) -> Option<Uuid> {
         let digits = child.strip_prefix("_c_").unwrap_or(child).get(..8)?;
         if u64::from_str_radix(digits, 16).ok()? != self.session >> 32 {
@@ -268,8 +268,8 @@ mod tests {
                 // Another program might write the uuid in upper case.
                 let upper = name.replace("abcdef", "ABCDEF").replace("cdef", "CDEF");
                 assert_eq!(namer.minted(&upper), Some(first), "{upper}");
-                // Seeds of other sessions, which differ in the last digit of their half of the
-                // uuid, or in the first.
+                // The seeds of other sessions. Their half of the uuid differs in the last digit or
+                // in the first.
                 for other in [0x0123_4567_89ab_cdee, 0x1123_4567_89ab_cdef] {
                     assert_eq!(NodeNamer::new(other).minted(&name), None, "{name}");
                 }

@@ -13,20 +13,20 @@ pub(super) struct RemoteView {
     listed: Arc<[NodeName]>,
     /// Nodes in the listing that block readers.
     writers: Arc<[NodeName]>,
-    /// Nodes reported deleted by an event or a probe.
+    /// Nodes that an event or a probe reported as deleted.
     gone: BTreeSet<NodeName>,
-    /// Number of nodes at the start of `listed` that are all gone, so that queries need not skip
-    /// each of them again.
+    /// Number of nodes at the start of `listed` that are all gone. Queries start after them, so
+    /// that they do not skip each of them again.
     passed: usize,
     /// The same number for `writers`.
     writers_passed: usize,
-    /// Writers reported deleted by an event. When Curator downgrades, it puts a reader with the
-    /// writer's number in the writer's place *before* it deletes the writer's node. So these
+    /// Writers that an event reported as deleted. When Curator downgrades, it puts a reader with
+    /// the writer's number in the writer's place *before* it deletes the writer's node. So these
     /// writers block exclusive waiters until a later listing shows neither the writer nor its
     /// reader (rule 6).
     vanished: BTreeSet<NodeName>,
-    /// Nodes reported deleted by an event, if the existence of the nodes behind them has not been
-    /// checked since.
+    /// Nodes that an event reported as deleted. A node is removed from here once the nodes behind
+    /// it have been checked.
     subtracted: BTreeSet<NodeName>,
     /// Nodes that a probe has found since the last event.
     found: BTreeSet<NodeName>,
@@ -43,9 +43,10 @@ impl RemoteView {
         Self { listed: nodes.into(), writers, ..Self::default() }
     }
 
-    /// Removes a node that is gone. Returns `true` if only a new listing can show what that means.
+    /// Removes a node that is gone. Returns `true` if a new listing is needed, because a reader
+    /// might have taken the node's place.
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
-        // The nodes that a probe found might have been deleted since.
+        // The nodes that a probe found might have been deleted since then.
         self.found.clear();
         if !self.contains(name) {
             return false;
@@ -61,7 +62,7 @@ impl RemoteView {
         writer
     }
 
-    /// Notes that a probe has found these nodes. They were not known to be gone.
+    /// Notes that a probe has found these nodes, which were not known to be gone.
     pub(super) fn find(&mut self, names: impl IntoIterator<Item = NodeName>) {
         self.found.extend(names);
     }
@@ -71,8 +72,8 @@ impl RemoteView {
         self.found.contains(name)
     }
 
-    /// Returns `true` if events were subtracted, so that more nodes might be gone than are known to
-    /// be.
+    /// Returns `true` if an event has removed a node since the listing, so that more nodes might be
+    /// gone than the view shows.
     pub(super) fn stale(&self) -> bool {
         !self.subtracted.is_empty()
     }
@@ -82,13 +83,13 @@ impl RemoteView {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Notes that our node at `name` is known to exist. The events about the nodes before it are
-    /// therefore true. They prove nothing about the nodes behind it.
+    /// Notes that our node at `name` is known to exist. The events about nodes before it are
+    /// therefore true. The events about nodes behind it remain unproven.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }
 
-    /// Returns `true` if a node before `name` cannot hold the lock together with it.
+    /// Returns `true` if a node before `name` conflicts with it.
     pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         match kind {
             Kind::Read => self.blocks_reader(name),
@@ -102,8 +103,8 @@ impl RemoteView {
         self.all_before(name).next().is_some() || self.vanished.range(..name).next().is_some()
     }
 
-    /// Returns `true` if a reader at `name` has a writer before it. A deleted writer no longer
-    /// blocks readers, because only a reader can have taken its place.
+    /// Returns `true` if there is a writer before the reader at `name`. A deleted writer does not
+    /// count, because only a reader can have taken its place.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.writers_before(name).next().is_some()
     }
@@ -153,7 +154,8 @@ impl RemoteView {
         nodes.iter().filter(|node| !self.gone.contains(*node))
     }
 
-    /// Returns `true` if there is any node. For a reader, only nodes that block readers count.
+    /// Returns `true` if a node blocks a new contender of this kind. Any node blocks it, unless it
+    /// is a reader: then only writers do.
     pub(super) fn blocks_newcomer(&self, kind: Kind) -> bool {
         let nodes = if kind == Kind::Read { &self.writers } else { &self.listed };
         self.present(nodes).next().is_some()
@@ -170,7 +172,8 @@ impl RemoteView {
     }
 }
 
-/// Returns the number of nodes at the start that are gone. At least `passed` of them are.
+/// Returns the number of nodes at the start of the slice that are gone. At least `passed` nodes are
+/// already known to be gone.
 fn pass(nodes: &[NodeName], gone: &BTreeSet<NodeName>, passed: usize) -> usize {
     passed + nodes[passed..].iter().take_while(|node| gone.contains(*node)).count()
 }

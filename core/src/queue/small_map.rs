@@ -1,5 +1,5 @@
-//! Ordered maps and sets that are nearly always small, because most locks have one contender of a
-//! client at a time. A single entry is stored inline. More entries are stored in a tree.
+//! Ordered maps and sets that store a single entry inline and more entries in a tree. They are
+//! nearly always small, because most locks have at most one contender of a client at a time.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, btree_map};
@@ -11,7 +11,7 @@ use std::ops::RangeBounds;
 pub(crate) enum SmallMap<K, V> {
     /// At most one entry.
     Few(Option<(K, V)>),
-    /// The remaining entries of a map that once had more than one.
+    /// All entries of a map that has had more than one entry at some time.
     Many(BTreeMap<K, V>),
 }
 
@@ -320,7 +320,7 @@ mod tests {
                     prop_assert!(map.range(from..2).eq(tree.range(from..2)));
                     prop_assert!(set.range(from..).rev().eq(keys.range(from..).rev()));
                 }
-                // Equal to a map and a set that never had more entries.
+                // These are equal to a map and a set that have never had more entries.
                 let same: (SmallMap<_, _>, SmallSet<_>) =
                     (map.iter().map(|(key, value)| (*key, *value)).collect(), set.iter().copied().collect());
                 prop_assert!(same == (map.clone(), set.clone()) && hash(&same) == hash(&(&map, &set)));

@@ -1,36 +1,37 @@
-//! The graph of owners that wait for each other in the queues of many locks. Its cycles are
-//! deadlocks.
+//! Finds deadlocks: cycles in the graph of owners that wait for each other in the queues of many
+//! locks.
 //!
-//! A queue is served in order. So a waiter waits for every contender before it that it cannot hold
-//! the lock with, whether that contender holds or waits. A contender that holds alone waits for all
+//! A queue is served in order. So a waiter waits for every conflicting contender before it, even if
+//! that contender does not hold the lock yet. A contender that wants to hold alone waits for all
 //! contenders before it, and a reader waits for the writers before it. In a queue of ten thousand
-//! contenders, these would be fifty million edges.
+//! contenders, this would make fifty million edges.
 //!
-//! Instead, each place has a helper vertex for "everything before here". The helper has one edge to
-//! the owner directly before it, and one edge to the helper before that. The writers of a queue
-//! have a second chain of helpers. An owner counts as one flow of control, which releases nothing
-//! while it waits. An owner's contenders do not block each other.
+//! Instead, each place has a helper vertex that represents "everything before here". The helper has
+//! one edge to the owner directly before it, and one edge to the previous helper. The writers of a
+//! queue have a second chain of helpers. An owner counts as one flow of control, which releases
+//! nothing while it waits. An owner's contenders do not block each other.
 //!
 //! # Two passes prove a deadlock
 //! Queues are read one after the other while they change, so a cycle found in one pass can mix
-//! states of different moments. Therefore each node of such a cycle is looked for again in a second
-//! pass, which starts after the first has ended. A node that is in both passes, with the same name
-//! and creation zxid, existed at the moment between the two. Names determine the order and the kind
-//! of contenders, and they do not change. So a node behind one that blocks it waits as long as both
-//! exist. All edges of a confirmed cycle therefore existed together at that moment. (See
-//! [`confirmed`].)
+//! states of different moments. Therefore a second pass, which starts after the first has ended,
+//! looks for each node of the cycle again (see [`confirmed`]).
 //!
-//! There is one limitation. A lease can be released by another flow of control than the owner that
-//! took it, and the lease of a crashed program ends with its session. Such a cycle resolves by
-//! itself.
+//! A node that is in both passes, with the same name and creation zxid, existed at the moment
+//! between the two passes. Names determine the order and the kind of contenders, and names do not
+//! change. So a node waits for a blocking node before it as long as both exist. All edges of a
+//! confirmed cycle therefore existed together at that moment.
+//!
+//! There is one limitation: some cycles resolve by themselves. A lease can be released by another
+//! flow of control than the owner that took it, and the lease of a crashed program ends with its
+//! session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::contender::{Contender, ContenderInfo};
 
 /// Maximum number of owner visits in the search for a component's shortest cycle. In a large
-/// component, the search starts only from the first owners, because starting from all of them would
-/// be quadratic.
+/// component, the search starts only from the first owners, because a search from every owner takes
+/// quadratic time.
 const MOST_VISITS: usize = 1_000_000;
 
 /// The queue of one lock, as it was read.
@@ -54,8 +55,8 @@ pub struct Cycle {
 pub struct CycleOwner {
     /// The owner's contender for which the previous owner waits.
     pub blocking: CyclePlace,
-    /// The owner's contender that waits for the next owner. It is the same as `blocking` if the
-    /// contender only waits between two others in one queue.
+    /// The owner's contender that waits for the next owner. It is the same as `blocking` if one
+    /// contender of the owner is between the other two owners in one queue.
     pub waiting: CyclePlace,
 }
 
@@ -70,8 +71,8 @@ pub struct CyclePlace {
     pub contender: Contender,
 }
 
-/// A key that distinguishes owners, even if their processes run in containers with the same host
-/// name and process id.
+/// A key that distinguishes owners. It also distinguishes processes in containers with the same
+/// host name and process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerKey<'a> {
     host: &'a str,
@@ -153,8 +154,8 @@ impl<'a> WaitGraph<'a> {
             let owner = if let Some(key) = contender.about.as_ref().and_then(OwnerKey::of) {
                 *numbers.entry(key).or_insert(new)
             } else {
-                // The contender still has a place in the queue: other contenders wait for it, and
-                // it waits for others.
+                // A contender without a known owner counts as a separate owner: other contenders
+                // wait for it, and it waits for others.
                 self.unattributed += 1;
                 new
             };
@@ -163,8 +164,8 @@ impl<'a> WaitGraph<'a> {
                 self.waits.push(Vec::new());
             }
             self.places[owner].push((at, position));
-            // A writer that holds the lock can also read in its own place (rule 4). Its reader
-            // waits for no writer in between.
+            // A writer that holds the lock can also have a reader in its own place (rule 4). That
+            // reader does not wait for the writers in between.
             let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
             let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
             // A persistent node blocks other contenders permanently and waits for none.
@@ -226,8 +227,8 @@ impl<'a> WaitGraph<'a> {
         found.into_iter().map(|(_, cycle)| cycle).collect()
     }
 
-    /// Returns the vertex that a waiting contender has an edge to: the helper for all contenders
-    /// that block it.
+    /// Returns the helper that a waiting contender has an edge to. The helper represents all
+    /// contenders that block the waiting one.
     fn helper(&self, (queue, position): Place) -> usize {
         let (all, of_writers) = self.bases[queue];
         let (base, before) = if self.reads((queue, position)) {
@@ -249,7 +250,7 @@ impl<'a> WaitGraph<'a> {
     }
 
     /// Returns a vertex's successor with this number. Owners have the lower vertex numbers, and
-    /// helpers follow.
+    /// helpers have the higher ones.
     fn successor(&self, vertex: usize, number: usize) -> Option<usize> {
         if let Some(waits) = self.waits.get(vertex) {
             return waits.get(number).map(|place| self.helper(*place));
@@ -262,8 +263,9 @@ impl<'a> WaitGraph<'a> {
         }
     }
 
-    /// Returns the groups of two or more of these owners that all wait for each other, in order.
-    /// Uses Tarjan's algorithm with an explicit stack instead of recursion.
+    /// Returns the groups of two or more of these owners in which all owners wait for each other,
+    /// in order. Uses Tarjan's algorithm with an explicit stack instead of recursion, so that a
+    /// long chain of owners cannot overflow the stack.
     fn components(&self, owners: &[usize]) -> Vec<Vec<usize>> {
         /// A step of the depth-first search: a vertex, and the number of its next successor.
         type Step = (usize, usize);
@@ -338,7 +340,7 @@ impl<'a> WaitGraph<'a> {
     /// breadth-first search. Each part of a queue is examined only once, so all steps together take
     /// time linear in the length of the queues.
     fn shortest_cycle_from(&self, start: usize, members: &HashSet<usize>, limit: usize) -> Option<Vec<Edge>> {
-        // The start's first place in each queue, and its first place as a writer there.
+        // For each queue: the first place of the starting owner, and its first place as a writer.
         let mut own: HashMap<usize, (usize, Option<usize>)> = HashMap::new();
         for (queue, position) in &self.places[start] {
             let first = own.entry(*queue).or_insert((*position, None));
@@ -407,8 +409,8 @@ impl Cycle {
     }
 }
 
-/// Returns the cycles whose nodes are all also in these queues, which were read after the others.
-/// See the two passes in the module documentation.
+/// Returns the cycles whose nodes are all also in `later`, the queues as read in the second pass.
+/// The module documentation explains the two passes.
 #[must_use]
 pub fn confirmed(cycles: Vec<Cycle>, later: &[LockQueue]) -> Vec<Cycle> {
     let id = |contender: &'_ Contender| (contender.node.clone(), contender.fencing_token);

@@ -18,8 +18,8 @@ impl CountedClient {
         Self { client, recorder }
     }
 
-    /// Counts one request of this kind and returns the client to send it with. The driver has no
-    /// other access to the client, so no request is missed.
+    /// Counts one request of this kind and returns the client that sends it. The driver has no
+    /// other access to the client, so every request is counted.
     pub(in crate::driver) fn ask(&self, request: RequestKind) -> &zk::Client {
         self.recorder.requested(request);
         &self.client

@@ -1,4 +1,4 @@
-//! Sends the heartbeat, a request that proves that the session is alive.
+//! Sends the heartbeat: a request whose reply proves that the session is alive.
 
 use zookeeper_client as zk;
 
@@ -10,14 +10,15 @@ use crate::runtime::clock::BootInstant;
 use crate::session::reply::{Beat, SessionEvidence, beaten, missing_at};
 use crate::session::term::Term;
 
-/// Proves that the session is alive and reports which of these nodes do not exist.
+/// Sends a heartbeat and reports which of these nodes do not exist.
 ///
 /// The heartbeat is a transaction that changes nothing. The server commits it as a write even if a
-/// node is missing or must not be read.
+/// node is missing or unreadable, so its reply proves that the session is alive.
 ///
-/// On a connection where the session is not proven yet, the session might not be ours. A server
-/// that did not keep our session assigns a new one, and the client crate accepts that silently
-/// (rule 11). In that case our node exists but belongs to another session.
+/// After a reconnection, the session might not be ours: a server that did not keep our session
+/// assigns a new one, and the client crate accepts the new session silently (rule 11). Our node
+/// then still exists but belongs to another session. Until the session is proven on this
+/// connection, a second request therefore lists the session's own nodes.
 pub(in crate::driver) async fn heartbeat(
     client: &CountedClient,
     term: &Term,
@@ -36,13 +37,13 @@ pub(in crate::driver) async fn heartbeat(
     }
     let sent = BootInstant::now();
     let committed = writer.commit();
-    // The server answers this request after the transaction, so it knows everything that was
-    // committed before the transaction.
+    // The server answers this request after the transaction, so its list includes everything that
+    // was committed before the transaction.
     let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection_number));
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
-    // This node is missing whichever session we are on, so its lease must not wait for the second
-    // reply.
+    // The node is missing whether or not the session is ours. Its lease is lost, so report that
+    // without waiting for the second reply.
     let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
     let told = first_missing.is_some();
     if let Some(node) = first_missing {
@@ -58,11 +59,11 @@ pub(in crate::driver) async fn heartbeat(
         SessionEvidence::Over => return report(SessionEvent::Over(epoch)),
         SessionEvidence::Unknown => {}
     }
-    // The first report was sent while the second request was unanswered, so the last report must
-    // state again that the heartbeat is answered.
+    // The first report was sent before the second reply arrived. The last report must state again
+    // that the server answered the heartbeat.
     let answered = told || missing.is_some() || matches!(verdict, SessionEvidence::Alive);
     let checked = |missing, last| report_checked(missing, last, answered);
-    // This report is always sent, because suspended holders wait for the proof.
+    // Suspended holders wait for the proof, so send this report even if no node is missing.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
         return checked(Vec::new(), None);
     };
@@ -84,11 +85,12 @@ pub(in crate::driver) async fn heartbeat(
     }
 }
 
-/// Returns the nodes that do not exist, or `None` if the answer is not certain. Uses a multiRead
-/// because a transaction stops at the first node that is missing or unreadable. Ephemeral nodes
-/// have no children, so the reply is short.
+/// Returns the nodes that do not exist, or `None` if the answer is not certain. The request is a
+/// multiRead, because a transaction stops at the first node that is missing or unreadable. The
+/// reply is short, because ephemeral nodes have no children.
 ///
-/// The caller must send this after an answered transaction, so that the server knows our nodes.
+/// The caller must send this request after an answered transaction, because only then does the
+/// server certainly know our nodes.
 async fn missing_ones(client: &CountedClient, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
     let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
     nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;

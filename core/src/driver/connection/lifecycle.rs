@@ -91,8 +91,8 @@ impl Connection {
                 }
                 ConnectionEvent::Checked(checked)
             }
-            // The connection was lost after this reply. A node that is missing does not come back,
-            // so its lease is lost without waiting for the next connection. The heartbeat on that
+            // The connection was lost after this reply. A missing node does not come back, so its
+            // lease is lost now, without waiting for the next connection. The heartbeat on the next
             // connection checks the other nodes.
             SessionEvent::Beaten(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
@@ -168,8 +168,8 @@ impl Connection {
                     ConnectionEvent::Began { session_id, timeout: live.term.session_timeout() }
                 }
             }
-            // The client never requests a read-only connection, and such a connection is not enough
-            // to hold a lock (rule 16).
+            // A read-only connection counts as disconnected: the client never requests one, and it
+            // is not enough to hold a lock (rule 16).
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.number += 1;
                 live.term.moved(self.number);
@@ -199,7 +199,7 @@ impl Connection {
         }
     }
 
-    /// Logs a warning with the reasons when all servers have rejected the client. Runs until there
+    /// Logs a warning with the reasons when all servers have rejected the client. Stops when there
     /// is a connection.
     fn keep_telling(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
@@ -225,17 +225,18 @@ impl Connection {
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
         self.number += 1;
-        // The watches of the old session must not be returned to the budget of the next one.
+        // Start a new budget. Otherwise the watches of the old session would be returned to the
+        // budget of the next session.
         self.room = WatchBudget::default();
         self.tasks = JoinSet::new();
         self.unanswered = Unanswered::default();
         match std::mem::replace(&mut self.stage, SessionStage::Idle) {
             SessionStage::Live(live) => {
                 drop(live.route);
-                // Dropping the client here closes its connection. If the client crate kept the
-                // connection while a request is unanswered, its pings would keep the session alive.
-                // That would last forever if the unanswered request is the reason for giving up the
-                // session.
+                // Drop the client, which closes its connection. Otherwise the client crate would
+                // keep the connection open while a request is unanswered, and its pings would keep
+                // the session alive. If an unanswered request is the reason for giving up the
+                // session, the session would then never end.
                 Some(live.session.client.into_session())
             }
             SessionStage::Searching(search) => {
@@ -252,8 +253,8 @@ impl Connection {
         self.settings.hurry();
         match self.stage {
             SessionStage::Live(Live { session, route, .. }) => {
-                // `route` also holds a handle to the session. The session ends with its last
-                // handle.
+                // `route` also holds a handle to the session, and the session ends only when its
+                // last handle is dropped.
                 drop(route);
                 session::close(session, limit).await;
             }

@@ -261,10 +261,10 @@ impl Connection {
         self.unanswered.proof_is_answered();
     }
 
-    /// Returns the time left for the server to answer the requests under way, or `None` if no
-    /// request is unanswered. After that time the session is useless even if it seems connected. A
-    /// server that executes nothing can still answer pings, and a client crate whose task has ended
-    /// still reports that it is connected.
+    /// Returns the time left for the server to answer the pending requests, or `None` if no request
+    /// is unanswered. After that time the session is useless even if it seems connected: a server
+    /// that executes nothing can still answer pings, and a client crate whose task has ended still
+    /// reports that it is connected.
     pub(super) fn give_up_in(&mut self) -> Option<Duration> {
         let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
         let since = self.unanswered.since()?;
@@ -285,9 +285,9 @@ impl Connection {
         });
     }
 
-    /// Returns a client for one directory on the current session. Outcomes are reported to
-    /// `directory`; a caller that awaits them itself passes the default id, which belongs to no
-    /// directory.
+    /// Returns a client for one directory on the current session. The client reports outcomes to
+    /// `directory`. A caller that awaits the outcomes itself passes the default id, which belongs
+    /// to no directory.
     pub(super) fn directory_client(
         &self,
         directory: DirectoryId,
@@ -304,8 +304,8 @@ impl Connection {
         })
     }
 
-    /// Runs a task until it or the session ends. Tasks start in the order in which they were
-    /// spawned. If a task panics, the driver gives up the session. Otherwise the driver would wait
+    /// Runs a task until the task or the session ends. Tasks start in the order in which they were
+    /// spawned. If a task panics, the driver gives up the session, because it would otherwise wait
     /// forever for the outcome of the task's request.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.run(task, None)

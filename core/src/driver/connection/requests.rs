@@ -1,5 +1,4 @@
-//! The requests that a queue can ask for. Each one is sent on a session, and its outcome is
-//! reported back.
+//! Sends the requests that a queue asks for, and reports their outcomes to the driver.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -37,7 +36,7 @@ pub(in crate::driver) const LONGEST_DATA: usize = 4096;
 /// A snapshot of a node, set when the node has been read.
 pub(in crate::driver) type SnapshotCell = Arc<OnceLock<Arc<NodeSnapshot>>>;
 
-/// The version that matches every version.
+/// Version argument of a write or delete that applies to any version of the node.
 pub(in crate::driver) const ANY_VERSION: i32 = -1;
 
 /// Access control lists for new nodes.
@@ -112,7 +111,9 @@ impl DirectoryClient {
         self.client.session_id()
     }
 
-    /// Reports the reply to a request sent at `sent`, and applies its evidence about the session.
+    /// Reports the reply to a request that was sent at `sent`. Also updates the term if the reply
+    /// proves that the session is alive, and reports the end of the session if the reply proves
+    /// that it is over.
     fn report_judged(&self, sent: BootInstant, (event, verdict): Judged) {
         match verdict {
             SessionEvidence::Alive => self.term.prove(sent, self.connection_number),
@@ -135,10 +136,10 @@ impl DirectoryClient {
         self.report_judged(sent, reply::created(ticket, self.session(), made));
     }
 
-    /// Creates a node in a writer's place, in one transaction with a check that the writer's node
-    /// exists. A second request, sent without waiting for the first, reads the new node's Stat to
-    /// find its owner. The Stat in the transaction's own reply is invalid before ZooKeeper 3.7.2
-    /// and 3.8.2 (ZOOKEEPER-4026).
+    /// Creates a reader's node in the place of its owner's writer. One transaction creates the node
+    /// and checks that the writer's node exists. A second request, sent without waiting for the
+    /// first, reads the new node's Stat to find the node's owner, because the Stat in the
+    /// transaction's own reply is invalid before ZooKeeper 3.7.2 and 3.8.2 (ZOOKEEPER-4026).
     pub(in crate::driver) async fn create_beside(
         self,
         ticket: Ticket,
@@ -213,8 +214,8 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the event for a listing's reply. A directory that is too large to list stays too
-    /// large, so the listing is refused and no client can queue there.
+    /// Returns the event for a listing's reply. If the directory is too large to list, the listing
+    /// counts as refused, because the directory stays too large and no client can queue there.
     fn listed(
         &self,
         ticket: Ticket,
@@ -227,8 +228,8 @@ impl DirectoryClient {
         }
     }
 
-    /// Asks in one request which of these nodes exist. Ephemeral nodes have no children, so the
-    /// reply is short however much data the nodes have.
+    /// Asks in one request which of these nodes exist, by reading their children. Ephemeral nodes
+    /// have no children, so the reply is short however much data the nodes have.
     pub(in crate::driver) async fn probe(self, ticket: Ticket, names: Vec<NodeName>) {
         if request_size::readable(&self.path, &names) < names.len() {
             return self.report(reply::probed(ticket, names, Err(zk::Error::MarshallingError)));
@@ -356,8 +357,9 @@ impl DirectoryClient {
                 self.report_end();
                 Outcome::Lost
             }
-            // Some levels already exist, the server has no containers, or the request is too large.
-            // Create the levels one by one, without waiting for replies in between.
+            // This failure can mean that some levels already exist, that the server has no
+            // containers, or that the request is too large. Create the levels one by one, without
+            // waiting for replies in between.
             Err(_) => self.make_each(&levels).await,
         };
         self.report(Event::ParentsMade(ticket, outcome));
@@ -394,8 +396,8 @@ impl DirectoryClient {
             }
             outcome = match last {
                 Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
-                // A level above can exist although we must not create it, so only the last level's
-                // result counts.
+                // A parent can exist although this client is not permitted to create it, so only
+                // the result for the last level counts.
                 Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
                 Err(zk::Error::Unimplemented) => continue,
                 Err(error) => failed(&error),
@@ -418,9 +420,9 @@ pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<
     Some(format!("{large}, where the client reads {limit}"))
 }
 
-/// A task that runs on the session. It implements `Future` by hand because a compiler-generated
-/// future would store the inner task twice: as the argument and while it runs. An acquire and its
-/// release use three of these.
+/// A task that runs on the session. It implements `Future` by hand, because a compiler-generated
+/// future would store the inner task twice: as the argument, and again while it runs. Size matters
+/// because an acquire and its release use three of these tasks.
 pub(in crate::driver) struct RequestTask<F> {
     task: F,
     epoch: u64,

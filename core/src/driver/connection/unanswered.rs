@@ -12,14 +12,15 @@ use crate::runtime::clock::BootInstant;
 pub(super) struct Unanswered {
     /// The time when the connection was established, if there is one.
     connected: Option<BootInstant>,
-    /// Start of the time in which this connection has unanswered proof requests and no reply to any
-    /// of them.
+    /// Time since which this connection has waited for a reply that can prove the session. `None`
+    /// if it does not wait for such a reply.
     proofs: Option<BootInstant>,
-    /// Cloned by every request that can prove the session and held until its reply, so the
-    /// reference count tells whether one is unanswered.
+    /// Token that requests clone and hold until their reply, if the reply can prove the session.
+    /// Its reference count shows whether such a request is unanswered.
     writes: Arc<()>,
-    /// Requests that prove nothing, in the order in which they were sent, each with its time.
-    /// Finished ones are removed from the front at the next call.
+    /// Requests whose replies prove nothing, in the order in which they were sent, each with the
+    /// time from which it counts as unanswered. Answered requests are removed from the front at the
+    /// next call.
     questions: VecDeque<(AbortHandle, BootInstant)>,
 }
 
@@ -36,8 +37,8 @@ impl Unanswered {
         }
     }
 
-    /// Records a request whose reply proves nothing. It counts as unanswered from `from` on, and
-    /// its task ends with the reply.
+    /// Records a request whose reply proves nothing and whose task ends with the reply. The request
+    /// counts as unanswered from `from` on.
     pub(super) fn asks(&mut self, task: AbortHandle, from: BootInstant) {
         self.forget_answered();
         self.questions.push_back((task, from));
@@ -49,13 +50,15 @@ impl Unanswered {
         }
     }
 
-    /// Records that the server has answered a request that could prove the session. If a later one
-    /// is still unanswered, its time counts from now on, because no other request might follow.
+    /// Records that the server has answered a request that could prove the session. If another such
+    /// request is still unanswered, the wait for its reply counts from now. There might be no later
+    /// request that would start the count.
     pub(super) fn proof_is_answered(&mut self) {
         self.proofs = (Arc::strong_count(&self.writes) > 1).then(BootInstant::now);
     }
 
-    /// Records that a connection was established. Requests made in between are sent on it.
+    /// Records that a connection was established. Requests made while there was no connection are
+    /// sent on it.
     pub(super) fn connects(&mut self) {
         self.connected = Some(BootInstant::now());
         self.proof_is_answered();

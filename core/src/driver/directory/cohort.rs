@@ -1,11 +1,12 @@
-//! Waiters without nodes, to which a holder of the same client can hand the lock directly (the
-//! option `cohort`). One contender, the representative, has a node in the queue for all of them, so
-//! that they are also served in the order of the queue.
+//! Hand-offs inside a client (the option `cohort`): waiters without nodes, to which a holder of the
+//! same client can hand the lock directly. These waiters form a line. One contender, the
+//! representative, has a node in the queue for the whole line, so the line is also served in the
+//! order of the queue.
 //!
-//! No waiter is stuck. As long as a waiter is in the line, there is a representative, which waits
-//! in the queue like any contender. When the representative is granted the lock, the first waiter
-//! of the line receives it. When the line becomes empty, the representative leaves. If it was
-//! granted the lock in the meantime, its node is deleted immediately.
+//! No waiter waits forever. While the line has a waiter, it has a representative, which waits in
+//! the queue like any contender. When the representative is granted the lock, the first waiter of
+//! the line receives it. When the line becomes empty, the representative leaves. If it was granted
+//! the lock in the meantime, its node is deleted immediately.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -95,8 +96,9 @@ impl Directory {
         }
     }
 
-    /// Removes and returns the waiter for which this contender was granted the lock: its own, or
-    /// the first in the line. Returns `None` if that waiter has gone.
+    /// Removes and returns the waiter for which this contender was granted the lock. For the
+    /// representative, that is the first waiter in the line. Returns `None` if the waiter has
+    /// already left.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);
@@ -111,8 +113,8 @@ impl Directory {
         None
     }
 
-    /// Removes and returns the waiters for which this contender was in the queue. The queue has
-    /// refused it.
+    /// Removes and returns the waiters of a contender that the queue has refused. For the
+    /// representative, these are all waiters in the line.
     pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join).into_iter().collect();

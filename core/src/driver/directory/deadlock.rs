@@ -50,7 +50,7 @@ impl Directory {
     pub(in crate::driver) fn add_held_by(&self, owners: &mut HashMap<OwnerId, Vec<HeldLock>>) {
         for (node, holds) in self.holders.tables() {
             let all = holds.caller(node).and_then(|caller| owners.get_mut(&caller));
-            // Permits are left out, and so are the locks that order their acquisition.
+            // Skip permits, and the mutexes under which permits are acquired.
             let Some(all) = all.filter(|all| all.len() < MOST_HELD && holds.place.part().is_empty()) else {
                 continue;
             };

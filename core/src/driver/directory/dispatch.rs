@@ -60,16 +60,18 @@ impl Directory {
             Action::Verify(ticket, name) => connection.question(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
-                // Other contenders wait behind this node as long as the session is alive, so the
-                // driver must notice a missing reply.
+                // Other contenders wait behind this node as long as the session is alive. So the
+                // driver must notice a missing reply, and this request counts as unanswered until
+                // then.
                 connection.ask(directory_client.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),
         }
     }
 
-    /// Returns the pause before a contender's node is created. There is none if the lock directory
-    /// was just created, because a reaper could delete it again during each pause.
+    /// Returns the pause before a contender's node is created. There is no pause if the lock
+    /// directory was just created, because a reaper could delete the empty directory again during
+    /// the pause.
     pub(super) fn pause_before_create(&mut self, join: JoinId) -> Duration {
         let is_new = self.queue.has_new_directory(join);
         self.waiters

@@ -1,10 +1,10 @@
-//! Holds that are reported lost before the end of their term (the option `grace`), and waiters for
-//! such holds.
+//! The option `grace`: a hold with a grace is reported lost that long before the end of its term.
+//! This module tracks such holds and the waiters for them.
 //!
-//! This is safe because only the report comes earlier. The node of such a hold is deleted no
-//! earlier than its release, and otherwise at the end of the term in which the hold was lost, as
-//! without a grace. A heartbeat that is answered during the grace does not restore the lease, and
-//! does not keep the node longer.
+//! Only the report is earlier than without a grace, so mutual exclusion is not affected. The node
+//! of a lost hold is deleted when the hold is released, or at the end of the term in which the hold
+//! was lost. A heartbeat that is answered during the grace does not restore the lease, and does not
+//! keep the node longer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -118,9 +118,9 @@ impl Directory {
         if self.stop_keeping(node, timers) {
             return;
         }
-        // After a hand-off on this node, the notice of the new hold, which has another grace, might
-        // still be under way. No hand-off can follow on a hold that is lost here: by the clock it
-        // is already over.
+        // After a hand-off on this node, the new hold can have another grace, and the notice of the
+        // hand-off might not have arrived yet. So ask the holder for the grace. No hand-off can
+        // follow on a hold that is lost here, because by the clock that hold is already over.
         let grace = self.holders.grace(node).map_or(noted, Grace::time);
         if left > grace {
             self.await_grace(node, grace, left, timers);
@@ -129,8 +129,8 @@ impl Directory {
         }
     }
 
-    /// Keeps the node of a hold that is over if it has a grace and was lost with some of its term
-    /// left. Returns `true` if the node is kept.
+    /// Handles the end of a hold's time. Keeps the node if the hold has a grace and some of its
+    /// term is left. Returns `true` if the node is kept.
     pub(super) fn begin_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         let Some((_, alarm)) = graces.holds.remove(node) else { return false };
@@ -177,14 +177,14 @@ impl Directory {
     }
 
     /// Updates whether the queue can grant the lock. A grant needs more than a sixth of the session
-    /// timeout left in the term, plus the longest grace of a waiter. By then a heartbeat is due,
-    /// because a grace is at most a sixth of the timeout.
+    /// timeout left in the term, plus the longest grace of a waiter. A heartbeat is due before the
+    /// term gets that short, because a grace is at most a sixth of the timeout.
     pub(super) fn check_waiters_grace(&mut self, connection: &Connection) {
         let Some(graces) = &mut self.graces else { return };
         let grace = graces.waiters.last_key_value().map(|(grace, _)| *grace);
         let enough = |grace: Duration| {
-            // A waiter whose grace is too long is refused at its grant, so it must not delay that
-            // grant.
+            // A waiter whose grace is too long is refused at the moment when it would be granted
+            // the lock, so its grace must not delay that moment.
             let needed = |interval: Duration| interval + grace.min(interval);
             connection.term().is_none_or(|term| term.remaining() > needed(term.interval()))
         };

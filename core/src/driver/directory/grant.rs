@@ -1,5 +1,4 @@
-//! Ends an attempt with a lease or an error, and handles the effect on the other waiters of the
-//! same owner.
+//! Ends an attempt with a lease or an error, and updates the other waiters of the same owner.
 
 use std::sync::Arc;
 
@@ -54,7 +53,7 @@ impl Directory {
             self.restore_data(node.clone(), version, connection);
         }
         self.settle_owners_others(&holds, (owner, kind), &hold, timers);
-        // If no caller receives the lease, it is dropped, and that releases it.
+        // If no caller receives the lease, dropping the lease releases it.
         if let Some(reply) = reply {
             reply.send(Ok(lease)).ok();
         }
@@ -76,8 +75,8 @@ impl Directory {
             match holds.enter(owner, kind, Intent::Wait) {
                 Ok(EnterOutcome::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
                 Err(error) => self.answer(other, timers, Err(error)),
-                // The term has ended in the meantime, so the owner no longer holds the lock. Its
-                // other waiters must queue for it.
+                // The term has ended in the meantime, so the owner no longer holds the lock and its
+                // other waiters must queue.
                 Ok(EnterOutcome::Queues(_)) => {
                     if self.waiters.line_up(other) {
                         self.enter_queue(other);
@@ -96,7 +95,8 @@ impl Directory {
     }
 
     /// Settles the other half of a read/write lock. An owner that requested both halves
-    /// concurrently now has one of them. It must not wait for itself with the other.
+    /// concurrently now has one of them, and its request for the other half must not wait for the
+    /// half that it has.
     fn settle_other_half(
         &mut self,
         holds: &HoldTable,
@@ -114,8 +114,8 @@ impl Directory {
             }
             Kind::Write => {
                 let reader = self.waiters.first_in_line((owner, Kind::Read));
-                // From now on the node must not be handed on, because the reader would share it
-                // with another writer.
+                // From now on the node must not be handed to another owner, because that writer
+                // would hold the lock together with this reader.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
                     self.on_event(Event::Downgrade(reader, hold.node.clone()));
                 }

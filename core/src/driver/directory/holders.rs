@@ -22,8 +22,8 @@ pub(in crate::driver) struct Holder {
 }
 
 impl Holder {
-    /// Cancels the hold's alarms. Short holds are frequent, and their alarms would otherwise pile
-    /// up.
+    /// Cancels the hold's alarms. Short holds are so frequent that their alarms would otherwise
+    /// pile up.
     pub(in crate::driver) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
         timers.hold_ends(node);
         timers.cancel(self.alarms.keys());
@@ -93,8 +93,8 @@ impl Holders {
     }
 
     /// Handles a hand-off to this hold on the same node. Returns the hold table, or `None` if the
-    /// node is lost. The alarm for a long hold stays, because it measures the time during which the
-    /// node is held by any hold.
+    /// node is lost. The long-hold alarm stays, because it measures how long the node has been held
+    /// by any hold.
     pub(in crate::driver) fn hand_on(
         &mut self,
         hold: &HoldId,

@@ -1,18 +1,19 @@
-//! Nodes of a lock directory that are kept without a hold (the option `linger`).
+//! The option `linger`: a client keeps the node of a released hold, so that its next acquire can
+//! reuse the node.
 //!
 //! Keeping begins with a grant if no other client is known to wait. From then on, the driver
 //! watches the children. Keeping ends, until the next grant, in any of these cases:
 //!
 //! - A waiter appears that cannot hold the lock together with the kept nodes.
 //! - The connection is lost, so the driver does not know whether there is a waiter.
-//! - The session has no room for the watch.
+//! - The watch on the children does not fit in the session's watch budget.
 //!
-//! All kept nodes are then deleted. While the listing that sets the watch is under way, only the
-//! driver can reuse a node, for a waiter of this client.
+//! When keeping ends, all kept nodes are deleted. While the listing that sets the watch is under
+//! way, only the driver can reuse a node, for a waiter of this client.
 //!
 //! Each change of the children costs a listing. Keeping pauses when it costs more listings than it
-//! saves acquires. For example, if a hundred clients keep nodes for reading, each client sees the
-//! nodes of all the other clients appear and disappear.
+//! saves acquires. For example, if a hundred clients keep nodes for reading, each client's watch
+//! fires whenever another client's node appears or disappears.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

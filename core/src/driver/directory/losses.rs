@@ -1,5 +1,5 @@
-//! Ends holds that are not released: their term, their own time limit, their node, or their session
-//! is over.
+//! Ends holds that the program does not release, because their term, their time limit, their node,
+//! or their session is over.
 
 use std::time::Duration;
 
@@ -62,9 +62,9 @@ impl Directory {
         self.end_in_time(node, (reason, known), left, timers);
     }
 
-    /// Deletes the node of a hold that is lost because its time is over. The hold was informed
-    /// first, so no other client is granted the lock before that. `known` is `false` if the hold's
-    /// release is on its way.
+    /// Deletes the node of a hold that is lost because its time is over. The hold was notified
+    /// first, so no other client is granted the lock before the notification. `known` is `false` if
+    /// the hold's release is on its way to the driver.
     fn end_in_time(
         &mut self,
         node: &NodeName,

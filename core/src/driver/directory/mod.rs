@@ -1,5 +1,5 @@
-//! One lock directory in a driver: its queue, its waiters and its holders. Most events and actions
-//! change at least two of the three, so one type contains them all.
+//! One lock directory in a driver: its queue, its waiters and its holders. One type contains all
+//! three, because most events and actions change at least two of them.
 
 mod cohort;
 pub(super) mod deadlock;
@@ -66,7 +66,7 @@ pub(super) struct Directory {
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
-    /// Creates that are delayed by a pause. The listings sent after them were not delayed.
+    /// Creates that a pause delayed. The listings that belong to them were sent before them.
     late: SmallSet<Ticket>,
     /// The pauses before the directory is created again, because a reaper or another client deletes
     /// it. Most directories are never created here.
@@ -75,10 +75,10 @@ pub(super) struct Directory {
     /// `true` if a listing has arrived since the last flush. Only a listing shows which nodes are
     /// before a waiter.
     listed: bool,
-    /// `true` if the queue has received an event since it last drew conclusions.
+    /// `true` if the queue has received an event since its last flush.
     unsettled: bool,
-    /// `true` if there was a contender whose node kazoo sees only if it is configured for such
-    /// names.
+    /// `true` if this client has had a contender here whose node kazoo recognizes only if kazoo is
+    /// configured for such node names.
     hidden_from_kazoo: bool,
     /// `true` if the client is about to close.
     drains: bool,
@@ -91,7 +91,8 @@ impl Directory {
     /// - `term`: `true` if the session's term runs.
     /// - `seed`: seed for the names of this directory's nodes, used only here.
     ///
-    /// A session without a connection can get its connection back, and is not announced again then.
+    /// A session counts even while it has no connection, because its begin is not announced again
+    /// when the connection is restored.
     pub(super) fn new(
         (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
@@ -154,14 +155,15 @@ impl Directory {
         let late = matches!(&event, Event::Created(ticket, _) if self.late.remove(ticket));
         self.queue.handle(event);
         if late {
-            // Only a listing sent after the create shows the nodes that are before it (rule 3).
+            // Only a listing sent after the create shows all nodes that are before the new one
+            // (rule 3).
             self.queue.handle(Event::LookAgain);
         }
     }
 
-    /// Returns the time at which to report to the queue that a request was lost, or `None` for
-    /// immediately. `connection_number` is the connection on which the request was sent.
-    /// `connected` is `true` if that connection is still up.
+    /// Returns the time at which to report a lost request to the queue, or `None` for immediately.
+    /// `connection_number` is the connection on which the request was sent. `connected` is `true`
+    /// if that connection is still up.
     pub(super) fn put_off(
         &mut self,
         event: &Event,
@@ -171,8 +173,8 @@ impl Directory {
         self.pauses.after(event, connection_number, connected, Instant::now())
     }
 
-    /// Asks the queue to look again, or settles its doubt, if the server has been silent for too
-    /// long. Returns `true` if it did.
+    /// Makes the queue look at its directory again, or settles its doubt about a create, if the
+    /// server has been silent for too long (see `resync`). Returns `true` if it did either.
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
@@ -183,7 +185,7 @@ impl Directory {
         true
     }
 
-    /// Makes a queue poll that has no room for its watches.
+    /// Polls for a queue whose watches do not fit in the session's watch budget.
     pub(super) fn poll(&mut self, connection: &Connection) {
         let event = self.watches.poll(connection).map_or(Event::LookAgain, Event::Changed);
         self.queue.handle(event);
@@ -198,8 +200,7 @@ impl Directory {
         self.queue.warn_no_more();
     }
 
-    /// Returns the name of a kazoo contender in a listing, if that contender might not see our
-    /// nodes.
+    /// Returns the name of a kazoo contender in a listing, if kazoo might not recognize our nodes.
     pub(super) fn may_be_blind<'a>(&self, event: &'a Event) -> Option<&'a str> {
         let Event::Listed(_, Outcome::Done(children)) = event else { return None };
         let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
@@ -248,8 +249,8 @@ impl Directory {
     pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
         let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
         let within = attempt.deadline.end()?.saturating_duration_since(attempt.asked);
-        // The bound as the caller gave it, rounded down to drop the microseconds spent on the way
-        // here.
+        // Round down to whole milliseconds, so that the error shows the bound that the caller gave,
+        // without the microseconds spent on the way here.
         Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
@@ -265,8 +266,8 @@ impl Directory {
     fn enter_queue(&mut self, join: JoinId) {
         let in_line = self.waiters.enter_line(join);
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
-            // A semaphore of kazoo's uses another layout in any case, and a candidate next to kazoo
-            // is refused.
+            // Permits are excluded because kazoo's semaphore uses another layout. Candidates are
+            // excluded because the queue refuses a candidate next to a kazoo contender.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
             if !in_line {
@@ -274,8 +275,8 @@ impl Directory {
                 return;
             }
             self.unsettled = true;
-            // This waiter waits for a holder of this client, although no listing might ever show
-            // its node behind the holder's.
+            // The waiter must wait for a holder of this client, even if no listing ever shows the
+            // waiter's node behind the holder's node.
             if !self.holders.is_empty() {
                 self.waiters.contend(join);
             }
@@ -291,8 +292,8 @@ impl Directory {
         Some(attempt)
     }
 
-    /// Removes a waiter, which then gets no outcome from anywhere else. Returns `None` if it
-    /// already has one, for example because it was handed the lock.
+    /// Removes a waiter, so that only the caller can still decide its outcome. Returns `None` if
+    /// the waiter already has an outcome, for example because it was handed the lock.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(join)?;
         self.forget_grace(&waiter.attempt);
@@ -386,8 +387,8 @@ impl Directory {
         if !told && self.stop_keeping(&node, timers) {
             return;
         }
-        // A hold might have reused the node in the meantime. A hold that was informed does not keep
-        // its node.
+        // A new hold might have reused the node in the meantime, so try again. A hold that received
+        // the request does not keep its node.
         if told || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;
@@ -435,10 +436,10 @@ impl Directory {
         all.into_iter().flatten().chain(behind.into_iter().flatten())
     }
 
-    /// Lets the queue draw conclusions and carries out its actions.
+    /// Flushes the queue and carries out its actions.
     pub(super) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers) {
-        // Carrying out an action can send the queue another event. For example, a refusal lets the
-        // owner's next waiter enter.
+        // Repeat, because carrying out an action can send the queue another event. For example, a
+        // refusal lets the owner's next waiter enter.
         loop {
             self.settle_representative();
             self.settle_keeping(connection, timers);
@@ -488,7 +489,8 @@ impl Directory {
                     // The hold's release arrived before this action was carried out.
                     self.releases.lost(&node, reason);
                 }
-                // A node that is gone is not kept, so the children might not need a watch any more.
+                // The lost node is not kept any more, so the watch on the children might no longer
+                // be needed.
                 self.unsettled |= self.keeping.is_some();
             }
             Action::Released(node) => self.releases.end(&node, timers),

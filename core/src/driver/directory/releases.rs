@@ -1,5 +1,5 @@
 //! The releases under way in one lock directory: the callers that wait for them, and the detection
-//! of locks that were broken in the meantime.
+//! of locks that were lost before their release completed.
 
 use tokio::sync::oneshot;
 
@@ -13,7 +13,7 @@ use crate::queue::{NodeName, SmallMap, Ticket};
 struct PendingRelease {
     /// The waiting caller, and the alarm that ends its wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
-    /// Reports if the lock was already lost before its release. `None` after a report.
+    /// Reports that the lock was lost before its release. `None` after a report.
     reporter: Option<LateLossReporter>,
     /// `true` if a delete was sent.
     tried: bool,
@@ -68,7 +68,8 @@ impl Releases {
     }
 
     /// Notes that a delete is sent. Only a node's first delete can show that another client deleted
-    /// the node. Later on, the reply to an earlier delete of ours might have been lost.
+    /// the node. If a later delete finds no node, an earlier delete of ours might have been carried
+    /// out without a reply.
     pub(in crate::driver) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
         let Some(releasing) = self.by_node.get_mut(node) else { return };
         if !std::mem::replace(&mut releasing.tried, true) {
@@ -77,7 +78,7 @@ impl Releases {
     }
 
     /// Handles the outcome of a delete. `missing` is `true` if the node did not exist although the
-    /// session and its term did.
+    /// session existed and its term ran.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {
@@ -85,7 +86,7 @@ impl Releases {
         }
     }
 
-    /// Reports that a hold was lost whose release has begun and is not completed yet.
+    /// Reports the loss of a hold whose release has begun but is not completed.
     pub(in crate::driver) fn lost(&mut self, node: &NodeName, reason: LossReason) {
         if let Some(reporter) = self.by_node.get_mut(node).and_then(|releasing| releasing.reporter.take()) {
             reporter.report(node.as_str(), reason);
@@ -106,8 +107,9 @@ impl Releases {
         }
     }
 
-    /// Handles the end of the session, whose replies prove nothing any more. If the term still
-    /// runs, the session was ended early, so the lock might have been lost before its release.
+    /// Handles the end of the session. Replies of that session prove nothing any more. If the term
+    /// still runs, the session was ended early, so the lock might have been lost before its
+    /// release.
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {

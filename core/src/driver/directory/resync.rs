@@ -1,5 +1,10 @@
-//! Looks again at a directory about which the server has been silent, as a safety net for missed
-//! watch events (rule 10).
+//! Decides when a queue looks again at a directory about which the server has been silent. This is
+//! a safety net for missed watch events (rule 10).
+//!
+//! - A *look* is a listing or a probe that the queue sends because of the silence.
+//! - *News* is any reply or watch event about the directory, except replies to listings and probes,
+//!   which might be looks.
+//! - A *doubt* is an abandoned create that the server might still carry out (rule 8).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,12 +14,11 @@ use tokio::time::Instant;
 use crate::queue::{Event, Ticket};
 use crate::runtime::random;
 
-/// Time without news of a directory after which its queue looks again, whether or not watches are
-/// set.
+/// Time without news after which a queue looks again, whether or not its watches are set.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 
 /// The same limit for a queue in which none of our contenders is near the front. Such a queue looks
-/// at most this often, so the load stays low with many clients.
+/// no more often than this, so the load stays low with many clients.
 const FAR_SILENCE: Duration = Duration::from_secs(60);
 
 /// Time over which clients that joined or reconnected together spread their looks.
@@ -23,8 +27,8 @@ const SPREAD: Duration = Duration::from_secs(10);
 /// Interval between checks of the clock.
 pub(in crate::driver) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time for which an abandoned create can still be carried out. Rule 8 in docs/protocol.md explains
-/// this sum.
+/// Time within which the server can still carry out an abandoned create. Rule 8 in docs/protocol.md
+/// explains how it is computed.
 const DOUBT: Duration = Duration::from_secs(300);
 
 /// The time since the server last sent news of one directory.
@@ -35,9 +39,8 @@ pub(in crate::driver) struct ResyncTimer {
     looked: Instant,
     /// Random extra delay in seconds before a look, while none of our contenders is near the front.
     delay: u8,
-    /// Delay in milliseconds from the last look to the look after a reconnection. There is no such
-    /// look if one of our contenders is near the front, because the queue has then listed the
-    /// directory.
+    /// Delay in milliseconds from the last look to the look after a reconnection. `None` if one of
+    /// our contenders is near the front, because the queue has then already listed the directory.
     reconnected: Option<NonZeroU32>,
     /// The queue's current doubt and its start.
     doubt: Option<(Ticket, Instant)>,
@@ -57,8 +60,8 @@ impl ResyncTimer {
         Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
-    /// Notes an event. Local events and changes of connections and terms are not news of the
-    /// directory. Listings and probes do not count either, because they might be replies to a look.
+    /// Notes an event. Local events, and changes of the connection or the term, are not news.
+    /// Listings and probes do not count either, because they might be replies to a look.
     pub(in crate::driver) fn on_event(&mut self, event: &Event, now: Instant) {
         let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
         let asked = event.is_outcome() && !event.is_lost() && !looks;
@@ -81,8 +84,8 @@ impl ResyncTimer {
         if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT) {
             return Due::Certain(ticket);
         }
-        // A create that is carried out late sends no event, so during a doubt other news does not
-        // postpone the look.
+        // While there is a doubt, news does not postpone the look, because a create that is carried
+        // out late sends no event.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
         let limit = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
@@ -113,8 +116,8 @@ mod tests {
     use super::*;
     use crate::queue::{JoinId, Outcome};
 
-    /// Returns the number of looks due in five minutes if these events arrive every second, and the
-    /// second at which the doubt is settled.
+    /// Returns the number of looks due in five minutes if these events arrive every second. Also
+    /// returns the second at which the doubt is settled.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
         let mut resync = ResyncTimer::new(began);

@@ -10,8 +10,8 @@ use crate::runtime::backoff::Backoff;
 
 /// The retry pauses of one directory.
 pub(in crate::driver) struct RetryBackoff {
-    /// Losses by kind of request, as long as the last request of that kind was lost. The kinds are
-    /// separate because a successful listing proves nothing about creates.
+    /// Losses by kind of request, kept while the last request of that kind was lost. The kinds are
+    /// separate because, for example, a successful listing proves nothing about creates.
     lost: HashMap<Discriminant<Event>, Losses>,
     /// End of the current pause.
     until: Instant,
@@ -41,11 +41,13 @@ impl RetryBackoff {
     /// the request. `None` means immediately. `connection_number` is the connection on which the
     /// request was sent. `connected` is `true` if that connection is still up.
     ///
-    /// If the connection was lost too, the connection was probably the cause, so there is no pause.
-    /// If the request is also lost with the next connection, the request itself might be the cause.
+    /// There is no pause if the connection was lost too, because the lost connection was probably
+    /// the cause. If the request is also lost on the next connection, the request itself might be
+    /// the cause, so there is a pause.
     ///
-    /// Requests that were in flight together pause together or not at all. A contender that learns
-    /// late of its loss looks late for its node. If the node exists, the contenders behind it wait.
+    /// Requests that were in flight together pause together or not at all. A contender whose loss
+    /// is reported late also looks late for its node, and if the node exists, the contenders behind
+    /// it wait for that time.
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,

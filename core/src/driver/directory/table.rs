@@ -25,34 +25,35 @@ pub(in crate::driver) struct DirectoryTable {
     /// Holds the directories while the driver waits for input.
     shared: Option<Arc<SharedDirectories>>,
     status: Arc<Status>,
-    /// All directories, in a deterministic order, because their seeds for a session are drawn one
-    /// after the other.
+    /// All directories, in a deterministic order. The order matters because a new session draws the
+    /// directories' seeds one after the other.
     all: All,
     by_path: BTreeMap<Arc<str>, DirectoryId>,
     last_id: DirectoryId,
     seeds: Seeds,
-    /// The directories whose queues have conclusions to draw.
+    /// The directories whose queues have received events since their last flush.
     unsettled: SmallSet<DirectoryId>,
     /// The directories in which a waiter needs more of the term than is left.
     short: SmallSet<DirectoryId>,
     /// The last ticket of the dropped queues. Late replies to those queues must not match the
     /// tickets of later queues.
     last_ticket: Ticket,
-    /// The paths of dropped queues that reported a child without a sequence number. One report for
-    /// each path is enough.
+    /// The paths of dropped queues that warned about a child without a sequence number. One warning
+    /// for each path is enough.
     warned: Reported,
-    /// The paths where kazoo contenders were reported that might not see ours.
+    /// The paths with a warning about kazoo contenders that might not see ours.
     blind: Reported,
     /// `true` if the server refuses checks. Then no queue sends any.
     refuses_checks: bool,
 }
 
-/// Maximum number of paths for which a report is remembered. A client can use millions of paths in
-/// its lifetime.
+/// Maximum number of paths for which a warning is remembered, because a client can use millions of
+/// paths in its lifetime.
 const MOST_REPORTED: usize = 1_000;
 
 /// The paths for which a once-only warning was logged. Only the first [`MOST_REPORTED`] paths are
-/// remembered, for the life of the client. No warning is logged for other paths: without a memory
+/// remembered, for the life of the client. After that, no warning is logged for other paths,
+/// because repeated warnings would fill the log.
 /// of them, repeated warnings would fill the log.
 #[derive(Default)]
 struct Reported(BTreeSet<Arc<str>>);
@@ -77,8 +78,8 @@ impl Reported {
     }
 }
 
-/// Seeds for node names, each used once. Most locks are uncontended and held briefly, so there are
-/// about as many queues as holds. The operating system is asked for randomness only once.
+/// Seeds for node names, each used once. The operating system is asked for randomness only once,
+/// because there are about as many queues as holds: most locks are uncontended and held briefly.
 struct Seeds {
     secret: [u64; 2],
     count: u64,
@@ -123,7 +124,7 @@ impl DirectoryTable {
         self
     }
 
-    /// Swaps the directories with the shared ones. The driver has them while it works, and other
+    /// Swaps the directories with the shared ones. The driver owns them while it works, and other
     /// threads can read them while it waits.
     pub(in crate::driver) fn exchange(&mut self, shared: &mut All) {
         std::mem::swap(&mut self.all, shared);
@@ -150,7 +151,7 @@ impl DirectoryTable {
         self.all.values_mut().map(|directory| &mut **directory)
     }
 
-    /// Returns a directory for an event, and notes that its queue has conclusions to draw.
+    /// Returns a directory for an event, and marks its queue for the next flush.
     pub(in crate::driver) fn change(&mut self, id: DirectoryId) -> Option<&mut Directory> {
         let directory = self.all.get_mut(&id)?;
         self.unsettled.insert(id);
@@ -203,7 +204,7 @@ impl DirectoryTable {
     }
 
     /// Warns about a kazoo contender that might not see ours. Its name does not show whether it
-    /// does, so the warning is logged once for each directory.
+    /// recognizes our nodes, so one warning for each directory must do.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
         let directory = self.all.get(&id).filter(|directory| !self.blind.is_silent(directory.path()));
         let blind = directory.and_then(|directory| Some((directory.path(), directory.may_be_blind(event)?)));
@@ -242,14 +243,14 @@ impl DirectoryTable {
         }
     }
 
-    /// Wakes the directories with a waiter whose grace was longer than the rest of the term,
-    /// because the term was extended.
+    /// Wakes the directories with a waiter that needed more of the term than was left, because the
+    /// term was extended.
     pub(in crate::driver) fn wake_short(&mut self) {
         let short = std::mem::take(&mut self.short);
         self.unsettled.extend(short);
     }
 
-    /// Makes the queues look again that have received no news for a long time.
+    /// Makes the queues that have received no news for a long time look again.
     pub(in crate::driver) fn wake_silent(&mut self) {
         for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {
@@ -258,13 +259,13 @@ impl DirectoryTable {
         }
     }
 
-    /// Returns and clears the set of directories whose queues have conclusions to draw.
+    /// Returns and clears the set of directories whose queues must be flushed.
     pub(in crate::driver) fn take_unsettled(&mut self) -> SmallSet<DirectoryId> {
         std::mem::take(&mut self.unsettled)
     }
 
-    /// Lets a queue draw conclusions and carries them out. Returns the number of nodes that the
-    /// heartbeat must check there, or 0 if the queue does not need the session's term.
+    /// Flushes a queue and carries out its actions. Returns the number of nodes that the heartbeat
+    /// must check there, or 0 if the queue does not need the session's term.
     pub(in crate::driver) fn flush(
         &mut self,
         id: DirectoryId,

@@ -1,4 +1,7 @@
 //! The waiters in one lock directory.
+//!
+//! Waiters of one owner for one kind of hold form a line, and only the first of them is in the
+//! queue. The cohort's line is separate from these lines: its waiters have no nodes (see `cohort`).
 
 use std::iter::once;
 
@@ -57,9 +60,8 @@ fn key((owner, kind): OwnerWaiters) -> Key {
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
     all: SmallMap<JoinId, Waiter>,
-    /// Each owner's waiters that queue, oldest first. Only the first is in the queue. When it is
-    /// granted the lock, the others re-enter. If they were in the queue too, they would wait for
-    /// their own owner.
+    /// Each owner's lines, oldest waiter first. When the first waiter is granted the lock, the
+    /// others re-enter. If they were in the queue too, they would wait for their own owner.
     lines: SmallMap<Key, Turns>,
     /// Waiters that are not yet known to be contended, or not yet known to be blocked.
     newcomers: SmallSet<JoinId>,
@@ -96,8 +98,8 @@ impl Waiters {
         self.all.get_mut(&join).map(|waiter| &mut waiter.pacing)
     }
 
-    /// Resets the pauses between nodes at the end of the session. There are pauses between sessions
-    /// too.
+    /// Resets the pauses between nodes at the end of the session, because the search for a new
+    /// session already pauses.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
             waiter.pacing = Pacing::default();
@@ -163,7 +165,7 @@ impl Waiters {
 
     /// Removes and returns all waiters except those in the queue that `keep` selects.
     pub(in crate::driver) fn turn_away(&mut self, keep: impl Fn(&AcquireAttempt) -> bool) -> Vec<Waiter> {
-        // Clear all lines together, because removing waiters one by one from long lines is slow.
+        // Clear all lines together, because removing waiters one by one from a long line is slow.
         let lines = std::mem::take(&mut self.lines);
         let in_queue = |attempt: &AcquireAttempt| {
             let line = lines.get(&key((attempt.claim.owner, attempt.claim.kind)));
@@ -209,7 +211,7 @@ impl Waiters {
     }
 
     /// Marks a waiter as contended because it joins behind other contenders of this client. It must
-    /// wait for them whether or not a listing shows it.
+    /// wait for them even if no listing shows it.
     pub(in crate::driver) fn contend(&mut self, join: JoinId) {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.attempt.claim.contended = true;
@@ -276,8 +278,8 @@ impl Waiters {
     }
 
     /// Returns `true` if a reply since a waiter's start showed another contender that blocks it.
-    /// `heard` is `true` if there was any reply since then. A waiter outside the queue, behind
-    /// others of its own owner, is blocked if the first of them is.
+    /// `heard` is `true` if there was any reply since then. A waiter outside the queue, in its
+    /// owner's line, is blocked if the first waiter of that line is.
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);

@@ -22,8 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// A watch on the server.
 struct ActiveWatch {
     task: AbortHandle,
-    /// What was read of the node when the watch was set, if it is another client's node. A session
-    /// has room for few watches, so this takes little memory.
+    /// Snapshot of the node when the watch was set, if it is another client's node. A session has
+    /// room for few watches, so the snapshots take little memory.
     snapshot: Option<SnapshotCell>,
     _room: Reserved,
 }
@@ -33,9 +33,9 @@ pub(in crate::driver) struct DirectoryWatches {
     /// The path of the directory.
     path: Arc<str>,
     set: HashMap<Ticket, ActiveWatch>,
-    /// The watches for which the session has no room.
+    /// The watches that do not fit in the session's watch budget.
     parked: BTreeMap<Ticket, (NodeName, bool)>,
-    /// The watch on the children, if there was no room for it and the listing was sent without it.
+    /// The watch on the children, if it did not fit and the listing was therefore sent without it.
     parked_listing: Option<Ticket>,
     /// `true` if the queue will poll because watches are parked.
     polling: bool,
@@ -74,8 +74,8 @@ impl DirectoryWatches {
         }
     }
 
-    /// Reserves room for a watch on the children. Without room, the queue polls until there is
-    /// some.
+    /// Reserves room for a watch on the children. Without room, the queue polls until the watch
+    /// fits.
     pub(in crate::driver) fn reserve_listing(
         &mut self,
         ticket: Ticket,
@@ -86,7 +86,7 @@ impl DirectoryWatches {
         room
     }
 
-    /// Notes the watch on the children, which a task sets.
+    /// Notes the watch on the children, which a task is setting.
     pub(in crate::driver) fn add_listing(&mut self, ticket: Ticket, task: AbortHandle, room: Reserved) {
         self.set.insert(ticket, ActiveWatch { task, snapshot: None, _room: room });
     }
@@ -131,8 +131,8 @@ impl DirectoryWatches {
         self.parked_listing.take_if(|_| fits)
     }
 
-    /// Tries to set the parked watches. `waits` is `true` if one of our contenders waits and needs
-    /// the watches. Holders do not need them, because the heartbeat checks their nodes.
+    /// Tries to set the parked watches. `waits` is `true` if one of our contenders waits. Only
+    /// waiters need the watches: the heartbeat checks the nodes of holders.
     pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !connection.room().fits(self.bytes_of(name)) {

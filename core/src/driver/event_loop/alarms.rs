@@ -37,8 +37,8 @@ impl Driver {
                 Alarm::Unreachable(id, join) => {
                     let within = self.directories.get(id).and_then(|directory| directory.answer_within(join));
                     let unreachable = unreachable(&self.options, within, self.connection.servers());
-                    // A waiter keeps waiting if its queue was reached once. A try was promised an
-                    // answer.
+                    // If the client was ever connected, a waiter keeps waiting. A try fails,
+                    // because its caller was promised an answer by now.
                     let reached = self.was_connected;
                     if self
                         .directories
@@ -61,7 +61,7 @@ impl Driver {
                 Alarm::Tell(id, event) => self.directories.dispatch(id, event),
                 Alarm::Released(id, node) => self.directories.stop_waiting(id, &node),
                 Alarm::LongHold(id, node) => {
-                    // Most holds are over by then, and that needs no reaction.
+                    // Most holds are over by now and need no watch.
                     if self.directories.get(id).is_some_and(|directory| directory.holds_through(&node)) {
                         self.directories.dispatch(id, Event::WatchHold(node));
                     }
@@ -86,7 +86,7 @@ impl Driver {
                         directory.stop_keeping(&node, &mut self.timers);
                     }
                 }
-                // After the alarms, the event loop checks whether the time to drain is up.
+                // The event loop checks after the alarms whether a draining client must close.
                 Alarm::Drained => {}
                 Alarm::Beat => self.heartbeat.beat_now(&mut self.timers),
                 Alarm::Surrender => self.heartbeat.may_surrender(),
@@ -103,8 +103,7 @@ impl Driver {
             }
         }
         self.search_deadlocks(nearing);
-        // Once for all alarms: when many waiters give up together, this check must not run for each
-        // of them.
+        // Run this check once after all alarms, because many waiters can give up together.
         self.stop_unless_wanted();
     }
 

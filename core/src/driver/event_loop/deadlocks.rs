@@ -18,8 +18,8 @@ use crate::queue::{JoinId, Kind, NodeName};
 /// two more for each further lock that the owner holds and other clients wait for.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Maximum number of concurrent searches in a client. If more waiters near their deadline together,
-/// the rest get no search.
+/// Maximum number of concurrent searches in a client. If more waiters are near their deadlines at
+/// the same time, the rest get no search.
 const AT_ONCE: usize = 32;
 
 /// Returns the time at which to search for a waiter's deadlock: in the last quarter of its time.
@@ -89,7 +89,8 @@ impl Driver {
     fn search_deadlock(&mut self, id: DirectoryId, join: JoinId, held: &HashMap<OwnerId, Vec<HeldLock>>) {
         let Some(directory) = self.directories.get(id) else { return };
         let held = directory.caller_in_queue(join).and_then(|owner| held.get(&owner));
-        // Without re-entry, an owner can hold the lock that it waits for.
+        // Skip holds of the same lock: without re-entry, an owner can hold the lock that it waits
+        // for.
         let held: Vec<HeldLock> =
             held.into_iter().flatten().filter(|held| held.directory != id).cloned().collect();
         if held.is_empty() || self.searches.are_many() {
@@ -103,7 +104,7 @@ impl Driver {
     }
 
     /// Returns the deadlock that was found for a waiter at its deadline, if the waiter's owner
-    /// still has the hold in it.
+    /// still has the hold that is part of the deadlock.
     pub(super) fn deadlock_of(&mut self, id: DirectoryId, join: JoinId) -> Option<Box<Deadlock>> {
         let mut search = self.searches.0.remove(&(id, join))?;
         let (number, found) = search.found.take()?;
@@ -112,7 +113,7 @@ impl Driver {
         self.directories.get(*directory)?.is_held_by(node, owner).then_some(found)
     }
 
-    /// Ends the searches for waiters that no longer wait.
+    /// Ends the searches for waiters that have stopped waiting.
     pub(super) fn end_vain_searches(&mut self) {
         let waits = |id: DirectoryId, join| {
             self.directories.get(id).is_some_and(|directory| directory.is_waiting(join))

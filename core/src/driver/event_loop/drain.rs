@@ -24,16 +24,16 @@ impl Drain {
     }
 }
 
-/// Returns `true` if an attempt changes a hold of its owner and asks for no lock that the owner
-/// does not have. Such an attempt is part of a running scope and does not wait for other owners.
+/// Returns `true` if an attempt only changes a hold that its owner already has, and acquires no
+/// other lock. Such an attempt is part of a running scope and does not wait for other owners.
 pub(super) fn is_part_of_a_hold(attempt: &AcquireAttempt) -> bool {
     matches!(attempt.intent, Intent::Downgrade { .. })
 }
 
 impl Driver {
-    /// Starts to drain: refuses new attempts and fails those that wait. Otherwise a queue that
-    /// never empties would keep the client open, and a late grant would start a scope that the
-    /// close interrupts.
+    /// Starts to drain: refuses new attempts and fails those that wait. If attempts could still
+    /// wait, a queue that never empties would keep the client open, and a late grant would start a
+    /// scope that the close interrupts.
     pub(super) fn drain(&mut self, until: Deadline, done: oneshot::Sender<()>) {
         let drain = self.drain.get_or_insert_with(|| Drain { until, closers: Vec::new() });
         drain.closers.push(done);

@@ -84,7 +84,7 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         driver.connection.question(async { drop(one.await) });
         let left = driver.connection.give_up_in().expect("a question is asked");
         assert!(left <= whole);
-        // The pause before a question does not count.
+        // The pause before the question does not count as time without an answer.
         driver.connection.question_later(Duration::from_secs(1), async { drop(other.await) });
         driver.connection.question(async { drop(last.await) });
         assert!(driver.connection.give_up_in().expect("questions are asked") <= left);

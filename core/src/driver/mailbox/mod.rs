@@ -82,8 +82,8 @@ impl AcquireAttempt {
 
     /// Returns the mode that the caller asked for.
     pub(crate) fn mode(&self) -> LockMode {
-        // Permits are acquired under a mutex in a separate directory. To the caller, that mutex is
-        // part of the permit.
+        // Permits are acquired under a mutex in a separate directory. The caller did not ask for
+        // that mutex, so report the permit.
         let turn = self.claim.is_part() && self.claim.kind == Kind::Exclusive;
         if turn { LockMode::Permit } else { self.claim.kind.into() }
     }
@@ -102,8 +102,8 @@ pub(crate) enum Query {
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
     /// The data and the owner of this node. `None` if there is no node.
     Look { node: Arc<str>, reply: Reply<Option<NodeContent>> },
-    /// Whether the node at this full path exists. It is the node of a lock that another client was
-    /// granted. A server that lags behind does not answer this.
+    /// Whether the node at this full path exists. It is the node of a lock that was granted to
+    /// another client. The server first catches up with its leader.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
     Number { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
@@ -156,11 +156,11 @@ pub(crate) enum SessionEvent {
     Established(u64, Result<Session, ConnectRefusal>),
     /// The client crate reports a new state.
     State(u64, zk::SessionState),
-    /// The session is over. Either the server reported that in a reply that the client crate does
-    /// not examine, or the connection is on a different session because the server could not
-    /// restore ours (rule 11).
+    /// The session is over. There are two ways to notice that: the server reported it in a reply
+    /// that the client crate does not examine, or the connection is on a different session because
+    /// the server could not restore ours (rule 11).
     Over(u64),
-    /// The task that serves the session has ended. If that is intended, a `State` event gives the
+    /// The task that serves the session has ended. If that was intended, a `State` event gives the
     /// reason.
     Unserved(u64),
     /// A task of the session panicked, with this message.
@@ -197,9 +197,8 @@ pub(crate) struct Checked {
     pub(crate) missing: Vec<OwnNode>,
     /// The last node that was checked, if the nodes after it were not.
     pub(crate) last: Option<OwnNode>,
-    /// `true` if the server carried out the heartbeat. If a node was missing, that does not prove
-    /// the session, because the missing node might be the one that would have identified the
-    /// session.
+    /// `true` if the server carried out the heartbeat. With a missing node, that does not prove the
+    /// session: the proof relies on a node of ours, and that node might be the missing one.
     pub(crate) answered: bool,
 }
 
@@ -240,8 +239,8 @@ impl Mailbox {
         self.sender.send(Input::Command(command)).map_err(|_| Error::client_closed())
     }
 
-    /// Waits for the driver's reply. If the session ends first, the reply never arrives, and this
-    /// returns an error.
+    /// Waits for the driver's reply. Returns an error if the session ends first, because then there
+    /// is no reply.
     pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         answer.await.unwrap_or_else(|_| Err(self.no_answer()))
     }

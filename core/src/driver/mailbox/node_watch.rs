@@ -15,9 +15,10 @@ pub(crate) struct VersionedData {
     pub(crate) data: Vec<u8>,
     /// The number of times the data was set.
     pub(crate) version: i32,
-    /// Fires when the node changes or is deleted, if the watch was requested and there was room for
-    /// it. The watch is set with the read, so no change is missed between the two. After a
-    /// reconnection, the server compares it with the node. It ends with the session.
+    /// Fires when the node changes or is deleted, if the watch was requested and fits in the watch
+    /// budget. The server sets the watch together with the read, so no change in between is missed.
+    /// After a reconnection, the server compares the node with what was read. The watch ends with
+    /// the session.
     pub(crate) changed: Option<NodeWatch>,
 }
 
@@ -30,9 +31,9 @@ pub(crate) struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Waits until the watch fires or the session ends. The client crate's watch panics if the
-    /// crate's task ends first, and callers await this in their own tasks. So the end of that task
-    /// is checked first, and a panic also counts as the end.
+    /// Waits until the watch fires or the session ends. If the client crate's task ends first, the
+    /// crate's watch panics in the caller's task. So the end of that task is checked first, and a
+    /// panic also counts as the end.
     pub(crate) async fn changed(self) {
         let Self { watcher, room, mut tasks } = self;
         tokio::select! {

@@ -48,8 +48,9 @@ pub struct NodeContent {
 pub(crate) struct First {
     /// `None` if there is no contender.
     pub(crate) contender: Option<Contender>,
-    /// Fires when another contender might be first, if the watch was requested and there was room
-    /// for it. It is set before the contender is read, so no change is missed between the two.
+    /// Fires when another contender might be first, if the watch was requested and fits in the
+    /// watch budget. The watch is set before the contender is read, so no change in between is
+    /// missed.
     pub(crate) changed: Option<NodeWatch>,
 }
 

@@ -16,8 +16,8 @@ use crate::queue::contender::{Contender, data_length};
 use crate::runtime::offload::aside;
 use crate::session::watch_budget::WatchBudget;
 
-/// Maximum number of nodes that are read together. Between two batches, the connection is free for
-/// heartbeats.
+/// Maximum number of nodes that are read together. More nodes are read in batches, so that
+/// heartbeats can use the connection in between.
 const AT_ONCE: usize = 1000;
 
 /// Maximum number of bytes of data read for one query, starting with the first contenders.
@@ -30,9 +30,9 @@ const MOST: usize = 100_000;
 type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
 
 impl DirectoryClient {
-    /// Returns the contenders in order. This takes three round trips for the first thousand
-    /// contenders and two for each further thousand, because data is read only after the Stat shows
-    /// that it is small.
+    /// Returns the contenders in order. Data is read only after the Stat shows that it is small, so
+    /// this takes three round trips for the first thousand contenders and two for each further
+    /// thousand.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MOST {
@@ -83,8 +83,8 @@ impl DirectoryClient {
                 Some(name) => self.first_named(name, room).await?,
                 None => self.nobody(room).await?,
             };
-            // `None` means that the queue has changed since the listing. The watch that was set for
-            // it has been dropped.
+            // `None` means that the queue has changed since the listing, so list again. The watch
+            // is already dropped.
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -186,8 +186,8 @@ impl DirectoryClient {
 
     /// Returns how many of these nodes are read together. Their paths must fit in one request.
     fn at_once(&self, names: &[NodeName]) -> usize {
-        // At least one always fits, because a larger request created it. If the server claims
-        // otherwise, it is wrong.
+        // At least one node is always read: its path fits, because a larger request created the
+        // node.
         request_size::readable(&self.path, &names[..names.len().min(AT_ONCE)]).max(1)
     }
 

@@ -137,8 +137,7 @@ impl OwnPlace {
         Ok(names.binary_search(&self.node).is_ok().then_some(names))
     }
 
-    /// Returns `true` if our node still exists, and the node behind it still is the one that this
-    /// transaction created.
+    /// Returns `true` if our node still exists, and `node` still has this creation zxid.
     async fn still_blocks(&self, node: &NodeName, czxid: i64) -> Result<bool, zk::Error> {
         let stat = |node: &NodeName| {
             let node = self.client.child(node.as_str());

@@ -1,4 +1,4 @@
-//! Queries that handles send to the server and that involve no queue.
+//! Queries that handles send to the server without joining a queue.
 
 mod contenders;
 pub(super) mod deadlock;
@@ -27,8 +27,7 @@ use crate::queue::{NodeName, Outcome, Refusal};
 use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
-/// Maximum number of tries to set or create a node that other clients create and delete at the same
-/// time.
+/// Maximum number of attempts to set or create a node while other clients create and delete it.
 const PUTS: usize = 3;
 
 /// The answer to a query, or `None` if the server did not answer.
@@ -98,8 +97,8 @@ pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inqu
     }
 }
 
-/// Carries out a transaction on condition that the lock's node exists. Node names are never reused,
-/// so any session can send it.
+/// Carries out a transaction on condition that the lock's node exists. Any session can send it,
+/// because node names are never reused.
 pub(super) fn transact(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -137,9 +136,9 @@ fn ask<T: Send + 'static, F>(
     }
 }
 
-/// Like `ask`, for a single-request question that callers repeat for as long as they wait. If the
-/// server never answers it, the session is given up (rule 16), even though the caller has received
-/// `no_answer` before that.
+/// Like `ask`, for a single-request question that callers repeat while they wait. If the server
+/// never answers, the driver gives up the session (rule 16), even if the caller has already
+/// received `no_answer`.
 fn ask_until_answered<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -201,8 +200,8 @@ fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error>
 }
 
 impl DirectoryClient {
-    /// Returns the answer for the outcome of reading this client's own path. The error names it
-    /// `path`, as the caller knows it.
+    /// Returns the answer for the outcome of reading this client's own path. An error shows `path`,
+    /// the path that the caller knows.
     fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
             Ok(value) => Some(Ok(value)),

@@ -50,14 +50,14 @@ impl Queue {
         }
     }
 
-    /// Gives up a contender's place in the queue and lets the contender join again.
+    /// Deletes a contender's node and lets the contender join again with another node.
     pub(super) fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
         self.doom(name.clone());
         self.start_again(id);
     }
 
-    /// Makes a contender create its node again under another name, which cannot be mistaken for an
-    /// earlier one.
+    /// Makes a contender create its node again. The new node has another name, so it cannot be
+    /// mistaken for an earlier node.
     pub(super) fn start_again(&mut self, id: JoinId) {
         self.entries.change(id, |join| {
             join.stage = EntryStage::Idle;
@@ -66,7 +66,7 @@ impl Queue {
         });
     }
 
-    /// Refuses a contender, which leaves. Its node on the server is deleted, at the latest when it
+    /// Refuses a contender, which leaves the queue. Its node on the server is deleted as soon as it
     /// is known whether the node exists.
     pub(super) fn refuse(&mut self, id: JoinId, refusal: Refusal) {
         if self.entries.get(&id).is_some_and(|join| !join.leaving) {

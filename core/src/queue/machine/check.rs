@@ -1,5 +1,5 @@
-//! Checks: short requests about the few nodes that matter to a settled queue. They also work after
-//! a reconnection, without a listing (rule 10).
+//! Checks: short requests that ask whether the few nodes that matter to a settled queue still
+//! exist. After a reconnection, a check can replace a listing (rule 10).
 
 use std::ops::Bound;
 
@@ -11,39 +11,40 @@ use crate::queue::event::{Event, Intent, Outcome, Ticket};
 use crate::queue::node_name::NodeName;
 use crate::queue::remote_view::RemoteView;
 
-/// Maximum number of nodes in a check, which keeps it short however many of our contenders wait.
+/// Maximum number of nodes in a check. The limit keeps the request short however many of our
+/// contenders wait.
 const AT_ONCE: usize = 8;
 
-/// Number of these that are always the first ones: our first waiter's own node and the nodes that
-/// it waits for.
+/// Number of nodes that every check includes: our first waiter's own node and the nodes that this
+/// waiter waits for.
 const FIRST: usize = 4;
 
 impl Queue {
     /// Sets the limit above which a waiter counts as far: more than `limit` contenders before it,
-    /// instead of more than [`NEAR`](crate::queue::machine::position::NEAR). The tests use small
-    /// worlds.
+    /// instead of more than [`NEAR`](crate::queue::machine::position::NEAR). Tests with few
+    /// contenders set a small limit.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond::new(limit), ..self }
     }
 
-    /// Returns `true` if the listing on this connection is deferred until there is a sign that it
-    /// would show anything new.
+    /// Returns `true` if the listing on this connection is deferred until an event shows that the
+    /// listing would bring news.
     #[must_use]
     pub fn defers_listing(&self) -> bool {
         self.deferred
     }
 
-    /// Returns the last view of the other clients' nodes. It might be from the previous connection,
-    /// so it grants nothing.
+    /// Returns the last view of the other clients' nodes. The view might be from the previous
+    /// connection, so no lock is granted because of it.
     pub(super) fn last_view(&self) -> Option<&RemoteView> {
         self.view.as_ref().or(self.old_view.as_deref())
     }
 
     /// Returns `true` if each of our contenders holds the lock or waits in a place that a listing
-    /// has shown. The next listing then shows nothing that matters unless a node is gone.
+    /// has shown. Unless a node is gone, the next listing would then show nothing that matters.
     fn is_settled(&self) -> bool {
-        // Our waiters behind the first one are looked for when they come near the front.
+        // Waiters behind our first one need no listing until they come near the front.
         let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
         let unseen = |join: &Entry| matches!(&join.stage, EntryStage::Queued(place) if !place.confirmed);
         let listed = self.view.is_some() && !first.is_some_and(unseen);
@@ -61,16 +62,17 @@ impl Queue {
             && self.entries.values().all(settled)
     }
 
-    /// Returns `true` if the first of our waiters lacks only the watch on its own node. If the
-    /// session has no room for that watch, only a listing shows that the node exists.
+    /// Returns `true` if the first of our waiters still needs the watch on its own node. If that
+    /// watch does not fit in the watch budget, only a listing shows that the node exists.
     fn awaits_own_watch(&self) -> bool {
         let Some((name, _)) = self.first_ready() else { return false };
         let stale = self.view.as_ref().is_some_and(|view| view.stale_before(&name));
         stale && !self.watches.get(&name).is_some_and(|watch| watch.armed)
     }
 
-    /// Looks again, because the server has sent no news for a long time. If all of our contenders
-    /// hold the lock, the heartbeat checks their nodes.
+    /// Looks at the directory again, because the server has sent no news for a long time. If all of
+    /// our contenders hold the lock, there is nothing to do, because the heartbeat checks their
+    /// nodes.
     pub(super) fn look_again(&mut self) {
         self.retry_refused_deletes();
         if !self.has_waiters() && self.doubt.is_none() {
@@ -94,8 +96,8 @@ impl Queue {
         self.probe = Probing::Refused;
     }
 
-    /// Asks in one request whether some of our waiting nodes and of the watched nodes exist: always
-    /// the first ones, and the others in turn.
+    /// Asks in one request whether some nodes exist: nodes of our waiters and nodes that they
+    /// watch. The first [`FIRST`] nodes are always included, and the others take turns.
     fn check(&mut self) {
         let mut nodes = self.to_check(Bound::Unbounded, FIRST);
         let Some(first) = nodes.last().cloned() else { return };
@@ -129,9 +131,9 @@ impl Queue {
         next
     }
 
-    /// Handles the reply to a check, which grants nothing. If another client's node is gone, its
-    /// watch should have fired, so a listing must follow. If one of our nodes is gone, that is a
-    /// fact, because names are unique and the node's create was acknowledged.
+    /// Handles the reply to a check. No lock is granted because of it. If another client's node is
+    /// gone, its watch should have fired, so a listing must follow. If one of our nodes is gone, it
+    /// was certainly deleted, because names are unique and the node's create was acknowledged.
     pub(super) fn check_answered(&mut self, outcome: Outcome<Vec<NodeName>>) {
         match outcome {
             Outcome::Done(gone) => {
@@ -144,7 +146,7 @@ impl Queue {
                     }
                 }
             }
-            // The next silence causes another check.
+            // The queue checks again after the next long silence.
             Outcome::Lost => {}
             Outcome::NoNode | Outcome::Refused(_) => {
                 self.probe = Probing::Refused;
@@ -154,20 +156,21 @@ impl Queue {
     }
 
     /// Returns `true` if a listing would show nothing that matters: all of our contenders wait far
-    /// behind others, and their places are known. After a watch has fired since the last listing,
-    /// the next watches might not be set yet, so nothing would report the changes that they miss.
+    /// behind others, and their places are known. Returns `false` if a watch has fired since the
+    /// last listing: the watches on the nodes behind might not be set yet, and changes at those
+    /// nodes would not be reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale
     }
 
     /// Defers the listing of the next connection if all of our contenders here are settled and none
-    /// is near. In that case the watches, which the next connection sets again, and the checks show
-    /// when a listing is due.
+    /// is near. In that case the checks, and the watches that the next connection sets again, show
+    /// when a listing is needed.
     pub(super) fn defer_listing(&mut self) {
         if !self.deferred && self.can_defer_listing() {
-            // Otherwise unneeded watches would be set again and kept for as long as the listing is
-            // deferred.
+            // Remove unneeded watches first. Otherwise the next connection would set them again and
+            // keep them while the listing is deferred.
             self.adjust_watches();
         }
         self.deferred = self.can_defer_listing();
@@ -190,8 +193,8 @@ impl Queue {
 }
 
 impl Event {
-    /// Returns `true` if this event might change the order of contenders or the watches. A listing
-    /// is then no longer deferred.
+    /// Returns `true` if this event might change the order of contenders or the watches. The
+    /// listing is then deferred no longer.
     pub(super) fn ends_deferral(&self) -> bool {
         match self {
             Self::Watched(_, outcome) => *outcome != Outcome::Done(()),

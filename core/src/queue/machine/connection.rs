@@ -8,9 +8,9 @@ impl Queue {
     pub(super) fn connected(&mut self) {
         self.connected = true;
         self.retry_refused_deletes();
-        // All knowledge is from the old connection, so the queue looks for every node that exists
-        // or might exist. Because of the sync, a lagging server does not hide a node whose create
-        // was not acknowledged (rule 8).
+        // All knowledge is from the old connection, so list the directory if any node exists or
+        // might exist. The listing follows a sync, so that a lagging server does not hide a node
+        // whose create was not acknowledged (rule 8).
         let look = |join: &Entry| !matches!(join.stage, EntryStage::Idle);
         if self.deferred {
             return;
@@ -35,7 +35,7 @@ impl Queue {
     }
 
     /// Handles the end of the session. Holders lose the lock, waiters join again in the next
-    /// session, and everything else is forgotten.
+    /// session, and all other state is dropped.
     pub(super) fn session_lost(&mut self) {
         self.disconnected();
         (self.old_view, self.deferred, self.checked) = (None, false, None);
@@ -58,8 +58,8 @@ impl Queue {
                 let lost = if join.leaving { Action::Released } else { Action::NodeLost };
                 self.actions.push_back(lost(place.name.clone()));
             } else if !join.leaving {
-                // A contender that looks first must look again, because the state it saw belongs to
-                // the last session (rules 14 and 21).
+                // A contender that looks first must look again, because its last listing belongs to
+                // the old session (rules 14 and 21).
                 let looks = join.intent.looks_first();
                 join.stage = if looks { EntryStage::Looking(self.last_ticket) } else { EntryStage::Idle };
                 self.entries.insert(id, join);

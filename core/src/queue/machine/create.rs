@@ -8,8 +8,8 @@ use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
 
-/// Maximum number of times that a contender creates missing parents. Each time, another client or
-/// the server's container cleanup has deleted them again.
+/// Maximum number of times that a contender creates missing parents. Between two attempts, another
+/// client or the server's container cleanup has deleted the parents again.
 const PARENT_ATTEMPTS: u32 = 16;
 
 impl Queue {
@@ -58,10 +58,10 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a listing must follow this contender's create without waiting for the
-    /// reply, because the contender might be next soon. For any other contender, a later listing
-    /// shows all nodes before it just as well (F1). [`look_ahead`](Self::look_ahead) requests that
-    /// listing in time.
+    /// Returns `true` if the contender might be next soon, so that a listing must follow its create
+    /// without waiting for the reply. For any other contender, a later listing shows all nodes
+    /// before it just as well (F1), and [`look_ahead`](Self::look_ahead) requests that listing in
+    /// time.
     fn is_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
         unordered || self.entries.queueing() < SOON
@@ -102,7 +102,8 @@ impl Queue {
         matches!(self.entries.get(&id)?.stage, EntryStage::Creating(_)).then_some(id)
     }
 
-    /// Makes a reader create its node in the writer's place without a check.
+    /// Makes a reader create its node in the writer's place without checking that the writer's node
+    /// exists.
     pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
         let Some(id) = self.creator(ticket) else { return };
         if self.entries.get(&id).is_some_and(|join| join.leaving) {
@@ -146,7 +147,7 @@ impl Queue {
         }
     }
 
-    /// Handles the confirmation that a contender's node exists.
+    /// Handles the proof that a contender's node exists.
     fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
         let Some(name) = name else {
             self.entries.set_stage(id, EntryStage::Idle);
@@ -188,16 +189,18 @@ impl Queue {
         let (name, leaving) = (name.clone(), *leaving);
         self.entries.set_stage(id, EntryStage::Unknown(ticket));
         match outcome {
-            // A listing showed the node some time ago. The next listing confirms it.
+            // A listing showed this node before its Stat was read. The next listing confirms its
+            // place.
             Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
-            // The node belongs to another session (rule 12). Start again under a name that cannot
-            // be mistaken for it.
+            // The node belongs to another session (rule 12). Start again under another name, which
+            // cannot be mistaken for this node.
             Outcome::Done(None) if leaving => self.entries.remove(id),
             Outcome::Done(None) => self.start_again(id),
             Outcome::NoNode => self.want(ListingMode::Synced),
             Outcome::Lost => {
-                // The last listing counted this node as ours, and that is now forgotten. Our other
-                // contenders learn only from the next listing that it is before them.
+                // The last listing counted this node as ours, but this contender has now lost track
+                // of it. Only the next listing shows our other contenders whether the node is
+                // before them, so drop the view.
                 self.view = None;
                 self.want(ListingMode::Synced);
             }

@@ -15,8 +15,8 @@ impl Queue {
             // The hold is already lost, and the node is gone.
             return self.actions.push_back(Action::Released(name));
         };
-        // The reader that takes the writer's place must exist before the writer is deleted.
-        // Otherwise another writer could slip in between (rule 4).
+        // The writer's node can be deleted only when the reader in its place exists. Otherwise
+        // another writer could acquire the lock in between (rule 4).
         if self.is_downgrading(&name) {
             self.entries.change(id, |join| join.leaving = true);
             return;
@@ -46,8 +46,8 @@ impl Queue {
         let Some(name) = self.doomed.answered(ticket) else { return };
         match outcome {
             Outcome::Lost => self.doomed.retry(name),
-            // The caller that released the node stops waiting. The node blocks all other contenders
-            // until it can be deleted or the session ends.
+            // The caller that released the node stops waiting. The node still blocks all other
+            // contenders until it can be deleted or the session ends.
             Outcome::Refused(_) => {
                 if self.doomed.refuse(&name) {
                     self.actions.push_back(Action::Released(name));
@@ -67,7 +67,8 @@ impl Queue {
     }
 }
 
-/// The nodes to be deleted. There can be thousands, and each reply concerns one of them.
+/// The nodes to be deleted. They are indexed by ticket, because there can be thousands and each
+/// reply concerns one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingDeletes {
     all: SmallMap<NodeName, Doomed>,
@@ -81,7 +82,8 @@ pub(super) struct PendingDeletes {
 pub(super) struct Doomed {
     /// `true` if the node's hold was released and a caller waits until the node is deleted.
     pub(super) released: bool,
-    /// `true` if the server refused the delete. It is tried again at the next look.
+    /// `true` if the server refused the delete. The queue sends the delete again when it next looks
+    /// at the directory.
     refused: bool,
 }
 
@@ -94,8 +96,8 @@ impl PendingDeletes {
         }
     }
 
-    /// Removes and returns the nodes whose delete has not been sent. [`send`](Self::send) notes
-    /// each delete that is sent.
+    /// Removes and returns the nodes whose delete has not been sent. The caller must pass each
+    /// delete that it sends to [`send`](Self::send).
     pub(super) fn take_unsent(&mut self) -> SmallSet<NodeName> {
         std::mem::take(&mut self.unsent)
     }
@@ -114,8 +116,8 @@ impl PendingDeletes {
         self.unsent.insert(name);
     }
 
-    /// Notes that the server refuses to delete a node. Returns `true` if a caller waited for it.
-    /// The caller stops waiting.
+    /// Notes that the server refuses to delete a node. Returns `true` if a caller was waiting for
+    /// the delete. That caller stops waiting.
     pub(super) fn refuse(&mut self, name: &NodeName) -> bool {
         self.all.get_mut(name).is_some_and(|doomed| {
             doomed.refused = true;

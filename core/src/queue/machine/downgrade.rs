@@ -38,7 +38,7 @@ impl Queue {
         self.entries.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }
 
-    /// Releases the writers that waited for a reader in their place and no longer need to. Returns
+    /// Completes the releases of writers that waited until a reader was in their place. Returns
     /// `true` if there were any.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |(_, join): (JoinId, &Entry)| match &join.stage {
@@ -61,13 +61,13 @@ impl Queue {
         })
     }
 
-    /// Returns `true` if there is such a reader.
+    /// Returns `true` if a reader is in the place of a writer whose owner holds the lock.
     pub(super) fn has_reader_in_place(&self) -> bool {
         self.readers_in_place().next().is_some()
     }
 
-    /// Grants the lock to readers in the place of a writer whose owner holds it. Such a reader
-    /// needs only its node.
+    /// Grants the lock to readers in the place of a writer whose owner holds the lock. Nothing
+    /// blocks such a reader once its node exists.
     pub(super) fn grant_downgrades(&mut self) {
         let due: Vec<_> = self.readers_in_place().collect();
         for id in due {
@@ -75,9 +75,9 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a contender without a writer's place creates a node. A reader that lost
-    /// its place together with the writer proceeds like any other. If it only tries, it first lists
-    /// the directory to see whether the lock is free (rules 14 and 21).
+    /// Returns `true` if a contender creates a node outside a writer's place. A reader that lost
+    /// its place together with the writer proceeds like any other reader. If the reader only tries,
+    /// it first lists the directory to see whether the lock is free (rules 14 and 21).
     pub(super) fn creates_without_place(&mut self, id: JoinId) -> bool {
         let Some(Entry { intent: Intent::Downgrade { tries, .. }, kind, .. }) = self.entries.get(&id) else {
             return true;
@@ -96,10 +96,10 @@ impl Queue {
         false
     }
 
-    /// Handles a writer's node that does not exist, so a reader cannot take its place. The writer's
-    /// lock is lost, and the reader proceeds like any other. If the outcome of an earlier create is
-    /// unknown, rule 8 applies first, because that create might have been carried out while the
-    /// writer's node existed.
+    /// Handles the reply that a writer's node does not exist, so a reader cannot take its place.
+    /// The writer's lock is lost, and the reader proceeds like any other reader. If the outcome of
+    /// an earlier create is unknown, rule 8 applies first, because that create might have been
+    /// carried out while the writer's node existed.
     pub(super) fn no_place(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
         let Some(Entry { leaving, reply_lost, .. }) = self.entries.get(&id) else { return };
         if *leaving {
@@ -116,9 +116,10 @@ impl Queue {
     /// Returns `true` if a reader that belongs in a writer's place must give up its node. There are
     /// two cases:
     ///
-    /// - The node is elsewhere, because it was created before the writer held the lock.
-    /// - The node was created without a check, and the writer is lost. The writer might have been
-    ///   gone when the node was created, so another contender might hold the lock behind it.
+    /// - The node is outside the writer's place, because it was created before the writer held the
+    ///   lock.
+    /// - The node was created without a check, and the writer is lost. The writer's node might have
+    ///   been gone when the node was created, so a contender behind it might already hold the lock.
     pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, unchecked, .. }) = self.entries.get(&id)
         else {
@@ -128,8 +129,8 @@ impl Queue {
     }
 
     /// Keeps a reader whose node was created under the check, even if the writer is lost. While the
-    /// writer's node existed, no contender behind it could hold the lock, and since then the reader
-    /// has been before them. Only a listing can show that it still is.
+    /// writer's node existed, no contender behind it could hold the lock. Since then, the reader's
+    /// node has been before those contenders. Only a listing can show that it still is.
     pub(super) fn stay_in_place(&mut self, id: JoinId) {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, .. }) = self.entries.get(&id) else {
             return;

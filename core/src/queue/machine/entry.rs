@@ -10,21 +10,21 @@ pub(super) struct Entry {
     pub(super) naming: Naming,
     pub(super) kind: Kind,
     pub(super) intent: Intent,
-    /// Kept over all retries within a session, but never beyond the session (rule 1).
+    /// The uuid in the contender's node name. It is kept over all retries within a session, but
+    /// never beyond the session (rule 1).
     pub(super) uuid: Option<Uuid>,
     /// `true` if the contender no longer wants the lock, but it is not known yet whether its node
-    /// exists. For a writer, `true` if it is released, but the outcome for the reader in its place
-    /// is not known yet.
+    /// exists. For a writer: `true` if it is released, but it is not known yet whether the reader
+    /// gets the writer's place.
     pub(super) leaving: bool,
-    /// `true` if the reply to one of its creates in this session was lost, and its uuid is still
-    /// the same.
+    /// `true` if the reply to a create with the current uuid was lost in this session.
     pub(super) reply_lost: bool,
     /// `true` if a reader's node in the writer's place cannot be created under a check of the
     /// writer's node.
     pub(super) unchecked: bool,
-    /// The czxid of the writer in whose place the reader's node is created. The reader uses it as
-    /// its token too, even if the writer is lost before the reader holds the lock. The reason is
-    /// that a contender queued behind it can have an older node than the reader's.
+    /// The czxid of the writer in whose place the reader's node is created. The reader also uses it
+    /// as its token, even if the writer is lost before the reader holds the lock. The reader's own
+    /// czxid would not do: a contender queued behind the reader can have an older node.
     pub(super) writers_czxid: Option<i64>,
     /// Number of creates in a row that found no lock directory.
     pub(super) parent_attempts: u32,
@@ -77,15 +77,15 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if the contender might have a second node before the known one. That happens
-    /// if a create was carried out although its reply was lost and a listing did not show its node
-    /// (rule 8).
+    /// Returns `true` if the contender might have a second node before the known one. That is so if
+    /// a create was carried out although its reply was lost, and the listing did not show the new
+    /// node (rule 8).
     pub(super) fn may_have_two(&self) -> bool {
         self.reply_lost && matches!(self.stage, EntryStage::Queued(_))
     }
 
     /// Returns the czxid to use as the token for this place. A reader in a writer's place uses the
-    /// writer's.
+    /// writer's czxid.
     pub(super) fn token(&self, place: &QueuePlace) -> i64 {
         match (&self.intent, self.writers_czxid) {
             (Intent::Downgrade { writer, .. }, Some(czxid)) if writer.sequence() == place.name.sequence() => {

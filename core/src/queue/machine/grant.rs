@@ -15,9 +15,9 @@ impl Queue {
     /// listing, and only nodes that the server reported as gone have been removed from it since.
     ///
     /// Without a term, nothing is granted, because the server's last replies might be outdated: the
-    /// session, and our node with it, might be gone (rule 16). A heartbeat finds out. Nothing is
-    /// granted near the end of a term either, because the new holder would lose the lock before it
-    /// could use it.
+    /// session, and our node with it, might be gone (rule 16). A heartbeat finds that out. Near the
+    /// end of a term nothing is granted either, because the new holder would lose the lock before
+    /// it could use it.
     pub(super) fn grant(&mut self) {
         if !self.term {
             return;
@@ -26,12 +26,12 @@ impl Queue {
         if self.grant_permits() {
             return;
         }
-        // Only contenders in a confirmed place are considered. The others do not block readers, and
-        // `LocalOrder::blocks` covers all of them.
+        // Only contenders in a confirmed place can be granted the lock. The others do not block
+        // readers here; `LocalOrder::blocks` considers all of them.
         while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
-            // All holders count, including those behind it: a contender whose place was found late
-            // can be before a holder.
+            // Holders behind this contender count too, because a contender whose place was found
+            // late can be before a holder.
             if self.entries.hold_against(kind) || self.line().blocks(&name, kind) {
                 return;
             }
@@ -39,8 +39,9 @@ impl Queue {
             if view.blocks(&name, kind) {
                 return;
             }
-            // The view relies on events since the listing. In that case our own node must be known
-            // to exist, because a contender behind us might have received the same events (rule 6).
+            // Events since the listing have changed the view, so our own node must be known to
+            // exist. Otherwise a contender behind us might have received the same events and hold
+            // the lock (rule 6).
             if view.stale_before(&name) {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(&name),
@@ -85,11 +86,11 @@ impl Queue {
     /// if this is a directory of permits.
     ///
     /// Why this is safe: no other client adds a node while we hold the semaphore's mutex, so a
-    /// listing that shows all of our nodes counts every node. Our nodes that are being deleted are
-    /// already released. Other clients still count them.
+    /// listing that shows all of our nodes counts every node. Our nodes that are being deleted do
+    /// not count, because their permits are already released. Other clients still count them.
     pub(super) fn grant_permits(&mut self) -> bool {
-        // Waiters know the current number of permits. Holders might have joined when it was
-        // different.
+        // Use the number of permits of the waiters, which is current. Holders might have joined
+        // when the number was different.
         let permits = self.entries.permits().filter(|_| self.view.is_some());
         if permits.is_some_and(|permits| !self.exhausted_by(permits)) {
             let due: Vec<_> = self.entries.awaiting().collect();
@@ -126,7 +127,7 @@ impl Queue {
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
             None if self.needs_child_watch() => self.want(ListingMode::Plain),
-            // While its listing is under way, wait for the outcome.
+            // While the listing that sets the watch is under way, wait for its outcome.
             Some(ticket) if !self.needs_child_watch() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
             }
@@ -134,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// Starts or stops watching the children for kept nodes.
+    /// Starts or stops watching the children while nodes are kept.
     pub fn guard(&mut self, guards: bool) {
         self.guards = guards;
         if let Some(ticket) = self.child_watch().filter(|_| !self.needs_child_watch()) {
@@ -148,8 +149,8 @@ impl Queue {
         self.child_watch.filter(|ticket| !self.is_listing(*ticket))
     }
 
-    /// Returns the contenders of other clients that this connection saw last, or `None` if there
-    /// was no listing yet.
+    /// Returns the contenders of other clients that the last listing on this connection showed, or
+    /// `None` if there was no listing yet.
     #[must_use]
     pub fn company(&self) -> Option<Company> {
         let view = self.view.as_ref().filter(|_| self.connected)?;

@@ -11,7 +11,7 @@ use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// Number of our contenders that want to hold alone and must have been seen in the queue before the
-/// next one can go without a listing. With one, a hand-off from it to the next would have to wait
+/// next one can do without a listing. With only one, its hand-off to the next would have to wait
 /// for a listing.
 pub(super) const SOON: usize = 2;
 
@@ -27,8 +27,8 @@ struct Children {
 }
 
 impl Children {
-    /// Adds a node of a contender and keeps only the lowest. The others are orphans, because the
-    /// create was sent more than once.
+    /// Adds a node of a contender and keeps only the lowest of its nodes. The contender's other
+    /// nodes are orphans: its create was sent more than once.
     fn keep_lowest(&mut self, id: JoinId, name: NodeName) {
         match self.found.get(&id) {
             Some(lowest) if *lowest < name => drop(self.orphans.insert(name)),
@@ -51,16 +51,16 @@ impl Queue {
         self.line().len() > self.entries.holders()
     }
 
-    /// Returns the ticket since which an abandoned create might still be carried out (rule 8), or
-    /// `None` if there is no such create. The driver sends `Event::Certain` when enough time has
-    /// passed.
+    /// Returns the current doubt: the last ticket at the time when a create was abandoned that the
+    /// server might still carry out (rule 8). The driver sends `Event::Certain` when enough time
+    /// has passed.
     #[must_use]
     pub fn doubt(&self) -> Option<Ticket> {
         self.doubt
     }
 
-    /// Ends a doubt: the create can no longer be carried out. It might have been carried out since
-    /// the last look, so another listing follows.
+    /// Ends a doubt: the server can no longer carry out the create. The create might have been
+    /// carried out since the last look, so another listing follows.
     pub(super) fn certain(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
             self.want(ListingMode::Plain);
@@ -68,8 +68,8 @@ impl Queue {
     }
 
     /// Requests a listing if a contender that no listing has shown might be next soon. A listing
-    /// sent now shows all nodes that will ever be before it and before the contenders behind it. If
-    /// the listing under way was sent after the create, it is sufficient.
+    /// sent now shows all nodes that will ever be before that contender and before the contenders
+    /// behind it. A listing under way is sufficient if it was sent after the create.
     pub(super) fn look_ahead(&mut self) {
         if self.deferred {
             return;
@@ -111,14 +111,14 @@ impl Queue {
                 self.want(look);
             }
             Outcome::Refused(refusal) => {
-                // The refused listing set no watch.
+                // The refused listing has set no watch.
                 self.drop_child_watch(ticket);
                 self.refuse_all(&refusal);
             }
         }
     }
 
-    /// Handles the reply to a listing that was sent with `ticket`. It replaces all earlier
+    /// Handles the reply to a listing that was sent with `ticket`. The reply replaces all earlier
     /// knowledge (rule 5).
     fn look_at(&mut self, ticket: Ticket, look: ListingMode, children: &[String]) {
         if !self.connected {
@@ -141,8 +141,8 @@ impl Queue {
     }
 
     /// Refuses election candidates if there is a contender on kazoo. A candidate waits for such
-    /// contenders, but they do not wait for the candidate. No option makes them see its node,
-    /// because kazoo's election has none (rule 2).
+    /// contenders, but they do not wait for the candidate. No kazoo option changes that, because
+    /// kazoo's election has no option for other node names (rule 2).
     fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
         let campaigns = |join: &Entry| join.kind == Kind::Lead && !join.is_held();
         let candidates: Vec<_> =
@@ -150,7 +150,7 @@ impl Queue {
         if candidates.is_empty() {
             return;
         }
-        // A node of ours whose create is under way is a zklock lock under kazoo's names.
+        // A node of ours whose create is under way can also be named like kazoo's nodes.
         let minted = |name: &str| self.namer.as_ref().is_some_and(|namer| namer.minted(name).is_some());
         let foreign = |other: &&NodeName| is_kazoos(other.as_str()) && !minted(other.as_str());
         if let Some(kazoos) = others.iter().find(foreign) {
@@ -162,8 +162,8 @@ impl Queue {
 
     /// Sorts the children by owner. Ignores children that do not count, with one warning (rule 2).
     fn sort_out(&mut self, names: &[String]) -> Children {
-        // All other contenders have a known node and are found by it. Any other node with their
-        // uuid is an orphan.
+        // Only these contenders need a search by uuid. All other contenders have a known node, so
+        // any other node with their uuid is an orphan.
         let sought = self.entries.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
         let by_uuid: SmallMap<Uuid, JoinId> =
             sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
@@ -193,14 +193,14 @@ impl Queue {
             return;
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
-            // The reply to the create decides, but it might be late: if it was lost, the driver can
-            // delay that event. Also, an earlier create might have been carried out after all.
-            // Until then, this node must block our contenders behind it, as if it were another
-            // client's.
+            // The reply to the create decides whether this node is the contender's place. That
+            // reply might be late: if it was lost, the driver can delay the event, and the node
+            // might also stem from an earlier create. Until then, this node must block our
+            // contenders behind it, like another client's node.
             Some((_, Entry { stage: EntryStage::Creating(_), .. })) => children.others.push(name),
             Some((id, Entry { stage: EntryStage::Unknown(_), .. })) => children.keep_lowest(id, name),
-            // An earlier create was carried out although its reply was lost, and so was the last
-            // one. The earlier node is the contender's real place.
+            // The reply to an earlier create was lost, the create was carried out nevertheless, and
+            // the contender created another node. The earlier node is the contender's real place.
             Some((id, Entry { stage: EntryStage::Queued(place), .. })) if name < place.name => {
                 children.keep_lowest(id, name);
             }
@@ -235,10 +235,10 @@ impl Queue {
         }
     }
 
-    /// Concludes that a contender has no node, because a listing sent after a sync and after the
-    /// create does not show it. No other listing permits this conclusion (rule 8). It is not final.
-    /// If the client tried to reconnect to a server that was cut off, and then connected elsewhere,
-    /// that server might still have the create and carry it out late.
+    /// Concludes that a contender has no node. Only a listing sent after a sync and after the
+    /// create permits this conclusion, if it does not show the node (rule 8). The conclusion is not
+    /// final: if the client tried to reconnect to a server that was cut off, and then connected
+    /// elsewhere, the first server might still have the create and carry it out late.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = Some(self.last_ticket);
         if self.entries.get(&id).is_some_and(|join| join.leaving) {

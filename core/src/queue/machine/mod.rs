@@ -1,9 +1,9 @@
 //! The state machine of the queue.
 //!
-//! Each contender is in one of seven stages, or out of the queue. It joins as Idle. If it only
-//! tries, or waits behind a limited number of contenders, it joins as Looking. The table shows the
-//! next stage for each event. An empty cell means that the event changes nothing. The last row
-//! shows the effect of `flush` after a batch of events.
+//! Each contender is in one of seven stages, or out of the queue. It begins as Idle. If it only
+//! tries, or waits only behind a limited number of contenders, it begins as Looking. The table
+//! shows the next stage for each event. An empty cell means that the event changes nothing. The
+//! last row shows the effect of `flush`, which follows each batch of events.
 //!
 //! | Event | Idle | Looking | Creating | Unknown | Verifying | Queued | Held |
 //! |---|---|---|---|---|---|---|---|
@@ -97,24 +97,25 @@ use crate::queue::remote_view::RemoteView;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     connected: bool,
-    /// `true` if enough of the session's term is left for a hold to begin. Otherwise nothing is
-    /// granted (rule 16).
+    /// `true` if enough of the session's term is left for a hold to begin. While it is `false`, no
+    /// lock is granted (rule 16).
     term: bool,
     /// Generates names for this session's nodes. `None` between sessions.
     namer: Option<NodeNamer>,
     entries: Entries,
-    /// Our nodes that must be deleted. They do not block our own waiters (rule 4).
+    /// Our nodes that must be deleted. They do not block our own waiters, because no contender of
+    /// ours uses them any more (rule 4).
     doomed: PendingDeletes,
     /// The other clients' contenders. `None` until there is a listing on this connection (rule 10).
     view: Option<RemoteView>,
-    /// The view from the previous connection, while the listing on this one is deferred or under
-    /// way.
+    /// The view from the previous connection, until the listing on this connection is answered.
+    /// That listing can be deferred.
     old_view: Option<Box<RemoteView>>,
     /// `true` if the listing on this connection is deferred, because none of our contenders is near
     /// (rule 10).
     deferred: bool,
     far_beyond: FarBeyond,
-    /// The last node that a check included in turn.
+    /// The last of the nodes that checks include in turn. The next check continues after it.
     checked: Option<Box<NodeName>>,
     watches: WatchTable,
     /// The listing under way.
@@ -122,13 +123,14 @@ pub struct Queue {
     /// The listing to send when none is under way.
     wanted: Option<ListingMode>,
     probe: Probing,
-    /// The listing that watches the children, from its request until the watch fires.
+    /// Ticket of the listing that watches the children, from its request until the watch fires.
     child_watch: Option<Ticket>,
-    /// `true` if the children must be watched although no contender waits for a permit.
+    /// `true` if the children must be watched because nodes are kept, even if no contender waits
+    /// for a permit.
     guards: bool,
     making_parents: Option<Ticket>,
-    /// Set while an abandoned create might still be carried out (rule 8): the last ticket at the
-    /// time it was abandoned.
+    /// The current doubt: set while the server might still carry out an abandoned create (rule 8).
+    /// Holds the last ticket at the time when the create was abandoned.
     doubt: Option<Ticket>,
     /// `true` if a child without a sequence number was reported.
     warned: bool,
@@ -139,7 +141,7 @@ pub struct Queue {
 /// The mode of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ListingMode {
-    /// A listing of the nodes that the connected server knows.
+    /// A listing of the nodes that the connected server knows. The server might lag behind.
     Plain,
     /// A listing after a sync. It shows everything that the ensemble knew before the sync.
     Synced,
@@ -172,8 +174,8 @@ impl Queue {
         Self { last_ticket, ..Self::default() }
     }
 
-    /// Disables the report on children without a sequence number, because an earlier queue of the
-    /// path has made it.
+    /// Disables the warning about children without a sequence number, because an earlier queue at
+    /// the path has already logged it.
     pub fn warn_no_more(&mut self) {
         self.warned = true;
     }
@@ -195,8 +197,8 @@ impl Queue {
         self.term
     }
 
-    /// Returns `true` if nothing is left to do or under way, so that the queue can be dropped. It
-    /// must not be dropped earlier, because the path's next queue would take a late reply as its
+    /// Returns `true` if nothing is left to do or under way, so that the queue can be dropped. If
+    /// the queue were dropped earlier, the next queue at the path would take a late reply as its
     /// own.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -246,7 +248,7 @@ impl Queue {
         }
     }
 
-    /// Draws conclusions from the events so far.
+    /// Decides on actions after the events so far: grants, creates, deletes, listings and watches.
     pub fn flush(&mut self) {
         if !self.connected {
             return;
@@ -257,7 +259,7 @@ impl Queue {
         }
         self.adjust_watches();
         self.adjust_child_watch();
-        // In this order, one listing answers all creates before it.
+        // Send the listing last, so that one listing shows the result of all creates before it.
         self.send_creates();
         self.send_deletes();
         self.look_ahead();

@@ -31,9 +31,8 @@ impl Queue {
         }
     }
 
-    /// Returns the node that a waiter waits for: the nearest one before it that it cannot hold the
-    /// lock with, as far as is known. Returns `None` for a permit, because the order does not
-    /// matter there.
+    /// Returns the node that a waiter waits for: the nearest known node before it that conflicts
+    /// with it. Returns `None` for a permit, because permits do not depend on the order.
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
         let (name, view) = (self.node_of(join)?, self.last_view().into_iter());
@@ -50,8 +49,7 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if at most `limit` contenders before a place cannot hold the lock together
-    /// with it.
+    /// Returns `true` if at most `limit` contenders before a place conflict with it.
     fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
         let view = self.last_view();
         match kind {
@@ -96,9 +94,9 @@ impl Queue {
     }
 
     /// Returns `true` if one of our waiters is near: at most
-    /// [`NEAR`](crate::queue::machine::position::NEAR) contenders before it conflict with it. Other
-    /// contenders do not count. A reader is not affected when other readers leave, and for a permit
-    /// the order does not matter.
+    /// [`NEAR`](crate::queue::machine::position::NEAR) contenders before it conflict with it.
+    /// Contenders that do not conflict are not counted: a reader is not affected when other readers
+    /// leave, and permits do not depend on the order.
     ///
     /// A reader in the place of a writer whose owner holds the lock is always near, because that
     /// writer leaves only when the reader holds the lock.
@@ -110,14 +108,13 @@ impl Queue {
             };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
-        // Our contenders further back have more of our contenders before them, or are readers like
-        // one of these.
+        // It is enough to examine these. Our contenders further back have more of our contenders
+        // before them, or are readers like one of these.
         self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
-    /// Returns `true` if our next contender would join behind so many of our contenders that no
-    /// listing is sent to show its place. A listing is sent only for contenders that might be next
-    /// soon.
+    /// Returns `true` if so many of our contenders wait already that the next one joins without a
+    /// listing of its own. Only contenders that might be next soon need that listing.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.entries.queueing() > SOON
@@ -168,8 +165,9 @@ pub enum Known {
 
 impl Queue {
     /// Returns the contenders that block this one and about which more is known than a name, in the
-    /// order of the queue. These are the first in the queue and the two nearest. Permits have no
-    /// order, so for a permit these are some of the permit holders.
+    /// order of the queue: the first contender in the queue and the two nearest to this one.
+    /// Permits do not depend on the order, so for a permit the result is some of the permit
+    /// holders.
     #[must_use]
     pub fn in_the_way(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
@@ -177,13 +175,14 @@ impl Queue {
         self.in_the_way_of(waiter.kind, Some(name))
     }
 
-    /// Returns the same for a contender that would join now.
+    /// Returns the blockers of a contender that would join now, selected in the same way.
     #[must_use]
     pub fn in_the_way_of_newcomer(&self, kind: Kind) -> Vec<ContenderAhead> {
         self.in_the_way_of(kind, None)
     }
 
-    /// Returns the blockers of a contender at `name`, or behind all others.
+    /// Returns the blockers of a contender at `name`, or at the end of the queue if there is no
+    /// name.
     fn in_the_way_of(&self, kind: Kind, name: Option<&NodeName>) -> Vec<ContenderAhead> {
         let view = self.last_view();
         let end = name.map_or(Bound::Unbounded, Bound::Excluded);
@@ -220,7 +219,8 @@ impl Queue {
             standing.retain(|other| other.holds);
             standing.truncate(PERMITS);
         } else {
-            // Contenders between the first and the nearest ones do not block any contender now.
+            // Omit the contenders between the first and the nearest ones, unless they hold the
+            // lock.
             let near = names.get(far.max(1)..).unwrap_or_default();
             standing.retain(|other| other.position == 0 || other.holds || near.contains(&&other.name));
         }
@@ -235,8 +235,8 @@ impl Queue {
             Some((id, Some(EntryStage::Held(place)))) => (true, Known::Ours(id, place.czxid)),
             Some((id, Some(EntryStage::Queued(place)))) => (false, Known::Ours(id, place.czxid)),
             Some(_) => return None,
-            // In a directory of permits, all nodes of other clients hold a permit, because only one
-            // client at a time waits here (rule 17).
+            // In a directory of permits, every node of another client holds a permit, because only
+            // one client at a time waits here (rule 17).
             None if permits => (true, Known::Listed),
             None => {
                 (self.is_first_of_its_kind(name, position), Known::Watched(self.watches.get(name)?.ticket))
@@ -245,8 +245,8 @@ impl Queue {
         Some(ContenderAhead { name: name.clone(), position, holds, known })
     }
 
-    /// Returns `true` if another client's contender holds the lock, judging by the contenders
-    /// before it.
+    /// Returns `true` if another client's contender holds the lock, because no contender before it
+    /// conflicts with it.
     fn is_first_of_its_kind(&self, name: &NodeName, position: usize) -> bool {
         let writers = || {
             let others = self.last_view().is_some_and(|view| view.writers_before(name).next().is_some());
@@ -256,8 +256,8 @@ impl Queue {
     }
 }
 
-/// Maximum number of conflicting contenders before a waiter that counts as near. Such a waiter
-/// might hold the lock soon, so the term must run by then.
+/// Maximum number of conflicting contenders before a waiter that counts as near. A near waiter
+/// might hold the lock soon, so the term must already run.
 pub const NEAR: usize = 2;
 
 /// A limit: a waiter with more than this many contenders before it is far.

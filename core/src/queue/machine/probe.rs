@@ -1,4 +1,5 @@
-//! Probes: requests about a few nodes by name, where a listing would return many nodes (rule 6).
+//! Probes: requests that ask whether a few nodes exist. A probe takes fewer bytes than a listing,
+//! which returns all nodes (rule 6).
 
 use super::{ListingMode, Probing, Queue};
 use crate::queue::action::Action;
@@ -10,9 +11,9 @@ use crate::queue::remote_view::RemoteView;
 const MOST: usize = 256;
 
 impl Queue {
-    /// Keeps in `needed` only the nodes that can be watched immediately. These are our own nodes,
-    /// and other clients' nodes that are known to exist or are the only ones in question. For the
-    /// rest, asks the server whether they exist.
+    /// Keeps in `needed` only the nodes that can be watched immediately: our own nodes, and other
+    /// clients' nodes that are known to exist or are the only candidates. Asks the server whether
+    /// the remaining nodes exist.
     pub(super) fn ask_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {
@@ -29,7 +30,8 @@ impl Queue {
         doubtful.sort_unstable();
         doubtful.dedup();
         if matches!(self.probe, Probing::For(..) | Probing::Check(_)) {
-            // The reply to the probe under way might settle this. Otherwise another probe follows.
+            // The reply to the probe under way might answer this. If it does not, another probe
+            // follows.
             self.watches.look_at(doubtful);
         } else if self.probe == Probing::Refused || self.wanted.is_some() || !self.is_smaller(doubtful.len())
         {
@@ -41,8 +43,8 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a probe for this number of nodes takes fewer bytes than a listing. A path
-    /// in a request, together with its reply, is about twice as long as a name in a listing.
+    /// Returns `true` if a probe for this number of nodes takes fewer bytes than a listing. For
+    /// each node, a probe and its reply take about twice as many bytes as a listing.
     fn is_smaller(&self, count: usize) -> bool {
         count <= self.most()
     }
@@ -53,11 +55,11 @@ impl Queue {
         MOST.min(all / 2)
     }
 
-    /// Returns another client's node and the nodes before it that might block our first contender
-    /// behind it, once our contenders before that are gone. These are all nodes between the two
-    /// contenders of ours. For a reader these are all writers, because our other readers do not
-    /// wait for them. The list stops as soon as it is long enough to show that a listing is
-    /// smaller.
+    /// Returns another client's node and the nodes before it that might block our next contender
+    /// behind it, once our earlier contenders are gone. These are all nodes between that contender
+    /// and our contender before it. For a reader, these are all writers, because our other readers
+    /// do not wait for them. The list stops as soon as it is so long that a listing takes fewer
+    /// bytes.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {
@@ -70,8 +72,8 @@ impl Queue {
         before.into_iter().chain([name.clone()]).collect()
     }
 
-    /// Handles the reply to a probe. A node that does not exist will never exist again, so it is
-    /// treated like a node whose watch has fired.
+    /// Handles the reply to a probe. A missing node is treated like a node whose watch has fired,
+    /// because the node will never exist again.
     pub(super) fn probed(&mut self, ticket: Ticket, outcome: Outcome<Vec<NodeName>>) {
         if self.probe == Probing::Check(ticket) {
             self.probe = Probing::Idle;
@@ -84,8 +86,8 @@ impl Queue {
         if !matches!(outcome, Outcome::Done(_) | Outcome::Lost) {
             self.probe = Probing::Refused;
         }
-        // Without a view, nothing is known of the other clients. The next listing is under way, or
-        // follows on the next connection.
+        // Without a view, nothing is known of the other clients, so the reply is of no use. A
+        // listing is under way or follows on the next connection.
         let Some(view) = &mut self.view else { return };
         let Outcome::Done(gone) = outcome else { return self.want(ListingMode::Plain) };
         let mut unclear = false;
@@ -94,7 +96,7 @@ impl Queue {
         }
         view.find(asked.iter().filter(|name| !gone.contains(name)).cloned());
         self.watches.look_at(asked);
-        // Only a listing can show whether a reader took a deleted writer's place (rule 6).
+        // Only a listing can show whether a reader took the place of a deleted writer (rule 6).
         if unclear && !self.line().writers().is_empty() {
             self.want(ListingMode::Plain);
         }

@@ -1,5 +1,5 @@
-//! Contenders that look first: tries, which do not wait, and contenders that wait behind a limited
-//! number of others (rules 14 and 21).
+//! Contenders that first list the directory and join only under a condition: tries, which do not
+//! wait, and contenders that wait behind a limited number of others (rules 14 and 21).
 
 use super::Queue;
 use super::entry::{Entry, EntryStage, QueuePlace};
@@ -8,8 +8,8 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
-    /// Decides, by a listing sent with `ticket`, for each contender that looks whether the lock is
-    /// free for it.
+    /// Handles a listing that was sent with `ticket`: decides for each contender that looks first
+    /// whether the lock is free for it.
     pub(super) fn answer_lookers(&mut self, ticket: Ticket) {
         let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
@@ -19,8 +19,8 @@ impl Queue {
             .map(|(id, join)| (id, join.kind, join.intent.clone()))
             .collect();
         for (id, kind, intent) in lookers {
-            // A contender of ours that joined earlier blocks it too, now that the server has
-            // answered.
+            // A contender of ours that joined earlier also blocks it, even if the listing does not
+            // show that contender.
             let is_taken = self.is_taken(kind) || self.entries.contend_against(kind);
             match intent {
                 Intent::WaitIfFewer(limit) => self.answer_limited(id, limit, is_taken),
@@ -30,8 +30,8 @@ impl Queue {
         }
     }
 
-    /// Lets a contender queue behind fewer than `limit` waiters. From then on it is a waiter like
-    /// any other.
+    /// Lets a contender join if fewer than `limit` contenders wait, and refuses it otherwise. After
+    /// it has joined, it is a waiter like any other.
     fn answer_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
         let waiting = if is_taken { self.waiting() } else { 0 };
         if is_taken && waiting >= limit as usize {
@@ -49,12 +49,12 @@ impl Queue {
     fn waiting(&self) -> usize {
         let minted =
             |name: &NodeName| self.namer.as_ref().is_some_and(|namer| namer.minted(name.as_str()).is_some());
-        // A node of ours whose create is under way is in the view too. It is counted with its
-        // contender.
+        // The view can contain a node of ours whose create is under way. Leave it out, because its
+        // contender is counted below.
         let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !minted(name));
         let mut names: Vec<_> = others.chain(self.line().keys()).collect();
         names.sort_unstable();
-        // A contender without a node is behind all that have one.
+        // A contender without a node counts as being at the end of the queue.
         let stands_last = |join: &&Entry| {
             join.node().is_none() && !join.leaving && !matches!(join.stage, EntryStage::Looking(_))
         };
@@ -62,7 +62,7 @@ impl Queue {
         let reads = |kind: Kind| kind == Kind::Read;
         let contenders = names.len() + without_node.len();
         let holders = match names.first() {
-            // A reader in the place of its owner's writer holds the lock with it.
+            // A reader in the place of its owner's writer holds the lock together with that writer.
             Some(first) if !reads(first.kind()) => {
                 names.iter().take_while(|name| name.sequence() == first.sequence()).count()
             }
@@ -95,15 +95,15 @@ impl Queue {
     }
 
     /// Returns `true` if it is certain, without a request, that a new contender would have to wait.
-    /// That is so if a contender of this client has a node that blocks it and the term runs,
-    /// because then the session and its nodes exist. A contender of ours without a node proves
-    /// nothing, because its create might never reach the server.
+    /// This is so if one of our contenders has a node that blocks the new contender and the term
+    /// runs, because the term proves that the session and its nodes exist. A contender of ours
+    /// without a node is no proof, because its create might never reach the server.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
         self.term && self.entries.contend_against(kind) && self.is_taken_by_ours(kind)
     }
 
-    /// Refuses tries that are behind a contender that joined in between, because a try does not
-    /// wait.
+    /// Refuses tries whose nodes are behind a contender that joined after the listing, because a
+    /// try does not wait.
     pub(super) fn refuse_blocked_tries(&mut self) {
         let due: Vec<_> = self
             .entries
@@ -123,13 +123,13 @@ impl Queue {
     }
 
     /// Returns `true` if a reader is in the place of a writer whose owner holds the lock. Such a
-    /// reader waits for a term and not for another contender.
+    /// reader waits only for the term, and not for another contender.
     fn has_place(&self, join: &Entry) -> bool {
         matches!(&join.intent, Intent::Downgrade { writer, .. } if self.holder(writer).is_some())
     }
 
-    /// Returns `true` if a contender in the queue was seen to be blocked. Either a listing that
-    /// shows its node also shows a blocker, or its node is behind a blocking node of ours.
+    /// Returns `true` if a contender in the queue is known to be blocked: a listing that shows its
+    /// node also shows a blocker, or its node is behind a blocking node of ours.
     #[must_use]
     pub fn is_held_up(&self, join: JoinId) -> bool {
         match self.entries.get(&join) {

@@ -1,4 +1,5 @@
-//! Watches: which ones are needed, and how their events are handled (rules 6, 9 and 12).
+//! Watches on nodes: the nodes that need one, and the reactions to watch events (rules 6, 9 and
+//! 12).
 
 use std::ops::Deref;
 
@@ -16,8 +17,9 @@ impl Queue {
             Outcome::Done(()) => self.watches.arm(ticket),
             Outcome::NoNode => self.watched_node_gone(ticket),
             Outcome::Lost => drop(self.watches.remove_ticket(ticket)),
-            // No contender waits for the node of a hold, and the heartbeat checks it. The table
-            // keeps the entry so that the watch is not requested again.
+            // The refused watch is on the node of a hold. It is not essential, because no contender
+            // waits for that node and the heartbeat checks it. Keep the entry, so that the watch is
+            // not requested again.
             Outcome::Refused(_) if self.is_for_a_hold(ticket) => {}
             Outcome::Refused(refusal) => {
                 drop(self.watches.remove_ticket(ticket));
@@ -42,7 +44,8 @@ impl Queue {
     }
 
     /// Handles a node of ours that the heartbeat found missing. The heartbeat is a transaction,
-    /// which the leader answers from committed state, so a lagging server cannot mislead it.
+    /// which the leader answers from committed state, so the report is true even if the connected
+    /// server lags behind.
     pub(super) fn missing(&mut self, name: &NodeName) {
         if let Some(id) = self.line().get(name).copied() {
             if let Some(watch) = self.watches.remove(name) {
@@ -52,8 +55,8 @@ impl Queue {
         }
     }
 
-    /// Forgets the watch of a node of ours that is gone. A watch that was not acknowledged might
-    /// still be waiting to be set, so it is removed.
+    /// Forgets the watch on a node of ours that is gone. If the watch was not acknowledged, the
+    /// client might still be setting it, so the watch is also removed.
     pub(super) fn watch_went(&mut self, name: &NodeName) {
         if let Some(watch) = self.watches.remove(name).filter(|watch| !watch.armed) {
             self.actions.push_back(Action::Unwatch(watch.ticket));
@@ -74,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// Marks a hold as long enough to watch its own node (rule 12).
+    /// Marks a hold as having lasted so long that its node needs a watch (rule 12).
     pub(super) fn watch_hold(&mut self, name: &NodeName) {
         let Some(id) = self.holder(name) else { return };
         self.entries.change(id, |join| {
@@ -86,18 +89,19 @@ impl Queue {
 
     /// Sets the watches that are needed and removes those that are not.
     ///
-    /// Whether a node needs a watch depends on its neighbors, ours and other clients', so only the
-    /// neighborhood of a change is examined.
+    /// Whether a node needs a watch depends on its neighbors, both our nodes and other clients'
+    /// nodes. So only the neighborhood of a change is examined.
     pub(super) fn adjust_watches(&mut self) {
-        // The client crate sets the watches again, and their events end the deferral.
+        // While the listing is deferred, the client crate sets the old watches again, and their
+        // events end the deferral.
         if self.deferred {
             return;
         }
         let mut needed = Vec::new();
         for name in self.where_watches_may_change() {
             match (self.watches.get(&name), self.needs_watch(&name)) {
-                // Watches on our own nodes stay. They end with the node, and removing one would
-                // take a request.
+                // Watches on our own nodes stay until the nodes are gone, because removing a watch
+                // takes a request.
                 (Some(_), false) if !self.line().contains_key(&name) && !self.doomed.contains_key(&name) => {
                     if let Some(watch) = self.watches.remove(&name) {
                         self.actions.push_back(Action::Unwatch(watch.ticket));
@@ -107,8 +111,8 @@ impl Queue {
                 _ => {}
             }
         }
-        // The nodes behind a node that is gone might be gone too. Ask about them instead of
-        // watching nodes that might not exist (rule 6).
+        // The nodes behind a deleted node might be gone too. Ask whether they exist before watching
+        // them (rule 6).
         if self.view.as_ref().is_some_and(RemoteView::stale) {
             self.ask_before_watching(&mut needed);
         }
@@ -131,9 +135,11 @@ impl Queue {
         changed.iter().flat_map(|seed| self.neighbourhood(seed)).cloned().collect()
     }
 
-    /// Returns the nodes whose watch can depend on a change at this node: the node itself, our
-    /// first node behind it, whose nearest predecessor might be different now, and the other
-    /// clients' nodes before it, whose nearest successor might be different now.
+    /// Returns the nodes whose watch can depend on a change at this node:
+    ///
+    /// - the node itself
+    /// - our first node behind it, whose nearest predecessor might be different now
+    /// - the other clients' nearest nodes before it, whose nearest successor might be different now
     fn neighbourhood<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
         let view = self.view.as_ref();
         let others = view.into_iter().flat_map(|view| view.all_before(name).rev().take(2));
@@ -141,8 +147,8 @@ impl Queue {
         [name].into_iter().chain(self.line().behind(name)).chain(others).chain(writer)
     }
 
-    /// Returns `true` if a node needs a watch: our waiters wait for it, or it is one of ours whose
-    /// existence matters.
+    /// Returns `true` if a node needs a watch because our waiters wait for it, or because it is our
+    /// own node and must be known to exist.
     fn needs_watch(&self, name: &NodeName) -> bool {
         if self.line().long_held().contains(name) {
             return true;
@@ -157,27 +163,27 @@ impl Queue {
     }
 
     /// Returns `true` if this is a waiting node of ours directly behind another client's node (rule
-    /// 6). For a reader, only writers count (rule 4).
+    /// 6). For a reader, only writers count as such nodes (rule 4).
     fn watches_itself(&self, view: &RemoteView, ours: &NodeName) -> bool {
         let nearest = match ours.kind() {
             Kind::Read => view.writers_before(ours).next_back(),
             _ => view.before(ours),
         };
-        // There is no other node of ours between the two.
+        // The node must be our first one behind that node.
         let first = |nearest| self.line().behind(nearest) == Some(ours);
         self.line().ready().contains(ours) && nearest.is_some_and(first)
     }
 
-    /// Returns `true` if a contender of ours that wants to hold alone waits directly behind this
-    /// node, or with one other client's node in between (rule 6).
+    /// Returns `true` if a contender of ours that wants to hold the lock alone waits behind this
+    /// node, with at most one node of another client in between (rule 6).
     fn is_looked_at(&self, view: &RemoteView, other: &NodeName) -> bool {
         self.first_waiter(other).is_some_and(|ours| {
             ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
         })
     }
 
-    /// Returns `true` if this is a writer, and our first contender behind it is a reader without
-    /// another writer in between (rule 4).
+    /// Returns `true` if this node is a writer that directly blocks a reader of ours: the reader is
+    /// our first contender behind it, and there is no other writer in between (rule 4).
     fn holds_up_a_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
         let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
         other.kind() != Kind::Read
@@ -190,7 +196,7 @@ impl Queue {
     }
 }
 
-/// The watches, and the nodes at which they might have to change.
+/// The watches, and the nodes at which watches might have to be set or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct WatchTable {
     set: SmallMap<NodeName, Watch>,
@@ -247,7 +253,7 @@ impl WatchTable {
         *self = Self { all_changed: true, ..Self::default() };
     }
 
-    /// Notes that anything might have changed.
+    /// Notes that watches might have to change at any node.
     pub(super) fn look_at_all(&mut self) {
         self.changed.clear();
         self.all_changed = true;
@@ -258,7 +264,7 @@ impl WatchTable {
         self.changed.extend(names);
     }
 
-    /// Returns the nodes at which something has changed since the last call, or `None` if anything
+    /// Returns the nodes at which something has changed since the last call, or `None` if any node
     /// might have changed. `permits` is `true` for a directory of permits.
     pub(super) fn take_changed(&mut self, permits: bool) -> Option<SmallSet<NodeName>> {
         let all = std::mem::take(&mut self.all_changed)

@@ -3,7 +3,8 @@
 use super::*;
 use crate::queue::contender::OwnerInfo;
 
-/// Returns a contender of the owner with this number. With 0, its node does not describe the owner.
+/// Returns a contender of the owner with this number. With number 0, the contender's node does not
+/// describe its owner.
 fn contender(path: &str, position: usize, owner: u64, reader: bool) -> Contender {
     let about = (owner > 0).then(|| ContenderInfo {
         host: "h".to_owned(),
@@ -77,7 +78,7 @@ fn readers_that_share_do_not_wait_for_each_other() {
 #[test]
 fn a_reader_waits_for_the_writers_before_it() {
     let queues = [queue("/a", &[-1, 3, -2]), queue("/b", &[2, 1])];
-    // The writer only waits between the two readers.
+    // The writer waits between the two readers, so one contender both blocks and waits.
     let found = WaitGraph::new(&queues).cycles();
     assert_eq!(cycles(&queues), [told(&[(1, "/b"), (2, "/a"), (3, "/a")])]);
     assert_eq!(found[0].owners[2].blocking, found[0].owners[2].waiting);
@@ -114,12 +115,11 @@ fn an_owner_does_not_wait_for_itself() {
 
 #[test]
 fn a_writer_that_reads_too_waits_for_nobody() {
-    // The writer's reader is behind another writer that waits for it, and holds the lock all the
-    // same.
+    // The writer's reader holds the lock, although another writer waits in between.
     assert!(cycles(&[queue("/a", &[1, 2, -1])]).is_empty());
     let elsewhere = [queue("/a", &[1, 2, -1]), queue("/b", &[2, 1])];
     assert_eq!(cycles(&elsewhere), [told(&[(1, "/b"), (2, "/a")])]);
-    // A reader of another owner waits.
+    // In the same position, another owner's reader waits.
     assert_eq!(cycles(&[queue("/a", &[3, 2, -1]), queue("/b", &[1, 3])]).len(), 1);
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the state that passes from one queue of a path to the next, and of the queues that look
-//! again.
+//! Tests of the state that passes from a dropped queue to the next queue at the same path, and of
+//! queues that look again after a silence.
 
 use std::time::Duration;
 

@@ -10,7 +10,8 @@ use self::instructions::instructions;
 const FEW: u64 = 100;
 const MANY: u64 = 10_000;
 
-/// Smaller costs are not compared: they can double without meaning anything.
+/// Number of instructions below which costs are not compared, because doubling so small a cost
+/// means nothing.
 const NEXT_TO_NOTHING: u64 = 5_000;
 
 /// The number of instructions for each part of some work.
@@ -35,8 +36,8 @@ impl Costs {
 /// the given number of objects and notes the costs.
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 pub(crate) fn compare(what: &str, live: impl Fn(u64, &mut Costs)) {
-    // A subscriber of another test must not receive these events. Its locks must not be held in the
-    // forked copy either.
+    // The subscriber of another test must not receive these events, and the forked copy must not
+    // inherit its locks.
     let _quiet = tracing::dispatcher::set_default(&Dispatch::none());
     // Run once without counting, so that work done once per process is not counted.
     live(1, &mut Costs::default());

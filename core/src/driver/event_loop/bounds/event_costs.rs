@@ -123,7 +123,7 @@ pub(in crate::driver) fn path(number: u64) -> String {
     format!("/locks/{number:05}")
 }
 
-/// Returns the path of one more lock, sorted into the middle of `count` others.
+/// Returns the path of one more lock, sorted into the middle of `count` other paths.
 fn path_amidst(count: u64) -> Arc<str> {
     format!("{}-and-one", path(count / 2)).into()
 }

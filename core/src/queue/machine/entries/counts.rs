@@ -1,9 +1,10 @@
-//! Counts of contenders by kind.
+//! Counts of contenders by kind, to find out whether a conflicting contender exists without
+//! examining each one.
 
 use crate::queue::machine::entry::{Entry, conflict};
 use crate::queue::node_name::Kind;
 
-/// Kinds that conflict with the same kinds.
+/// A group of kinds. Kinds in the same group conflict with the same other kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::queue::machine) enum Class {
     Read,
@@ -21,9 +22,9 @@ impl From<Kind> for Class {
     }
 }
 
-/// Number of contenders in each class that satisfy a condition. It is updated with each of their
-/// changes, like an index. Conclusions only ask whether there is such a contender, and never which
-/// one.
+/// Number of contenders in each class that satisfy a condition. Every change of a contender updates
+/// the counts. Counts are sufficient, because the queue only asks whether there is such a
+/// contender, and never which one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::queue::machine) struct Census([usize; 3]);
 

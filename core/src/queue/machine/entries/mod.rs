@@ -1,4 +1,5 @@
-//! This client's contenders for one lock, with indexes of those that an event might concern.
+//! This client's contenders for one lock, with indexes that find the few contenders that an event
+//! concerns.
 
 mod counts;
 pub(super) mod order;
@@ -16,10 +17,10 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// The contenders.
 ///
-/// Thousands can hold or wait at the same time, and nearly every event concerns at most one of
-/// them. So the conclusions from an event must not examine all of them. Every question that a
-/// conclusion asks has an index here. The indexes are derived from the contenders, and
-/// [`change`](Self::change) keeps them up to date.
+/// Thousands of contenders can hold or wait at the same time, and nearly every event concerns at
+/// most one of them. So a flush must not examine all of them: there is an index for every question
+/// that it asks. The indexes are derived from the contenders, and [`change`](Self::change) keeps
+/// them up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,
@@ -36,13 +37,13 @@ pub(super) struct Entries {
     departing: SmallSet<JoinId>,
     /// Contenders that hold the lock.
     holding: Census,
-    /// Contenders that are not leaving and are past the stage of looking whether the lock is free.
+    /// Contenders that are not leaving and no longer look whether the lock is free.
     staying: Census,
     /// Contenders that wait for a permit and are not leaving, by the number of permits.
     wanting: SmallSet<(u32, JoinId)>,
     /// Contenders that wait for a permit and were seen in the queue.
     awaiting: SmallSet<JoinId>,
-    /// Contenders that are not leaving and have a place to wait in, or are about to.
+    /// Contenders that are not leaving and have a place in which they wait, or will have one soon.
     queueing: Census,
 }
 
@@ -156,7 +157,7 @@ impl Entries {
         (*found == ticket).then_some(*id)
     }
 
-    /// Returns the number of contenders that wait to hold alone, or are about to.
+    /// Returns the number of contenders that wait, or are about to wait, to hold the lock alone.
     pub(super) fn queueing(&self) -> usize {
         self.queueing.of(Class::Alone)
     }
@@ -166,13 +167,13 @@ impl Entries {
         self.holding.all()
     }
 
-    /// Returns `true` if a holder cannot hold the lock together with this kind.
+    /// Returns `true` if a holder conflicts with this kind.
     pub(super) fn hold_against(&self, kind: Kind) -> bool {
         self.holding.conflicts(kind)
     }
 
-    /// Returns `true` if a contender that is not leaving, and is past looking, cannot hold the lock
-    /// together with this kind.
+    /// Returns `true` if a contender conflicts with this kind. Contenders that are leaving, or
+    /// still look whether the lock is free, do not count.
     pub(super) fn contend_against(&self, kind: Kind) -> bool {
         self.staying.conflicts(kind)
     }

@@ -1,5 +1,5 @@
-//! The places of this client's contenders in the queue, whether they wait, hold the lock, or are
-//! being verified.
+//! The order of this client's nodes in the queue, whether their contenders wait, hold the lock, or
+//! are being verified.
 
 use std::ops::{Bound, Deref};
 
@@ -19,7 +19,7 @@ pub(in crate::queue::machine) struct LocalOrder {
     writers: SmallSet<NodeName>,
     /// Nodes that wait in a confirmed place.
     ready: SmallSet<NodeName>,
-    /// Nodes that wait in a confirmed place to hold alone.
+    /// Nodes that wait in a confirmed place to hold the lock alone.
     ready_alone: SmallSet<NodeName>,
     /// Nodes that wait in a place that no listing on this connection has shown.
     unseen: SmallSet<NodeName>,
@@ -86,7 +86,7 @@ impl LocalOrder {
     }
 
     /// Returns the first node that no listing on this connection has shown, if fewer than `few`
-    /// nodes were seen to wait before it to hold alone.
+    /// nodes in confirmed places before it wait to hold the lock alone.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
         let first = self.unseen.first()?;
         self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
@@ -97,8 +97,7 @@ impl LocalOrder {
         &self.long_held
     }
 
-    /// Returns `true` if a node of ours is before this place and cannot hold the lock together with
-    /// it.
+    /// Returns `true` if a node of ours is before this place and conflicts with it.
     pub(in crate::queue::machine) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         let first = match kind {
             Kind::Read => self.writers.first(),
@@ -114,8 +113,8 @@ impl LocalOrder {
         self.all.range::<NodeName, _>(range).next().map(|(name, _)| name)
     }
 
-    /// Returns the number of our nodes before a place. Two nodes have the same number only during a
-    /// downgrade.
+    /// Returns the number of our nodes before a place. During a downgrade, the writer and its
+    /// reader have the same sequence number.
     pub(in crate::queue::machine) fn rank(&self, name: &NodeName) -> usize {
         let same = NodeName::first_of(name.sequence());
         self.ranks.below(name.sequence()) + self.all.range(same..name.clone()).count()

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 /// Number of bits in a digit of a sequence number. There is a count for each prefix of whole
-/// digits. Numbers are inserted and removed far more often than they are queried, so there are few
-/// digits, although a query must then examine more values for each.
+/// digits. Few large digits make inserting and removing cheap, and queries more expensive. Numbers
+/// are inserted and removed far more often than queried.
 const DIGIT: u32 = 7;
 
 /// Number of digits in a sequence number. It has at most ten decimal digits, which are 34 bits.
 const DIGITS: u32 = 5;
 
-/// A multiset of sequence numbers that can count how many are below a given number. Thousands of
-/// waiters can time out together, and each error reports how many contenders were before the
-/// waiter.
+/// A multiset of sequence numbers that can count the numbers below a given one. The count must be
+/// fast, because thousands of waiters can time out together and each error reports how many
+/// contenders were before the waiter.
 #[derive(Clone, Debug, Default)]
 pub(in crate::queue::machine) struct Ranks {
-    /// One of the numbers, which is not included in the counts. A single number thus needs no
-    /// memory on the heap.
+    /// One of the numbers, not included in the counts, so that a single number needs no memory on
+    /// the heap.
     one: Option<u64>,
     /// Number of sequence numbers with each prefix. A prefix is a number without its last digits.
     counts: BTreeMap<(u32, u64), usize>,
@@ -49,8 +49,8 @@ impl Ranks {
         }
     }
 
-    /// Returns how many numbers are below this one. For each digit, counts the numbers that first
-    /// differ in that digit and are smaller there.
+    /// Returns how many numbers are below this one. For each digit, it counts the numbers that have
+    /// the same digits before it and a smaller digit there.
     pub(in crate::queue::machine) fn below(&self, number: u64) -> usize {
         let smaller = |digit: u32| {
             let prefix = number >> (digit * DIGIT);
