@@ -50,7 +50,6 @@ FIRST = {
     "LockTimeout": "/errors/",
     "metrics": "/observability/",
     "Mutex": "/choosing/",
-    "time-out": "/howto/operations/",
     "timeout": "/howto/operations/",
     "tls": "/howto/security/",
     "upgrade": "/howto/upgrade/",
