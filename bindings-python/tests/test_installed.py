@@ -80,4 +80,5 @@ def test_after(zklock_server, request):
     out = wheel.run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
     assert "3 passed" in out
     listed = wheel.run(python, "-m", "pytest", "--fixtures", "-p", "no:cacheprovider", cwd=tmp_path)
-    assert re.search(r"zklock_server .*\n +Provide a ZooKeeper server in this process for a single test", listed), listed
+    described = r"zklock_server .*\n +Provide a ZooKeeper server in this process for a single test"
+    assert re.search(described, listed), listed

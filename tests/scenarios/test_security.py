@@ -263,7 +263,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         reasons = {imposters.enter_context(imposter(context)): why for why, context in contexts.items()}
         reasons[imposters.enter_context(imposter(None, b"HTTP/1.1 400 \r\n"))] = "does not speak TLS"
         reasons["127.0.0.1:9"] = "refused the connection"
-        reasons["no..name:1"] = "no name that a certificate can hold"
+        reasons["no..name:1"] = "not a name that a certificate can contain"
         tls = {"ca": str(tmp_path / "ca.pem")}
         # Each server gets a part of the session timeout, which allows a handshake on a busy machine.
         asked = {"hosts": ",".join(reasons), "session_timeout": 3 * PATIENCE, "connect_timeout": 4 * PATIENCE}
