@@ -28,7 +28,7 @@ scenario('the handle in the event loop is there while a client is open, and no l
       await sleep(50);
       found.push(handles.size);
       await first.close();
-      // What was begun on a closed client is answered too.
+      // An acquire on a closed client is answered too.
       const refused = await mutex.acquire().catch((error) => error);
       if (!(refused instanceof ClientClosedError)) throw refused;
       await untilNone();

@@ -24,7 +24,7 @@ HEAD = """
     client = zklock.Client(hosts, session_timeout=60)
     lock = zklock.Mutex(client, path)
     node = path + "/lock-0000000000"
-    # What raises `Forked` in a child.
+    # Calls that raise `Forked` in a child.
     attempts = [lock.acquire, lock.locked, lock.contenders, lock.owned, lock.release, client.close,
                 lambda: client.revoke(node), lambda: client.break_lock(node)]
 

@@ -80,13 +80,13 @@ pub(crate) struct Options {
     /// `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) session_timeout: Option<Duration>,
-    /// What to do with the command while no server replies but the lock is still certain
+    /// Treatment of the command while no server replies but the lock is still certain
     #[arg(long, value_enum, default_value_t = OnSuspend::Continue)]
     pub(crate) on_suspend: OnSuspend,
     /// How to end the command when the lock is about to be lost
     #[arg(long, value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
-    /// What to do with the command when another program requests the lock, as `zklock revoke` does
+    /// Treatment of the command when another program requests the lock, as `zklock revoke` does
     #[arg(long, value_enum, default_value_t = OnRevoke::Ignore)]
     pub(crate) on_revoke: OnRevoke,
     /// How long before the lock ceases to be certain the command receives SIGTERM; SIGKILL follows

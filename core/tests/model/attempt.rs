@@ -45,7 +45,7 @@ pub(super) enum Answer {
     Refused,
 }
 
-/// What an attempt waits for.
+/// The event that an attempt waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     /// Waits for the next of several locks.

@@ -1,5 +1,5 @@
-//! Which replies prove the session, from which time the proof counts, and how often heartbeats are
-//! sent.
+//! The replies that prove the session, the time from which a proof counts, and the interval of
+//! heartbeats.
 
 use std::time::Duration;
 

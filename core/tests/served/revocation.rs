@@ -1,4 +1,4 @@
-//! Which holders are asked to give up a lock.
+//! Holders that are asked to give up a lock.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -58,7 +58,7 @@ pub struct Outcome {
     pub holds: String,
 }
 
-/// Which records to keep of a simulation.
+/// The records to keep of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Records {
     pub lines: bool,
