@@ -35,7 +35,8 @@ use tokio::sync::oneshot;
 
 use crate::error::Result;
 use crate::lease::Lease;
-use crate::lease::hold::{AcquireRequest, Grant, Hold, HoldId, HoldIndex, HoldTable, Notice};
+use crate::lease::hold::{Grant, Hold, HoldId, HoldIndex, HoldTable, Notice};
+use crate::lease::request::AcquireRequest;
 use crate::lease::state::LeaseState;
 use crate::queue::{HoldFacts, HoldRow, JoinId, Kind};
 use crate::runtime::clock::BootInstant;

@@ -24,21 +24,19 @@ use crate::error::loss_reason::LossReason;
 use crate::error::{Error, Result};
 use crate::lease::cohort::{LocalLine, SharedNode};
 use crate::lease::linger::Lingering;
-use crate::lease::owner::{Owner, OwnerId};
+use crate::lease::owner::OwnerId;
+use crate::lease::permit_news::PermitNews;
 use crate::lease::release::Release;
 use crate::lease::report::HoldReport;
+use crate::lease::request::{AcquireRequest, Grace};
 use crate::lease::state::{HoldState, LeaseState};
 use crate::lease::transaction::WriteOperation;
-use crate::metrics::recorder::{Recorder, WaitTimer};
-use crate::queue::contender::{Contender, NodeSnapshot};
+use crate::metrics::recorder::Recorder;
 use crate::queue::{JoinId, Kind, NodeName, SmallMap};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::fork::ForkGuard;
-use crate::runtime::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Notify, OnceLock};
+use crate::runtime::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, OnceLock};
 use crate::session::term::Term;
-
-/// Maximum number of permit nodes to remember.
-const REMEMBERED: usize = 1_000;
 
 /// Identifies a hold by its node and its number on that node, because several holds can follow each
 /// other on one node.
@@ -79,85 +77,6 @@ pub(crate) trait Report: Send + Sync {
 
     /// Returns `true` if a server has replied to any request since `since`.
     fn heard_since(&self, since: Instant) -> bool;
-}
-
-/// A request to acquire a lock. A contender keeps the same request while it waits and while it
-/// holds.
-#[derive(Clone)]
-pub(crate) struct AcquireRequest {
-    pub(crate) owner: OwnerId,
-    /// The caller that sent the request. If the lock is reentrant, the caller is the owner.
-    /// Otherwise the owner was created for this acquire only, and the caller is the thread or task.
-    pub(crate) caller: Owner,
-    pub(crate) kind: Kind,
-    /// Label of the lock.
-    pub(crate) label: Option<Arc<str>>,
-    /// Time when the caller began to wait. `None` for a request that does not count as a hold.
-    pub(crate) since: Option<Instant>,
-    /// True if the request had to wait for another contender.
-    pub(crate) contended: bool,
-    /// Maximum duration of the hold, if limited.
-    pub(crate) max_hold: Option<Duration>,
-    /// Time before the end of the term at which the lease counts as lost.
-    pub(crate) grace: Grace,
-    /// Maximum number of consecutive holds on one node. More than 1 if hand-offs are permitted.
-    pub(crate) cohort: u16,
-    /// Time in milliseconds for which the node is kept after the first release, or 0.
-    pub(crate) linger: u32,
-}
-
-/// Time before the end of its term at which a lease counts as lost, in whole milliseconds. Stored
-/// as `u32` because every waiter has one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Grace(u32);
-
-impl Grace {
-    /// Converts a duration, rounded down to milliseconds, but not to zero. It must not be rounded
-    /// up, because the grace must not exceed a sixth of the session timeout, which is seldom a
-    /// whole number of milliseconds.
-    pub(crate) fn of(time: Duration) -> Self {
-        let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-        Self(if time.is_zero() { 0 } else { whole.max(1) })
-    }
-
-    pub(crate) fn is_zero(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(crate) fn time(self) -> Duration {
-        Duration::from_millis(self.0.into())
-    }
-
-    pub(crate) fn millis(self) -> u32 {
-        self.0
-    }
-}
-
-impl AcquireRequest {
-    /// Creates the request of a caller that has waited for `wait`. `None` means that it does not
-    /// count as a hold.
-    pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
-        let contended = wait.is_some_and(|wait| wait.contended);
-        let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
-        Self {
-            owner: caller.id(),
-            caller,
-            kind,
-            label: None,
-            since,
-            contended,
-            max_hold: None,
-            grace,
-            cohort: 0,
-            linger: 0,
-        }
-    }
-
-    /// Returns `true` if this is only a part of a semaphore's acquire: the turn, or one of several
-    /// permits. Such a part is not counted, because the acquire as a whole counts its outcome.
-    pub(crate) fn is_part(&self) -> bool {
-        self.since.is_none() || matches!(self.kind, Kind::Permit(_))
-    }
 }
 
 /// The result of a granted request.
@@ -218,48 +137,6 @@ impl Hasher for OwnerHasher {
 
     fn finish(&self) -> u64 {
         self.0
-    }
-}
-
-/// State, apart from the leases, that the semaphores in one directory share. Other locks have none.
-#[derive(Default)]
-pub(crate) struct PermitNews {
-    /// Notified when a listing shows contenders of this client that wait for permits.
-    pub(crate) waiting: Notify,
-    /// The last number of permits that this client compared with the other contenders' number, or 0
-    /// if it compared none.
-    pub(crate) compared: AtomicU32,
-    /// True if a node with a number of permits was found.
-    pub(crate) number_seen: AtomicBool,
-    /// The nodes that existed when a contender of this client last began to wait for permits.
-    ///
-    /// No other client adds nodes as long as this contender waits. So the nodes of this list that
-    /// still exist have the permits (rule 17).
-    seen: Mutex<Option<NodeSnapshots>>,
-}
-
-/// Node names, each with a snapshot of the node.
-struct NodeSnapshots(Vec<(NodeName, Arc<NodeSnapshot>)>);
-
-impl PermitNews {
-    /// Remembers these nodes.
-    pub(crate) fn remember(&self, contenders: &[Contender]) {
-        let seen = contenders.iter().take(REMEMBERED).filter_map(|contender| {
-            let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
-            Some((name, Arc::new(contender.snapshot())))
-        });
-        *self.seen() = Some(NodeSnapshots(seen.collect()));
-    }
-
-    /// Returns the snapshot of a node.
-    pub(crate) fn snapshot(&self, node: &NodeName) -> Option<Arc<NodeSnapshot>> {
-        let seen = self.seen();
-        let (_, snapshot) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
-        Some(Arc::clone(snapshot))
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Option<NodeSnapshots>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -243,8 +243,9 @@ mod tests {
 
     use super::*;
     use crate::config::lock_path::LockPath;
-    use crate::lease::hold::{AcquireRequest, Grant, HoldTable, Notice, Report};
+    use crate::lease::hold::{Grant, HoldTable, Notice, Report};
     use crate::lease::owner::Owner;
+    use crate::lease::request::AcquireRequest;
     use crate::queue::{Kind, NodeName};
     use crate::runtime::clock::BootInstant;
     use crate::runtime::fork::ForkGuard;

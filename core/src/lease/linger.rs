@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use crate::lease::Lease;
 use crate::lease::cohort::SharedNode;
-use crate::lease::hold::{AcquireRequest, Grace, Grant, Hold, HoldIndex, HoldTable, Notice};
+use crate::lease::hold::{Grant, Hold, HoldIndex, HoldTable, Notice};
+use crate::lease::request::{AcquireRequest, Grace};
 use crate::lease::state::LeaseState;
 use crate::queue::{Access, KeptNodes, Kind, Naming, NodeName, is_kazoos};
 use crate::runtime::clock::BootInstant;

@@ -11,8 +11,10 @@ pub(crate) mod lease_set;
 pub(crate) mod linger;
 pub(crate) mod mode;
 pub(crate) mod owner;
+mod permit_news;
 pub(crate) mod release;
 pub(crate) mod report;
+pub(crate) mod request;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
@@ -28,9 +30,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::cohort::SharedNode;
-use self::hold::{AcquireRequest, Grant, Hold, HoldId, HoldTable, Notice};
+use self::hold::{Grant, Hold, HoldId, HoldTable, Notice};
 use self::owner::{Owner, OwnerId};
 use self::release::{LateLossReporter, Level, OwnLevel, Release, ReleaseWaiter, Releasing};
+use self::request::AcquireRequest;
 use self::state::LeaseState;
 use self::transaction::Transaction;
 use crate::config::timeout::Timeout;

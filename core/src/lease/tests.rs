@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use crate::config::lock_path::LockPath;
-use crate::lease::hold::{Grace, Report};
+use crate::lease::hold::Report;
+use crate::lease::request::Grace;
 use crate::lease::*;
 use crate::queue::NodeName;
 use crate::runtime::clock::BootInstant;

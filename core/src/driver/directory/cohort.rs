@@ -16,7 +16,8 @@ use super::pacing::Pacing;
 use super::waiters::Waiter;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::Timers;
-use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
+use crate::lease::hold::{HoldId, HoldTable};
+use crate::lease::request::AcquireRequest;
 use crate::queue::{Event, JoinId, Queue, Representative};
 
 /// The line of waiters without nodes, as the driver sees it.

@@ -16,7 +16,7 @@ use crate::driver::connection::Connection;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::Grace;
+use crate::lease::request::Grace;
 use crate::queue::{Event, NodeName, SmallMap};
 
 /// The graces of one directory. Most directories have none.

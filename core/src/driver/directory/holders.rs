@@ -7,9 +7,10 @@ use tokio::time::Instant;
 use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, RareAlarms, Timers};
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::{AcquireRequest, Grace, HoldId, HoldTable};
+use crate::lease::hold::{HoldId, HoldTable};
 use crate::lease::owner::OwnerId;
 use crate::lease::report::HoldReport;
+use crate::lease::request::{AcquireRequest, Grace};
 use crate::queue::{NodeName, SmallMap};
 
 /// A hold that the driver has granted.

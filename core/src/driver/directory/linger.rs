@@ -23,7 +23,8 @@ use tokio::time::Instant;
 use super::Directory;
 use crate::driver::connection::Connection;
 use crate::driver::timers::{Alarm, Timers};
-use crate::lease::hold::{AcquireRequest, HoldId, HoldTable};
+use crate::lease::hold::{HoldId, HoldTable};
+use crate::lease::request::AcquireRequest;
 use crate::queue::{Access, Event, KeepingFacts, KeepingState, KeepingStep, Kind, NodeName, Ticket};
 
 /// The state of keeping in a directory whose nodes can be kept.

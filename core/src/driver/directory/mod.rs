@@ -41,9 +41,9 @@ use crate::driver::mailbox::{AcquireAttempt, DirectoryId};
 use crate::error::Error;
 use crate::error::escape::Escaped;
 use crate::error::loss_reason::LossReason;
-use crate::lease::hold::AcquireRequest;
 use crate::lease::owner::OwnerId;
 use crate::lease::release::Release;
+use crate::lease::request::AcquireRequest;
 use crate::queue::contender::ContenderInfo;
 use crate::queue::{
     Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, SmallMap, SmallSet, Ticket, is_kazoos,

@@ -1,6 +1,7 @@
 //! Tests for the state of a hold, by the clock and after a loss.
 
 use crate::lease::hold::*;
+use crate::lease::owner::Owner;
 
 /// A driver that records the reasons for which holds expired.
 #[derive(Default)]

@@ -1,0 +1,52 @@
+//! Knowledge about permits that the semaphores in one directory share.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::queue::NodeName;
+use crate::queue::contender::{Contender, NodeSnapshot};
+use crate::runtime::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Notify};
+
+/// Maximum number of permit nodes to remember.
+const REMEMBERED: usize = 1_000;
+
+/// State, apart from the leases, that the semaphores in one directory share. Other locks have none.
+#[derive(Default)]
+pub(crate) struct PermitNews {
+    /// Notified when a listing shows contenders of this client that wait for permits.
+    pub(crate) waiting: Notify,
+    /// The last number of permits that this client compared with the other contenders' number, or 0
+    /// if it compared none.
+    pub(crate) compared: AtomicU32,
+    /// True if a node with a number of permits was found.
+    pub(crate) number_seen: AtomicBool,
+    /// The nodes that existed when a contender of this client last began to wait for permits.
+    ///
+    /// No other client adds nodes as long as this contender waits. So the nodes of this list that
+    /// still exist have the permits (rule 17).
+    seen: Mutex<Option<NodeSnapshots>>,
+}
+
+/// Node names, each with a snapshot of the node.
+struct NodeSnapshots(Vec<(NodeName, Arc<NodeSnapshot>)>);
+
+impl PermitNews {
+    /// Remembers these nodes.
+    pub(crate) fn remember(&self, contenders: &[Contender]) {
+        let seen = contenders.iter().take(REMEMBERED).filter_map(|contender| {
+            let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
+            Some((name, Arc::new(contender.snapshot())))
+        });
+        *self.seen() = Some(NodeSnapshots(seen.collect()));
+    }
+
+    /// Returns the snapshot of a node.
+    pub(crate) fn snapshot(&self, node: &NodeName) -> Option<Arc<NodeSnapshot>> {
+        let seen = self.seen();
+        let (_, snapshot) = seen.as_ref()?.0.iter().find(|(name, _)| name == node)?;
+        Some(Arc::clone(snapshot))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Option<NodeSnapshots>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,89 @@
+//! A request to acquire a lock, with the options of its hold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::lease::owner::{Owner, OwnerId};
+use crate::metrics::recorder::WaitTimer;
+use crate::queue::Kind;
+
+/// A request to acquire a lock. A contender keeps the same request while it waits and while it
+/// holds.
+#[derive(Clone)]
+pub(crate) struct AcquireRequest {
+    pub(crate) owner: OwnerId,
+    /// The caller that sent the request. If the lock is reentrant, the caller is the owner.
+    /// Otherwise the owner was created for this acquire only, and the caller is the thread or task.
+    pub(crate) caller: Owner,
+    pub(crate) kind: Kind,
+    /// Label of the lock.
+    pub(crate) label: Option<Arc<str>>,
+    /// Time when the caller began to wait. `None` for a request that does not count as a hold.
+    pub(crate) since: Option<Instant>,
+    /// True if the request had to wait for another contender.
+    pub(crate) contended: bool,
+    /// Maximum duration of the hold, if limited.
+    pub(crate) max_hold: Option<Duration>,
+    /// Time before the end of the term at which the lease counts as lost.
+    pub(crate) grace: Grace,
+    /// Maximum number of consecutive holds on one node. More than 1 if hand-offs are permitted.
+    pub(crate) cohort: u16,
+    /// Time in milliseconds for which the node is kept after the first release, or 0.
+    pub(crate) linger: u32,
+}
+
+/// Time before the end of its term at which a lease counts as lost, in whole milliseconds. Stored
+/// as `u32` because every waiter has one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grace(u32);
+
+impl Grace {
+    /// Converts a duration, rounded down to milliseconds, but not to zero. It must not be rounded
+    /// up, because the grace must not exceed a sixth of the session timeout, which is seldom a
+    /// whole number of milliseconds.
+    pub(crate) fn of(time: Duration) -> Self {
+        let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        Self(if time.is_zero() { 0 } else { whole.max(1) })
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn time(self) -> Duration {
+        Duration::from_millis(self.0.into())
+    }
+
+    pub(crate) fn millis(self) -> u32 {
+        self.0
+    }
+}
+
+impl AcquireRequest {
+    /// Creates the request of a caller that has waited for `wait`. `None` means that it does not
+    /// count as a hold.
+    pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
+        let contended = wait.is_some_and(|wait| wait.contended);
+        let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
+        Self {
+            owner: caller.id(),
+            caller,
+            kind,
+            label: None,
+            since,
+            contended,
+            max_hold: None,
+            grace,
+            cohort: 0,
+            linger: 0,
+        }
+    }
+
+    /// Returns `true` if this is only a part of a semaphore's acquire: the turn, or one of several
+    /// permits. Such a part is not counted, because the acquire as a whole counts its outcome.
+    pub(crate) fn is_part(&self) -> bool {
+        self.since.is_none() || matches!(self.kind, Kind::Permit(_))
+    }
+}
