@@ -43,6 +43,11 @@ def assert_shown(hosts: str, path: str, data: dict[str, Any], words: str) -> Non
     assert told.items() <= lock["holder"].items()
 
 
+def await_waits(worker: Worker, count: int) -> None:
+    """Wait until this many acquires of a worker wait."""
+    eventually(lambda: len(waits(worker)) == count, f"{count} wait")
+
+
 def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
@@ -85,8 +90,11 @@ def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
         if "cohort" not in options:
             continue
         # Both waiters share one node. Only their own client lists them one by one.
-        asked = [ours.acquire(f"{case} {number}", lock=case, owner=f"owner {number}") for number in (1, 2)]
-        eventually(lambda: len(waits(ours)) == 2, "both wait")
+        asked = []
+        for number in (1, 2):
+            asked.append(ours.acquire(f"{case} {number}", lock=case, owner=f"owner {number}"))
+            # One after the other, because two threads of a worker could join in either order.
+            await_waits(ours, number)
         observer.wait_queue(below, 2)
         assert len(contenders(other, case)) == 2
         assert [wait["in_cohort"] for wait in waits(ours)] == [True, True]
