@@ -344,6 +344,7 @@ impl Client {
     /// between holds.
     pub(crate) fn holds(&self, place: &LockPath, lasts: bool) -> Result<Arc<HoldTable>> {
         let Inner { mailbox, directories, .. } = &*self.0;
+        // In a forked child, the holds and the kept nodes belong to the parent.
         mailbox.origin.check()?;
         let new = |place| {
             let driver: Arc<dyn Report> = Arc::clone(mailbox) as _;

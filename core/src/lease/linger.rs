@@ -153,8 +153,7 @@ impl HoldTable {
         naming: Naming,
         access: Access,
     ) -> Option<Lease> {
-        // In a forked child process, the kept nodes belong to the parent.
-        if claim.linger == 0 || !self.origin.is_here() {
+        if claim.linger == 0 {
             return None;
         }
         let mut all = self.all();

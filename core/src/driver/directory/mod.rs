@@ -489,9 +489,6 @@ impl Directory {
                     // The hold's release arrived before this action was carried out.
                     self.releases.lost(&node, reason);
                 }
-                // The lost node is not kept any more, so the watch on the children might no longer
-                // be needed.
-                self.unsettled |= self.keeping.is_some();
             }
             Action::Released(node) => self.releases.end(&node, timers),
             Action::Unwatch(ticket) => self.watches.unset(ticket),
