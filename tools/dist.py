@@ -25,7 +25,7 @@ PACKAGES = BUILT / "packages"
 PROFILE = "dist"
 """Cargo profile for publishing; see Cargo.toml."""
 
-CRATES = ("zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
+CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
 """The published crates. The stand-ins are not published: they are patched in from the repository."""
 
 

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use zklock_jute::{Reader, Writer};
+
 use crate::code::Code;
-use crate::jute::{BadRecord, Reader, Writer};
+use crate::records::{BadRecord, Fields};
 
 pub(crate) const READ: i32 = 1;
 pub(crate) const WRITE: i32 = 2;
@@ -73,8 +75,8 @@ impl Rule {
 
     pub(crate) fn write(&self, writer: &mut Writer) {
         writer.int(self.perms);
-        writer.string(&self.who.scheme);
-        writer.string(&self.who.id);
+        writer.text(&self.who.scheme);
+        writer.text(&self.who.id);
     }
 }
 

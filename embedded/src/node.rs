@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use zklock_jute::Writer;
+
 use crate::access::Acl;
-use crate::jute::Writer;
 
 /// The `ephemeralOwner` value of a container node.
 pub(crate) const CONTAINER: i64 = i64::MIN;

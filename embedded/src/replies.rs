@@ -1,9 +1,10 @@
 //! Messages from the server to clients.
 
+use zklock_jute::Writer;
+
 use crate::access::{Acl, Identity};
 use crate::code::{Code, OK};
 use crate::connections::ConnectionId;
-use crate::jute::Writer;
 use crate::node::Stat;
 use crate::watches::Event;
 
@@ -83,8 +84,6 @@ impl Message {
     #[must_use]
     pub fn frame(&self) -> Vec<u8> {
         let mut writer = Writer::default();
-        // A placeholder for the frame length, which is known only at the end.
-        writer.int(0);
         match &self.0 {
             Content::Text(text) => return text.clone().into_bytes(),
             Content::Connected { timeout, session, password, read_only } => {
@@ -106,13 +105,10 @@ impl Message {
                 header(&mut writer, EVENT_XID, *zxid, OK);
                 writer.int(*event as i32);
                 writer.int(CONNECTED);
-                writer.string(path);
+                writer.text(path);
             }
         }
-        let mut bytes = writer.into_bytes();
-        let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
-        bytes[..4].copy_from_slice(&length.to_be_bytes());
-        bytes
+        writer.into_frame()
     }
 }
 
@@ -124,13 +120,18 @@ fn header(writer: &mut Writer, xid: i32, zxid: i64, error: i32) {
 
 impl Body {
     fn write(&self, writer: &mut Writer) {
-        let names =
-            |writer: &mut Writer, names: &[String]| writer.list(names, |writer, name| writer.string(name));
+        let names = |writer: &mut Writer, names: &[String]| {
+            writer.list(names, |writer, name| {
+                writer.text(name);
+            });
+        };
         match self {
             Body::Nothing => {}
-            Body::Path(path) => writer.string(path),
+            Body::Path(path) => {
+                writer.text(path);
+            }
             Body::PathStat(path, stat) => {
-                writer.string(path);
+                writer.text(path);
                 stat.write(writer);
             }
             Body::Stat(stat) => stat.write(writer),
@@ -147,11 +148,14 @@ impl Body {
                 writer.list(acl, |writer, rule| rule.write(writer));
                 stat.write(writer);
             }
-            Body::Number(number) => writer.int(*number),
-            Body::Identities(list) => writer.list(list, |writer, identity| {
-                writer.string(&identity.scheme);
-                writer.string(identity.user());
-            }),
+            Body::Number(number) => {
+                writer.int(*number);
+            }
+            Body::Identities(list) => {
+                writer.list(list, |writer, identity| {
+                    writer.text(&identity.scheme).text(identity.user());
+                });
+            }
             Body::Multi(parts) => {
                 for part in parts {
                     part.write(writer);

@@ -1,7 +1,9 @@
 //! Parsed requests.
 
+use zklock_jute::Reader;
+
 use crate::access::Rule;
-use crate::jute::{BadRecord, Reader};
+use crate::records::{BadRecord, Fields};
 use crate::watches::Kind;
 
 /// A client's request for a new session, or to resume its session.
@@ -24,7 +26,7 @@ impl Connect {
             last_zxid: reader.long()?,
             timeout: reader.int()?,
             session: reader.long()?,
-            password: reader.buffer()?.unwrap_or_default(),
+            password: reader.data()?.unwrap_or_default(),
             knows_read_only: !reader.is_empty(),
         };
         Ok(connect)
@@ -221,7 +223,7 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
         })?),
         AUTH => {
             reader.int()?;
-            Op::Auth { scheme: reader.string()?, proof: reader.buffer()?.unwrap_or_default() }
+            Op::Auth { scheme: reader.string()?, proof: reader.data()?.unwrap_or_default() }
         }
         LOGIN => {
             reader.buffer()?.ok_or(BadRecord)?;
@@ -229,11 +231,11 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
         }
         101 | 105 => Op::SetWatches(SetWatches {
             seen: reader.long()?,
-            data: reader.list(Reader::string)?,
-            exist: reader.list(Reader::string)?,
-            children: reader.list(Reader::string)?,
-            persistent: if number == 105 { reader.list(Reader::string)? } else { Vec::new() },
-            recursive: if number == 105 { reader.list(Reader::string)? } else { Vec::new() },
+            data: reader.list(Fields::string)?,
+            exist: reader.list(Fields::string)?,
+            children: reader.list(Fields::string)?,
+            persistent: if number == 105 { reader.list(Fields::string)? } else { Vec::new() },
+            recursive: if number == 105 { reader.list(Fields::string)? } else { Vec::new() },
         }),
         106 => Op::AddWatch {
             path: reader.string()?,
@@ -254,7 +256,7 @@ fn multi(reader: &mut Reader) -> Result<Op, BadRecord> {
     let mut null_list = false;
     let writes = several(reader, |number, reader| match number {
         1 | 2 | 5 | 13 | 15 | 19 | 21 => {
-            let null = matches!(number, 1 | 15 | 19) && has_null_list(reader.clone());
+            let null = matches!(number, 1 | 15 | 19) && has_null_list(*reader);
             let write = write(number, reader)?;
             null_list = null && matches!(write, Write::Create(Create { flags: 0..=6, .. }));
             if null_list { Err(BadRecord) } else { within_multi(write) }
@@ -272,7 +274,7 @@ fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
     let path = reader.string()?;
     Ok(match number {
         2 => Write::Delete { path, version: reader.int()? },
-        5 => Write::SetData { path, data: reader.buffer()?, version: reader.int()? },
+        5 => Write::SetData { path, data: reader.data()?, version: reader.int()? },
         7 => Write::SetAcl { path, acl: reader.list(Rule::read)?, version: reader.int()? },
         13 => Write::Check { path, version: reader.int()? },
         20 => Write::DeleteContainer { path },
@@ -284,7 +286,7 @@ fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
                 _ => By::CreateTtl,
             },
             path,
-            data: reader.buffer()?,
+            data: reader.data()?,
             acl: reader.list(Rule::read)?,
             flags: reader.int()?,
             ttl: if number == 21 { reader.long()? } else { -1 },
@@ -309,11 +311,11 @@ fn within_multi(write: Write) -> Result<Write, BadRecord> {
 
 fn read(number: i32, reader: &mut Reader) -> Result<Read, BadRecord> {
     Ok(match number {
-        3 => Read::Exists { path: reader.string()?, watch: reader.boolean()? },
-        4 => Read::GetData { path: reader.string()?, watch: reader.boolean()? },
+        3 => Read::Exists { path: reader.string()?, watch: reader.flag()? },
+        4 => Read::GetData { path: reader.string()?, watch: reader.flag()? },
         6 => Read::GetAcl { path: reader.string()? },
-        8 => Read::GetChildren { path: reader.string()?, watch: reader.boolean()? },
-        12 => Read::GetChildren2 { path: reader.string()?, watch: reader.boolean()? },
+        8 => Read::GetChildren { path: reader.string()?, watch: reader.flag()? },
+        12 => Read::GetChildren2 { path: reader.string()?, watch: reader.flag()? },
         103 => Read::GetEphemerals { prefix: reader.nullable()?.unwrap_or_default() },
         104 => Read::CountDescendants { path: reader.string()? },
         _ => Read::WhoAmI,
@@ -332,7 +334,7 @@ fn several<T>(
 ) -> Result<Vec<T>, BadRecord> {
     let mut operations = Vec::new();
     loop {
-        let (number, done, _error) = (reader.int()?, reader.boolean()?, reader.int()?);
+        let (number, done, _error) = (reader.int()?, reader.flag()?, reader.int()?);
         if done {
             return Ok(operations);
         }
@@ -343,7 +345,7 @@ fn several<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jute::Writer;
+    use zklock_jute::Writer;
 
     /// A transaction with a single `createTTL`.
     fn multi(flags: i32) -> Vec<u8> {
@@ -353,7 +355,7 @@ mod tests {
         }
         writer.boolean(false);
         writer.int(-1);
-        writer.string("/a");
+        writer.text("/a");
         writer.nullable(None);
         writer.int(0);
         writer.int(flags);
@@ -386,7 +388,7 @@ mod tests {
         }
         writer.boolean(false);
         writer.int(-1);
-        writer.string("/a");
+        writer.text("/a");
         writer.nullable(None);
         let begun = writer.into_bytes();
         for (list, flags, op) in [(-1_i32, 0_i32, Op::Malformed), (-1, 9, Op::MalformedMulti)] {
@@ -405,7 +407,7 @@ mod tests {
         }
         writer.boolean(false);
         writer.int(-1);
-        writer.string("/a");
+        writer.text("/a");
         writer.boolean(true);
         writer.int(-1);
         writer.boolean(true);
@@ -420,7 +422,7 @@ mod tests {
         for number in [7, 13] {
             writer.int(number);
         }
-        writer.string("/a");
+        writer.text("/a");
         writer.int(-1);
         assert_eq!(Request::read(&writer.into_bytes()).unwrap().op, Op::Unknown);
     }

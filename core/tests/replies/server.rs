@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use zklock_jute::{Reader, Writer};
+
 /// Size of the largest request in bytes. A server closes the connection on a larger one.
 const LARGEST: usize = 0xf_ffff;
 
@@ -240,83 +242,50 @@ impl Server {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Reads requests of the client crate, which are always valid.
+trait Fields {
+    fn flag(&mut self) -> bool;
+    fn number(&mut self) -> i32;
+    fn path(&mut self) -> String;
+    fn data(&mut self) -> Vec<u8>;
+    fn skip_acl(&mut self);
+}
 
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let (head, tail) = self.0.split_at(N);
-        self.0 = tail;
-        head.try_into().expect("its own size")
-    }
-
-    fn int(&mut self) -> i32 {
-        i32::from_be_bytes(self.take())
-    }
-
-    fn long(&mut self) -> i64 {
-        i64::from_be_bytes(self.take())
-    }
-
+impl Fields for Reader<'_> {
     fn flag(&mut self) -> bool {
-        self.take::<1>() != [0]
+        self.boolean().expect("a boolean")
     }
 
-    fn buffer(&mut self) -> Vec<u8> {
-        let size = self.int().max(0).unsigned_abs() as usize;
-        let (head, tail) = self.0.split_at(size);
-        self.0 = tail;
-        head.to_vec()
+    fn number(&mut self) -> i32 {
+        self.int().expect("a number")
     }
 
-    fn text(&mut self) -> String {
-        String::from_utf8_lossy(&self.buffer()).into_owned()
+    fn path(&mut self) -> String {
+        self.text().expect("a text").to_owned()
+    }
+
+    fn data(&mut self) -> Vec<u8> {
+        self.buffer().expect("a buffer").unwrap_or_default().to_vec()
     }
 
     fn skip_acl(&mut self) {
-        for _ in 0..self.int() {
-            self.take::<4>();
-            self.buffer();
-            self.buffer();
+        for _ in 0..self.number() {
+            self.number();
+            self.data();
+            self.data();
         }
     }
 }
 
-#[derive(Default)]
-struct Writer(Vec<u8>);
+fn write_texts(writer: &mut Writer, values: &[impl AsRef<str>]) {
+    writer.list(values, |writer, value| {
+        writer.text(value.as_ref());
+    });
+}
 
-impl Writer {
-    fn int(&mut self, value: i32) -> &mut Self {
-        self.0.extend(value.to_be_bytes());
-        self
-    }
-
-    fn long(&mut self, value: i64) -> &mut Self {
-        self.0.extend(value.to_be_bytes());
-        self
-    }
-
-    fn flag(&mut self, value: bool) -> &mut Self {
-        self.0.push(value.into());
-        self
-    }
-
-    fn buffer(&mut self, value: &[u8]) -> &mut Self {
-        self.int(value.len().try_into().expect("a short text"));
-        self.0.extend(value);
-        self
-    }
-
-    fn texts(&mut self, values: &[impl AsRef<str>]) {
-        self.int(values.len().try_into().expect("few texts"));
-        for value in values {
-            self.buffer(value.as_ref().as_bytes());
-        }
-    }
-
-    fn stat(&mut self, node: &Node) -> &mut Self {
-        self.long(node.czxid).long(node.czxid).long(0).long(0).int(0).int(0).int(0).long(node.owner);
-        self.int(0).int(0).long(node.czxid)
-    }
+fn write_stat(writer: &mut Writer, node: &Node) {
+    writer.long(node.czxid).long(node.czxid).long(0).long(0).int(0).int(0).int(0).long(node.owner);
+    writer.int(0).int(0).long(node.czxid);
 }
 
 fn read_frame(stream: &mut TcpStream) -> Result<Vec<u8>> {
@@ -332,9 +301,8 @@ fn read_frame(stream: &mut TcpStream) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-fn write_frame(stream: &mut TcpStream, frame: &[u8]) -> Result<()> {
-    let mut all = Writer::default();
-    stream.write_all(&all.buffer(frame).0)
+fn write_frame(stream: &mut TcpStream, reply: Writer) -> Result<()> {
+    stream.write_all(&reply.into_frame())
 }
 
 fn serve(shared: &Shared, mut stream: TcpStream) -> Result<()> {
@@ -350,7 +318,7 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
     let mut unanswered: Vec<Vec<u8>> = Vec::new();
     loop {
         let frame = read_frame(stream)?;
-        let op = op(Reader(&frame[4..]).int());
+        let op = op(Reader::new(&frame[4..]).number());
         let request = Request { at: Instant::now(), op, session };
         let mut inner = shared.lock();
         let answer = inner.rule.as_mut().map(|rule| rule(&request));
@@ -358,7 +326,7 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
         shared.news.notify_all();
         if answer.is_none() {
             for frame in unanswered.drain(..) {
-                write_frame(stream, &inner.reply(session, &frame, Answer::Truth).0)?;
+                write_frame(stream, inner.reply(session, &frame, Answer::Truth))?;
             }
         }
         let answer = answer.unwrap_or(Answer::Truth);
@@ -377,7 +345,7 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
         }
         let reply = inner.reply(session, &frame, answer);
         drop(inner);
-        write_frame(stream, &reply.0)?;
+        write_frame(stream, reply)?;
         if op == Op::Close {
             return Ok(());
         }
@@ -387,10 +355,10 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
 /// Replies to a connect request. Returns the session, if there is one.
 fn greet(shared: &Shared, stream: &mut TcpStream) -> Result<Option<i64>> {
     let greeting = read_frame(stream)?;
-    let mut reader = Reader(&greeting);
+    let mut reader = Reader::new(&greeting);
     // Skip the protocol version, the last seen zxid and the requested timeout.
-    reader.take::<16>();
-    let asked = reader.long();
+    reader.bytes(16).expect("a greeting");
+    let asked = reader.long().expect("a session");
     let mut inner = shared.lock();
     let session = match asked {
         0 => {
@@ -404,11 +372,11 @@ fn greet(shared: &Shared, stream: &mut TcpStream) -> Result<Option<i64>> {
     };
     let mut reply = Writer::default();
     let timeout = if session == 0 { 0 } else { inner.timeout };
-    reply.int(0).int(timeout).long(session).buffer(&[7; 16]).flag(false);
+    reply.int(0).int(timeout).long(session).buffer(&[7; 16]).boolean(false);
     inner.connections.push(stream.try_clone()?);
     inner.greetings.push(Instant::now());
     drop(inner);
-    write_frame(stream, &reply.0)?;
+    write_frame(stream, reply)?;
     Ok((session != 0).then_some(session))
 }
 
@@ -439,19 +407,19 @@ fn empty() -> Writer {
 fn operations(reader: &mut Reader<'_>) -> usize {
     let mut count = 0;
     loop {
-        let (op, done, _) = (reader.int(), reader.flag(), reader.int());
+        let (op, done, _) = (reader.number(), reader.flag(), reader.number());
         if done {
             return count;
         }
         count += 1;
-        reader.text();
+        reader.path();
         if op != 2 && op != 13 {
-            reader.buffer();
+            reader.data();
         }
         if matches!(op, 1 | 15 | 19) {
             reader.skip_acl();
         }
-        reader.int();
+        reader.number();
     }
 }
 
@@ -460,23 +428,27 @@ fn operations(reader: &mut Reader<'_>) -> usize {
 fn failed(errors: &[i32], count: usize) -> Writer {
     let mut body = Writer::default();
     for error in errors.iter().chain(std::iter::repeat(&code::NOT_TRIED)).take(count) {
-        body.int(-1).flag(false).int(*error).int(*error);
+        body.int(-1).boolean(false).int(*error).int(*error);
     }
-    body.int(-1).flag(true).int(-1);
+    body.int(-1).boolean(true).int(-1);
     body
 }
 
 impl Inner {
     fn reply(&mut self, session: i64, frame: &[u8], answer: Answer) -> Writer {
-        let mut reader = Reader(frame);
-        let (xid, op) = (reader.int(), op(reader.int()));
+        let mut reader = Reader::new(frame);
+        let (xid, op) = (reader.number(), op(reader.number()));
         let (error, body) = match answer {
             Answer::Error(error) => (error, Writer::default()),
             Answer::Number(number) => (0, std::mem::take(Writer::default().int(number))),
-            Answer::Zeros(count) => (0, Writer(vec![0; count])),
+            Answer::Zeros(count) => (0, {
+                let mut body = Writer::default();
+                body.bytes(&vec![0; count]);
+                body
+            }),
             Answer::Names(count) => {
                 let mut body = Writer::default();
-                body.texts(&vec!["x"; count]);
+                write_texts(&mut body, &vec!["x"; count]);
                 (0, body)
             }
             Answer::Token(token) => {
@@ -501,7 +473,7 @@ impl Inner {
             _ => self.carry_out(op, session, &mut reader),
         };
         let mut reply = Writer::default();
-        reply.int(xid).long(self.zxid).int(error).0.extend(body.0);
+        reply.int(xid).long(self.zxid).int(error).bytes(&body.into_bytes());
         reply
     }
 
@@ -509,38 +481,38 @@ impl Inner {
         let mut body = Writer::default();
         let error = match op {
             Op::Create => self.create(session, reader, &mut body),
-            Op::Delete => match self.nodes.remove(&reader.text()) {
+            Op::Delete => match self.nodes.remove(&reader.path()) {
                 Some(_) => 0,
                 None => code::NO_NODE,
             },
-            Op::Exists | Op::GetData => match self.nodes.get(&reader.text()) {
+            Op::Exists | Op::GetData => match self.nodes.get(&reader.path()) {
                 Some(node) if op == Op::GetData => {
-                    body.buffer(&node.data).stat(node);
+                    write_stat(body.buffer(&node.data), node);
                     0
                 }
                 Some(node) => {
-                    body.stat(node);
+                    write_stat(&mut body, node);
                     0
                 }
                 None => code::NO_NODE,
             },
             Op::GetChildren => {
-                let parent = format!("{}/", reader.text());
+                let parent = format!("{}/", reader.path());
                 let children: Vec<_> =
                     self.nodes.keys().filter_map(|path| path.strip_prefix(&parent)).collect();
-                body.texts(&children);
+                write_texts(&mut body, &children);
                 0
             }
             Op::Ephemerals => {
-                let prefix = reader.text();
+                let prefix = reader.path();
                 let own =
                     |(path, node): &(&String, &Node)| node.owner == session && path.starts_with(&prefix);
                 let own: Vec<_> = self.nodes.iter().filter(own).map(|(path, _)| path).collect();
-                body.texts(&own);
+                write_texts(&mut body, &own);
                 0
             }
             Op::Sync => {
-                body.buffer(reader.text().as_bytes());
+                body.text(&reader.path());
                 0
             }
             Op::Multi => {
@@ -558,9 +530,9 @@ impl Inner {
     }
 
     fn create(&mut self, session: i64, reader: &mut Reader<'_>, body: &mut Writer) -> i32 {
-        let (path, data) = (reader.text(), reader.buffer());
+        let (path, data) = (reader.path(), reader.data());
         reader.skip_acl();
-        let flags = reader.int();
+        let flags = reader.number();
         let sequential = (flags == 2 || flags == 3).then(|| {
             self.sequence += 1;
             format!("{:010}", self.sequence)
@@ -575,29 +547,29 @@ impl Inner {
         self.zxid += 1;
         let owner = if flags & 1 == 1 { session } else { 0 };
         let node = Node { owner, czxid: self.zxid, data };
-        body.buffer(path.as_bytes()).stat(&node);
+        write_stat(body.text(&path), &node);
         self.nodes.insert(path, node);
         0
     }
 
     /// Carries out a transaction of checks, followed by at most one create.
     fn multi(&mut self, session: i64, reader: &mut Reader<'_>) -> Writer {
-        let count = operations(&mut Reader(reader.0));
+        let count = operations(&mut *reader);
         let (mut body, mut errors) = (Writer::default(), Vec::new());
         loop {
-            let (op, done, _) = (reader.int(), reader.flag(), reader.int());
+            let (op, done, _) = (reader.number(), reader.flag(), reader.number());
             if done {
                 break;
             }
             let error = match op {
                 13 => {
-                    let found = self.nodes.contains_key(&reader.text());
-                    reader.int();
-                    body.int(13).flag(false).int(0);
+                    let found = self.nodes.contains_key(&reader.path());
+                    reader.number();
+                    body.int(13).boolean(false).int(0);
                     if found { 0 } else { code::NO_NODE }
                 }
                 15 if errors.iter().all(|error| *error == 0) => {
-                    body.int(15).flag(false).int(0);
+                    body.int(15).boolean(false).int(0);
                     self.create(session, reader, &mut body)
                 }
                 _ => return failed(&errors, count),
@@ -608,7 +580,7 @@ impl Inner {
         if errors.iter().any(|error| *error != 0) {
             return failed(&errors, count);
         }
-        body.int(-1).flag(true).int(-1);
+        body.int(-1).boolean(true).int(-1);
         body
     }
 }

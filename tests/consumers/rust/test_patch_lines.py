@@ -73,7 +73,7 @@ def test_a_second_copy_of_the_transport_stops_the_build(tmp_path: Path) -> None:
     lines = [f'{name} = {{ git = "file://{repository}" }}' for name in LINES]
     with (at / "Cargo.toml").open("a") as manifest:
         manifest.write("\n".join([*lines, ""]))
-    registry = crates.in_place_of_the_registry(["zklock-transport"])
+    registry = crates.in_place_of_the_registry(["zklock-jute", "zklock-transport"])
     updated = cargo(at, "update", "--quiet", *(f"--package={name}" for name in LINES), *registry)
     assert updated.returncode == 0, updated.stderr
     done = build(at, *registry)

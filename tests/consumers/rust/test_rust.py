@@ -50,7 +50,7 @@ def test_from_a_registry_without_the_patch_it_is_the_stock_transport() -> None:
     assert patch is not None
     (copied / "Cargo.toml").write_text(manifest.replace(patch[0], ""))
     shutil.copy2(minimal / "Cargo.unpatched.lock", copied / "Cargo.lock")
-    options = crates.in_place_of_the_registry(["zklock", "zklock-transport"])
+    options = crates.in_place_of_the_registry(["zklock", "zklock-jute", "zklock-transport"])
     program = msrv.build(copied / "Cargo.toml", *options, env=msrv.toolchain())
     with dev(COMMAND) as hosts:
         assert run(program, cwd=copied, env={"ZKLOCK_HOSTS": hosts}) == "stock\n"

@@ -1,6 +1,8 @@
 //! The parts of the wire protocol that the model and the judges need: request kinds, the contents
 //! of replies, and the few requests that the operator sends.
 
+use zklock_jute::{Reader, Writer};
+
 use crate::fateful::Fateful;
 
 /// The kind of a request, by the way in which a server processes it.
@@ -29,12 +31,22 @@ const SYNC: i32 = 9;
 const CHECK: i32 = 13;
 const MULTI: i32 = 14;
 
+/// Returns a reader that begins at this position, which can lie beyond the end.
+fn reader(bytes: &[u8], at: usize) -> Reader<'_> {
+    Reader::new(bytes.get(at..).unwrap_or_default())
+}
+
 fn int(bytes: &[u8], at: usize) -> i32 {
-    bytes.get(at..at + 4).and_then(|int| int.try_into().ok()).map_or(0, i32::from_be_bytes)
+    reader(bytes, at).int().unwrap_or(0)
 }
 
 fn long(bytes: &[u8], at: usize) -> i64 {
-    bytes.get(at..at + 8).and_then(|long| long.try_into().ok()).map_or(0, i64::from_be_bytes)
+    reader(bytes, at).long().unwrap_or(0)
+}
+
+/// Returns the text that begins with its length at this position, if there is one.
+fn text(bytes: &[u8], at: usize) -> Option<&str> {
+    reader(bytes, at).text().ok()
 }
 
 /// Returns the length of the first frame, including its length field, once it is known. A
@@ -92,11 +104,9 @@ pub const NO_NODE: i32 = -101;
 
 /// Creates the reply with which a server refuses a request.
 pub fn refusal(request: &[u8], code: i32) -> Vec<u8> {
-    let mut frame = 16_i32.to_be_bytes().to_vec();
-    frame.extend_from_slice(&request[4..8]);
-    frame.extend((-1_i64).to_be_bytes());
-    frame.extend(code.to_be_bytes());
-    frame
+    let mut reply = Writer::default();
+    reply.bytes(&request[4..8]).long(-1).int(code);
+    reply.into_frame()
 }
 
 /// Returns `true` if a request creates a container, alone or as the first operation of a
@@ -151,10 +161,9 @@ pub fn is_multi(request: &[u8]) -> bool {
 pub fn checks(request: &[u8]) -> Vec<String> {
     let (mut at, mut nodes) = (12, Vec::new());
     while is_multi(request) && int(request, at) == CHECK && request.get(at + 4) == Some(&0) {
-        let length = usize::try_from(int(request, at + 9)).unwrap_or(0);
-        let Some(path) = request.get(at + 13..at + 13 + length) else { break };
-        nodes.extend(String::from_utf8(path.to_vec()));
-        at += 13 + length + 4;
+        let Some(path) = text(request, at + 9) else { break };
+        nodes.push(path.to_owned());
+        at += 13 + path.len() + 4;
     }
     // The header after the last operation marks the end.
     if request.get(at + 4) == Some(&1) { nodes } else { Vec::new() }
@@ -163,15 +172,13 @@ pub fn checks(request: &[u8]) -> Vec<String> {
 /// Returns the path of the contender's node that a request body creates. The server appends a
 /// sequence number to it, so repeating the request can create a second node.
 pub fn contender(body: &[u8]) -> Option<String> {
-    let length = usize::try_from(int(body, 4)).ok().filter(|_| matches!(int(body, 0), 1 | 15))?;
-    let path = std::str::from_utf8(body.get(8..8 + length)?).ok()?;
+    let path = path(body).filter(|_| matches!(int(body, 0), 1 | 15))?;
     (path.contains("/_c_") && path.ends_with(['-', '_'])).then(|| path.to_owned())
 }
 
 /// Returns the path at the start of a request body, if there is one.
 fn path(body: &[u8]) -> Option<&str> {
-    let length = usize::try_from(int(body, 4)).ok()?;
-    std::str::from_utf8(body.get(8..8 + length)?).ok()
+    text(body, 4)
 }
 
 /// Returns the node that a request body deletes.
@@ -216,15 +223,11 @@ pub fn failure(reply: &[u8]) -> Option<(usize, i32)> {
         .find(|(_, code)| *code != 0)
 }
 
-fn framed(body: &[&[u8]]) -> Vec<u8> {
-    let body = body.concat();
-    let length = i32::try_from(body.len()).unwrap_or(i32::MAX);
-    [&length.to_be_bytes()[..], &body].concat()
-}
-
 /// Creates a handshake for a new session.
 pub fn handshake() -> Vec<u8> {
-    framed(&[&[0; 12], &60_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 16]])
+    let mut request = Writer::default();
+    request.int(0).long(0).int(60_000).long(0).buffer(&[0; 16]);
+    request.into_frame()
 }
 
 /// Name of a stranger's node, without its sequence number.
@@ -243,9 +246,9 @@ pub fn authenticates(request: &[u8]) -> bool {
 /// Creates a request with the clients' password.
 pub fn authentication() -> Vec<u8> {
     const AUTH: i32 = 100;
-    let text = |text: &str| [&i32::try_from(text.len()).unwrap_or(0).to_be_bytes(), text.as_bytes()].concat();
-    let (scheme, password) = (text("digest"), text(PASSWORD));
-    framed(&[&(-4_i32).to_be_bytes(), &AUTH.to_be_bytes(), &[0; 4], &scheme, &password])
+    let mut request = Writer::default();
+    request.int(-4).int(AUTH).int(0).text("digest").text(PASSWORD);
+    request.into_frame()
 }
 
 /// The name and password of all clients, for settings where one client's nodes are readable only
@@ -254,31 +257,28 @@ pub const PASSWORD: &str = "simulated:password";
 
 /// Returns `true` if a request reads the data of a stranger's node.
 pub fn asks_stranger(request: &[u8]) -> bool {
-    let path = usize::try_from(int(request, 12)).ok().and_then(|length| request.get(16..16 + length));
-    int(request, 8) == 4
-        && path.and_then(|path| std::str::from_utf8(path).ok()).is_some_and(|path| path.contains(STRANGER))
+    int(request, 8) == 4 && text(request, 12).is_some_and(|path| path.contains(STRANGER))
 }
 
 /// Changes the reply to a request that reads the children of several nodes: reading a stranger's
 /// node is refused.
 pub fn without_stranger(request: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
     const MULTI_READ: i32 = 22;
-    let refused =
-        [&(-1_i32).to_be_bytes()[..], &[0], &NO_AUTH.to_be_bytes(), &NO_AUTH.to_be_bytes()].concat();
+    let mut refused = Writer::default();
+    refused.int(-1).boolean(false).int(NO_AUTH).int(NO_AUTH);
+    let refused = refused.into_bytes();
     let (mut asked, mut answered) = (12, 20);
     while int(request, 8) == MULTI_READ && request.get(asked + 4) == Some(&0) {
-        let length = usize::try_from(int(request, asked + 9)).unwrap_or(0);
-        let path = request.get(asked + 13..asked + 13 + length).unwrap_or_default();
-        let is_stranger = path.windows(STRANGER.len()).any(|part| part == STRANGER.as_bytes());
+        let path = text(request, asked + 9).unwrap_or_default();
         // The result for a missing node and the one for a node without children have the same
         // length.
         if let Some(answer) = reply.get_mut(answered..answered + refused.len())
-            && is_stranger
+            && path.contains(STRANGER)
             && int(answer, 0) != -1
         {
             answer.copy_from_slice(&refused);
         }
-        (asked, answered) = (asked + 13 + length + 1, answered + refused.len());
+        (asked, answered) = (asked + 13 + path.len() + 1, answered + refused.len());
     }
     reply
 }
@@ -289,29 +289,29 @@ pub const SEQUENTIAL: i32 = 3;
 
 /// Creates a node without data.
 pub fn create(path: &str, how: i32) -> Vec<u8> {
-    let text = |text: &str| [&i32::try_from(text.len()).unwrap_or(0).to_be_bytes(), text.as_bytes()].concat();
-    let all = [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &text("world"), &text("anyone")].concat();
-    request(1, path, &[&0_i32.to_be_bytes()[..], &all, &how.to_be_bytes()].concat())
+    request(1, path, |fields| fields.int(0).count(1).int(31).text("world").text("anyone").int(how))
 }
 
-fn request(operation: i32, path: &str, rest: &[u8]) -> Vec<u8> {
-    let length = i32::try_from(path.len()).unwrap_or(i32::MAX);
-    framed(&[&7_i32.to_be_bytes(), &operation.to_be_bytes(), &length.to_be_bytes(), path.as_bytes(), rest])
+/// Creates a request from its fields after the path.
+fn request(operation: i32, path: &str, write: impl FnOnce(&mut Writer) -> &mut Writer) -> Vec<u8> {
+    let mut request = Writer::default();
+    write(request.int(7).int(operation).text(path));
+    request.into_frame()
 }
 
 /// Deletes a node.
 pub fn delete(path: &str) -> Vec<u8> {
-    request(2, path, &(-1_i32).to_be_bytes())
+    request(2, path, |fields| fields.int(-1))
 }
 
 /// Sets a node's data to nothing.
 pub fn set_data(path: &str) -> Vec<u8> {
-    request(5, path, &[(-1_i32).to_be_bytes(), (-1_i32).to_be_bytes()].concat())
+    request(5, path, |fields| fields.nullable(None).int(-1))
 }
 
 /// Asks whether a node exists.
 pub fn exists(path: &str) -> Vec<u8> {
-    request(3, path, &[0])
+    request(3, path, |fields| fields.boolean(false))
 }
 
 /// Returns the session that owns the node in this reply, or 0 if the node does not exist.
@@ -361,12 +361,12 @@ pub fn connects(bytes: &[u8]) -> bool {
 
 /// Asks for the children of a node.
 pub fn children(path: &str) -> Vec<u8> {
-    request(8, path, &[0])
+    request(8, path, |fields| fields.boolean(false))
 }
 
 /// Asks for a node's data.
 pub fn data(path: &str) -> Vec<u8> {
-    request(4, path, &[0])
+    request(4, path, |fields| fields.boolean(false))
 }
 
 /// Returns the data in this reply, or `None` if the node does not exist.
@@ -374,8 +374,7 @@ pub fn content(reply: &[u8]) -> Option<Vec<u8>> {
     if int(reply, 16) != 0 {
         return None;
     }
-    let length = usize::try_from(int(reply, 20)).ok()?;
-    reply.get(24..24 + length).map(<[u8]>::to_vec)
+    reader(reply, 20).buffer().ok().flatten().map(<[u8]>::to_vec)
 }
 
 /// Returns the data version in a reply with data, or `None` if the node does not exist.
@@ -395,14 +394,6 @@ pub fn names(reply: &[u8]) -> Option<Vec<String>> {
     if int(reply, 16) != 0 {
         return None;
     }
-    let count = int(reply, 20);
-    let mut at = 24;
-    (0..count)
-        .map(|_| {
-            let length = usize::try_from(int(reply, at)).ok()?;
-            let name = reply.get(at + 4..at + 4 + length)?;
-            at += 4 + length;
-            String::from_utf8(name.to_vec()).ok()
-        })
-        .collect()
+    let mut names = reader(reply, 20);
+    (0..names.count(4).ok()?).map(|_| names.text().ok().map(str::to_owned)).collect()
 }

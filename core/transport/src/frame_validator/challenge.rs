@@ -5,7 +5,7 @@
 //! value, and panics on an escaped non-ASCII character. This refuses no working login: the parser
 //! does not decode escapes, so no login with an escape could succeed.
 
-use super::jute::Malformed;
+use super::malformed::Malformed;
 
 /// Longest challenge in bytes, as in RFC 2831.
 const LONGEST: usize = 2048;

@@ -1,9 +1,9 @@
 //! Validation of watch events.
 
-use super::jute::Malformed;
-use super::jute::Reader;
+use super::malformed::Malformed;
 use super::parts::path;
 use super::request::WatchAllowance;
+use zklock_jute::Reader;
 
 /// The state that servers send in every event.
 const CONNECTED: i32 = 3;

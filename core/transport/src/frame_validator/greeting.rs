@@ -1,8 +1,8 @@
 //! Validation of the greeting: the server's first message, which is its reply to the request for a
 //! session.
 
-use super::jute::Malformed;
-use super::jute::Reader;
+use super::malformed::Malformed;
+use zklock_jute::Reader;
 
 /// Largest greeting, in bytes. The normal size is 36 or 37 bytes; the rest allows for longer
 /// passwords.
@@ -17,7 +17,7 @@ const LONGEST: i32 = 24 * 60 * 60 * 1000;
 /// Returns the session timeout that the client requests, in milliseconds.
 pub(super) fn asked(request: &[u8]) -> i32 {
     let mut reader = Reader::new(request);
-    reader.skip(12).and_then(|_| reader.int()).unwrap_or(0)
+    reader.bytes(12).and_then(|_| reader.int()).unwrap_or(0)
 }
 
 /// Returns the size of the greeting, from its first four bytes. If they are not a valid size, the
@@ -61,8 +61,8 @@ pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<Granted>, Malfor
         return Err(Malformed::new(format!("a session's password of {} bytes", password.len())));
     }
     // Old servers do not say if they are read-only.
-    if !reader.is_at_the_end() {
-        reader.flag()?;
+    if !reader.is_empty() {
+        reader.boolean()?;
     }
     reader.end()?;
     // Session 0 means that there is no session, or that it has ended.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::jute::Malformed;
+use super::malformed::Malformed;
 use super::request::{PING, ReplyShape, Request};
 
 /// The request that a reply belongs to.

@@ -16,7 +16,7 @@ mod event;
 mod greeting;
 mod in_flight;
 mod inbox;
-mod jute;
+mod malformed;
 mod multi;
 mod outbox;
 mod parts;
@@ -29,11 +29,11 @@ mod too_large;
 use greeting::Granted;
 use in_flight::{Asked, InFlight};
 use inbox::{FrameBuffer, HEAD};
-pub(crate) use jute::Malformed;
-use jute::Reader;
+pub(crate) use malformed::Malformed;
 use outbox::Outbox;
 use request::{ReplyShape, WatchAllowance};
 pub use too_large::TooLarge;
+use zklock_jute::Reader;
 
 /// The `xid` of events.
 const EVENT: i32 = -1;

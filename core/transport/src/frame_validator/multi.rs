@@ -1,9 +1,9 @@
 //! Validation of the results of transactions.
 
-use super::jute::Malformed;
-use super::jute::Reader;
+use super::malformed::Malformed;
 use super::parts::{data, names, path, skip_stat};
 use super::request::Op;
+use zklock_jute::Reader;
 
 const ERROR: i32 = -1;
 const CREATE: i32 = 1;
@@ -58,12 +58,12 @@ pub(super) fn check_read(
 
 /// Reads the kind of the next result.
 fn next(reader: &mut Reader<'_>) -> Result<i32, Malformed> {
-    let (kind, end, _) = (reader.int()?, reader.flag()?, reader.int()?);
+    let (kind, end, _) = (reader.int()?, reader.boolean()?, reader.int()?);
     if end { Err(Malformed::new("fewer results than operations")) } else { Ok(kind) }
 }
 
 fn end(reader: &mut Reader<'_>) -> Result<(), Malformed> {
-    let (_, end, _) = (reader.int()?, reader.flag()?, reader.int()?);
+    let (_, end, _) = (reader.int()?, reader.boolean()?, reader.int()?);
     if end { Ok(()) } else { Err(Malformed::new("more results than operations")) }
 }
 

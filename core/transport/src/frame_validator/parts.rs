@@ -1,13 +1,14 @@
 //! Parts that several replies have in common.
 
-use super::jute::Malformed;
-use super::jute::Reader;
+use super::malformed::Malformed;
+use zklock_jute::Reader;
 
 /// Size of a node's metadata in bytes.
 const STAT: usize = 68;
 
 pub(super) fn skip_stat(reader: &mut Reader<'_>) -> Result<(), Malformed> {
-    reader.skip(STAT).map(drop)
+    reader.bytes(STAT)?;
+    Ok(())
 }
 
 pub(super) fn data(reader: &mut Reader<'_>) -> Result<(), Malformed> {

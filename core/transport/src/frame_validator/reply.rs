@@ -1,10 +1,10 @@
 //! Validation of replies.
 
-use super::jute::Malformed;
-use super::jute::Reader;
+use super::malformed::Malformed;
 use super::multi;
 use super::parts::{data, names, path, skip_stat};
 use super::request::ReplyShape;
+use zklock_jute::Reader;
 
 /// Validates the body of a successful reply.
 pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result<(), Malformed> {
@@ -19,7 +19,7 @@ pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result
         ReplyShape::Done | ReplyShape::Auth => {}
         ReplyShape::AddWatch => {
             // Servers with this request send an error code of 0 as the body.
-            if !reader.is_at_the_end() {
+            if !reader.is_empty() {
                 reader.int()?;
             }
         }
@@ -60,5 +60,5 @@ pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result
         // `Sasl` is validated by the caller, and `Other` is not read.
         ReplyShape::Sasl | ReplyShape::Other => return Ok(()),
     }
-    reader.end()
+    Ok(reader.end()?)
 }

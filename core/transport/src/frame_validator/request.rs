@@ -1,8 +1,8 @@
 //! Parses the client's requests, as far as their replies depend on them.
 
 use super::LEAST_FRAME;
-use super::jute::Malformed;
-use super::jute::Reader;
+use super::malformed::Malformed;
+use zklock_jute::Reader;
 
 /// The `xid` with which the client crate sends a ping.
 pub(super) const PING: i32 = -2;
@@ -110,7 +110,7 @@ impl Request {
 fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Result<ReplyShape, Malformed> {
     let mut read = |kind| {
         let path = reader.text()?;
-        if reader.flag()? {
+        if reader.boolean()? {
             watches.add(WatchAllowance::one(path));
         }
         Ok(kind)
@@ -163,7 +163,7 @@ fn set_watches(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -
 fn operations(reader: &mut Reader<'_>) -> Result<Box<[Op]>, Malformed> {
     let mut operations = Vec::new();
     loop {
-        let (op, done, _) = (reader.int()?, reader.flag()?, reader.int()?);
+        let (op, done, _) = (reader.int()?, reader.boolean()?, reader.int()?);
         if done {
             return Ok(operations.into());
         }
@@ -196,11 +196,11 @@ fn operations(reader: &mut Reader<'_>) -> Result<Box<[Op]>, Malformed> {
                 Op::Create
             }
             4 => {
-                reader.flag()?;
+                reader.boolean()?;
                 Op::GetData
             }
             8 => {
-                reader.flag()?;
+                reader.boolean()?;
                 Op::GetChildren
             }
             _ => return Err(Malformed::new("an operation that transactions do not have")),
