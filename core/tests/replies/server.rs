@@ -554,7 +554,7 @@ impl Inner {
 
     /// Carries out a transaction of checks, followed by at most one create.
     fn multi(&mut self, session: i64, reader: &mut Reader<'_>) -> Writer {
-        let count = operations(&mut *reader);
+        let count = operations(&mut reader.clone());
         let (mut body, mut errors) = (Writer::default(), Vec::new());
         loop {
             let (op, done, _) = (reader.number(), reader.flag(), reader.number());
