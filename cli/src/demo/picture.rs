@@ -46,6 +46,23 @@ impl Picture {
         Self { lanes, step, samples: Vec::new(), killed: None }
     }
 
+    pub(super) fn lanes(&self) -> &[String] {
+        &self.lanes
+    }
+
+    pub(super) fn samples(&self) -> &[Vec<Doing>] {
+        &self.samples
+    }
+
+    pub(super) fn step(&self) -> Duration {
+        self.step
+    }
+
+    /// Returns the lane of the killed process, and the number of samples before the kill.
+    pub(super) fn killed(&self) -> Option<(usize, usize)> {
+        self.killed
+    }
+
     pub(super) fn add(&mut self, sample: Vec<Doing>) {
         self.samples.push(sample);
     }

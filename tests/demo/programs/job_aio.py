@@ -5,14 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-import time
 
 from zklock import aio
-
-
-def say(*words: object) -> None:
-    """Print the time and an event."""
-    print(time.monotonic_ns(), *words, flush=True)
 
 
 async def main(path: str, rounds: int) -> None:
@@ -20,11 +14,8 @@ async def main(path: str, rounds: int) -> None:
     async with aio.Client(session_timeout=2) as client:
         lock = aio.Mutex(client, path)
         for _ in range(rounds):
-            say("waits")
-            async with lock as lease:
-                say("holds", lease.node, lease.fencing_token)
+            async with lock:
                 await asyncio.sleep(random.uniform(0.25, 0.5))  # the work
-                say("releases")
 
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
