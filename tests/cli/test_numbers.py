@@ -19,10 +19,10 @@ from harness.embedded import NewServer
 from harness.observer import Observer
 from harness.paths import COMMAND
 from harness.proxy import Proxy
+from harness.reported import Moment
 from harness.server import Server, Settings, Standalone
 from harness.stalls import METRONOME
 from harness.steps import LATE, eventually
-from harness.told import Moment
 
 LONG = 300
 HOUR, MINUTE = 3600, 60

@@ -21,10 +21,10 @@ from harness.answers import now
 from harness.command import Command, run
 from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.reported import Moment
 from harness.server import Standalone
 from harness.stalls import METRONOME
 from harness.steps import LATE, assert_within, eventually
-from harness.told import Moment
 
 WRITES = {"create", "create2", "multi", "delete", "createContainer"}
 

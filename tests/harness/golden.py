@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.answers import ANSWER
 from harness.paths import TESTS
 from harness.proxy import Proxy
-from harness.spoken import Words
+from harness.request_text import RequestText
 from harness.steps import POLL
 
 GOLDEN = TESTS / "scenarios" / "golden"
@@ -54,10 +54,10 @@ class Conversation:
         self._told = 0
 
     def _lines(self) -> list[str]:
-        words = Words(self._path)
+        words = RequestText(self._path)
         names: dict[int, str] = {}
         lines = []
-        for connection, frame in self._proxy.overheard():
+        for connection, frame in self._proxy.recorded_frames():
             if connection not in names:
                 names[connection] = chr(ord("A") + len(names))
                 said = [words.greeting(frame)]
@@ -97,7 +97,7 @@ def conversation(name: str, proxy: Proxy, path: str) -> Iterator[Conversation]:
     """Run the block and compare its requests with the conversation stored under this name."""
     file: Path = GOLDEN / f"{name}.txt"
     renew = RENEW in os.environ
-    proxy.listen_in()
+    proxy.record_frames()
     talk = Conversation(proxy, path, None if renew else _steps(file.read_text()))
     yield talk
     talk.end()

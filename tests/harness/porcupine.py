@@ -63,8 +63,8 @@ class Comparison:
 
     def __str__(self) -> str:
         return (
-            f"{self.histories} histories with {self.holds} holds: the judges disagree on "
-            f"{len(self.disagreements)}, both refuse {len(self.refused)}; "
+            f"{self.histories} histories with {self.holds} holds: the checkers disagree on "
+            f"{len(self.disagreements)}, both reject {len(self.refused)}; "
             f"our checker took {self.ours:.1f} s, Porcupine {self.theirs:.1f} s"
         )
 
@@ -100,7 +100,7 @@ def compare(*files: Path) -> Comparison:
 
 def _add(found: Comparison, history: History | None, verdict: Verdict | None) -> None:
     if history is None or verdict is None or (history.name, len(history.holds)) != _seen(verdict):
-        raise RuntimeError(f"the judges read different histories: {verdict} and {history}")
+        raise RuntimeError(f"the checkers read different histories: {verdict} and {history}")
     found.histories += 1
     found.holds += len(history.holds)
     broken = history.broken_rules()
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = compare(*asked.files)
     print(*found.problems[:SHOWN], found, sep="\n")
     if found.histories < asked.at_least:
-        print(f"{asked.at_least} histories expected: this shows less than it should")
+        print(f"{asked.at_least} histories expected, but only {found.histories} checked")
         return 1
     return 1 if found.problems else 0
 

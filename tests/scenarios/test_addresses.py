@@ -9,10 +9,10 @@ import pytest
 
 from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.reported import health
 from harness.rights import KINDS, occupy
 from harness.server import Standalone
 from harness.steps import Start, eventually
-from harness.told import health
 from harness.worker import Worker
 
 

@@ -61,7 +61,7 @@ def test_s237_many_come_back(
     waiting = {crowd.acquire(name, lock=name, owner=name): name for name in names}
     observer.wait_queue(path, CLIENTS + 1)
     proxy.reset()
-    proxy.turn_away()
+    proxy.accept_and_close()
     ends = time.monotonic() + OUTAGE
     observer.wait_queue(path, 1)
     time.sleep(max(0.0, ends - time.monotonic()))

@@ -12,10 +12,10 @@ import pytest
 
 from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.reported import Metrics, Moment, Span, assert_counts, granted, health, queued, released
 from harness.server import Server, Standalone
 from harness.stalls import METRONOME
 from harness.steps import LATE, Start, await_loss, eventually, line_up
-from harness.told import Metrics, Moment, Span, assert_counts, granted, health, queued, released
 from harness.worker import Line, Worker
 
 PAUSE = 0.06

@@ -38,7 +38,7 @@ def state(worker: Worker) -> str:
     return str(worker.call("state", lease="l")["value"])
 
 
-@pytest.mark.parametrize("way", ["refuse", "turn_away"])
+@pytest.mark.parametrize("way", ["refuse", "accept_and_close"])
 def test_s620_an_outage_within_the_term(
     surface: str, way: str, ensemble: Ensemble, doors: list[Proxy], path: str, start: Start
 ) -> None:

@@ -68,7 +68,7 @@ class Runner(SlotRunner):
         """The printed word after which the process is killed."""
         super().__init__(proxy.hosts, path, SLOTS, long=True)
 
-    def hears(self, word: str, slot: int) -> None:
+    def on_line(self, word: str, slot: int) -> None:
         # The fault must start on this thread: the test's thread reads the word later.
         fuses = self.aims.fuses
         if slot not in HOLES and any(at == word for at, _ in fuses):

@@ -109,10 +109,10 @@ def test_a_lease_that_outlives_its_term_is_seen() -> None:
 def test_lies_that_harm_the_process_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     lies = [Lie(f"lie {n}", "create", tells.hang_up) for n in range(100)]
 
-    def meet(worker: object, honest: str, path: str, some: list[Lie]) -> Verdict:
+    def run_lies(worker: object, honest: str, path: str, some: list[Lie]) -> Verdict:
         return Verdict([], ["it died"] if lies[7] in some or lies[93] in some else [])
 
-    monkeypatch.setattr("harness.liar.judge.meet", meet)
+    monkeypatch.setattr("harness.liar.judge.run_lies", run_lies)
     found = judge(MagicMock(), "", "/lock", lies).problems()
     assert sorted(found) == ["it died", "lie 7 alone: it died", "lie 93 alone: it died"]
 
@@ -126,7 +126,7 @@ def test_a_lie_that_is_not_told_has_a_second_chance(
     lies = [Lie(f"lie {n}", "create", tells.hang_up) for n in range(3)]
     met: list[list[Lie]] = []
 
-    def meet(worker: object, honest: str, path: str, some: list[Lie]) -> Verdict:
+    def run_lies(worker: object, honest: str, path: str, some: list[Lie]) -> Verdict:
         met.append(some)
         accounts = [Account(Liar(lie)) for lie in some]
         for account in accounts:
@@ -135,7 +135,7 @@ def test_a_lie_that_is_not_told_has_a_second_chance(
             vet_record(account)
         return Verdict(accounts)
 
-    monkeypatch.setattr("harness.liar.judge.meet", meet)
+    monkeypatch.setattr("harness.liar.judge.run_lies", run_lies)
     assert judge(MagicMock(), "", "/lock", lies).problems() == problems
     assert met == [lies, [lies[1]]]
 

@@ -20,7 +20,7 @@ from harness.nemesis.faults import create_reply_lost, is_stopped
 from harness.nemesis.judge import Excuses, too_many_inside
 from harness.nemesis.record import Held
 from harness.nemesis.register import Registers
-from harness.nemesis.stage import DidNotBite, Stage
+from harness.nemesis.stage import HadNoEffect, Stage
 from harness.nemesis.wallclock import WallClock
 from harness.paths import PYTHON
 from harness.proxy import Proxy
@@ -60,9 +60,9 @@ def test_a_late_write_spoils_the_plain_register_and_not_the_fenced_one() -> None
     assert request(registers, "read", 3) == {"plain": 1, "fenced": 1}
     assert registers.lost_updates() == {"r": 1}
     first, second = registers.writes
-    assert not first.spoilt_plain
-    assert second.spoilt_plain
-    assert not second.spoilt_fenced
+    assert not first.undid_plain
+    assert second.undid_plain
+    assert not second.undid_fenced
 
 
 def test_a_read_fences_too() -> None:
@@ -77,15 +77,15 @@ def test_a_write_without_a_token_that_grows_would_be_seen() -> None:
     early, late = request(registers, "read", 1), request(registers, "read", 1)
     request(registers, "write", 1, **late)
     request(registers, "write", 1, **early)
-    assert registers.writes[1].spoilt_fenced
+    assert registers.writes[1].undid_fenced
 
 
 def test_a_reader_sees_what_changes_under_it() -> None:
     registers = Registers()
-    seen = request(registers, "look", 2)
-    request(registers, "look again", 2, **seen)
+    seen = request(registers, "first read", 2)
+    request(registers, "read again", 2, **seen)
     request(registers, "write", 3, plain=0, fenced=0)
-    request(registers, "look again", 2, **seen)
+    request(registers, "read again", 2, **seen)
     still, changed = registers.readings
     assert not still.changed_plain
     assert not still.changed_fenced
@@ -96,7 +96,7 @@ def test_a_reader_sees_what_changes_under_it() -> None:
 def test_a_reader_fences_off_an_earlier_writer() -> None:
     registers = Registers()
     early = request(registers, "read", 1)
-    request(registers, "look", 2)
+    request(registers, "first read", 2)
     assert request(registers, "write", 1, **early) == {"refused": True}
 
 
@@ -112,8 +112,8 @@ def test_a_room_knows_who_is_in_it() -> None:
 
 def stage_with(proxy: Proxy) -> Stage:
     """Return a stage with one station whose client never sends a request."""
-    cable = SimpleNamespace(drop_reply=lambda op: [proxy.drop_reply(op)], mend=proxy.keep_replies)
-    station = SimpleNamespace(is_ours=True, is_encrypted=False, cable=cable)
+    connections = SimpleNamespace(drop_reply=lambda op: [proxy.drop_reply(op)], repair=proxy.keep_replies)
+    station = SimpleNamespace(is_ours=True, is_encrypted=False, connections=connections)
     nothing: Any = None
     return Stage(
         ensemble=nothing,
@@ -129,7 +129,7 @@ def stage_with(proxy: Proxy) -> Stage:
 
 def test_a_trap_that_does_not_spring_fails_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stage.awaits, "__defaults__", (0.2,))
-    with Proxy("127.0.0.1:1") as proxy, pytest.raises(DidNotBite, match="create2"):
+    with Proxy("127.0.0.1:1") as proxy, pytest.raises(HadNoEffect, match="create2"):
         create_reply_lost(stage_with(proxy))
 
 
@@ -137,7 +137,7 @@ def test_a_fault_without_a_holder_fails_its_round() -> None:
     station = SimpleNamespace(await_holder=lambda _: None, detained=threading.Event())
     with Proxy("127.0.0.1:1") as proxy, ExitStack() as stack:
         holder = stage_with(proxy).holder(cast(Any, station))
-        with pytest.raises(DidNotBite, match="no owner"):
+        with pytest.raises(HadNoEffect, match="no owner"):
             stack.enter_context(holder)
 
 

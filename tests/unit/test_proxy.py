@@ -104,7 +104,7 @@ def test_those_that_are_turned_away_are_counted(proxy: Proxy) -> None:
     with Observer(proxy.hosts) as through:
         session = through.client.client_id
         proxy.reset()
-        proxy.turn_away()
+        proxy.accept_and_close()
         eventually(lambda: len(proxy.snapshot().arrivals) >= 2, "the client tries again")
         assert not through.client.connected
         proxy.accept()

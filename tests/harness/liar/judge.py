@@ -94,7 +94,7 @@ class Account:
         return f"{self.liar}: {told} lies, {accepts} connections, {len(self.liar.requests)} requests; {heard}"
 
 
-class Meeting:
+class LiarConversation:
     """The conversation of one client with one liar."""
 
     def __init__(self, worker: Worker, liar: Liar, name: str) -> None:
@@ -125,7 +125,9 @@ class Meeting:
         if line.get("code") not in CODES and not too_large:
             self.account.wrong.append(f"{command}: {line.get('type')} {line.get('code')}: {message[:300]!r}")
         if not message.isprintable() or len(message) > 2000:
-            self.account.wrong.append(f"{command}: the message is not fit to print: {message[:300]!r}")
+            self.account.wrong.append(
+                f"{command}: the message is too long or not printable: {message[:300]!r}"
+            )
 
     def run(self) -> Account:
         """Connect, acquire, hold, release and close."""
@@ -138,14 +140,14 @@ class Meeting:
             if acquired is not None and acquired["event"] == "acquired":
                 self._hold(acquired)
             elif lie.harmless:
-                self.account.wrong.append("it is no lie, and the lock was not granted")
+                self.account.wrong.append("the reply is true, but the lock was not granted")
             if lie.curious:
                 contenders = self._ask("contenders", PATIENCE, lock=name)
                 if lie.harmless and (contenders is None or contenders["event"] != "value"):
-                    self.account.wrong.append("it is harmless, and there was no answer")
+                    self.account.wrong.append("the reply is harmless, but the listing failed")
             self._ask("close", CLOSE_LIMIT, client=name)
         elif lie.harmless:
-            self.account.wrong.append("it is no lie, and there was no connection")
+            self.account.wrong.append("the reply is true, but the client did not connect")
         self.account.done = time.monotonic()
         return self.account
 
@@ -183,7 +185,7 @@ def vet_term(account: Account, at: float, state: str) -> None:
     proofs = list(account.liar.truth.proofs)
     ends = max((proof.asked + proof.timeout / 2 for proof in proofs), default=0.0)
     if at > ends:
-        account.wrong.append(f"{state} {at - ends:.3f} s after its term, as far as it was proven")
+        account.wrong.append(f"{state} {at - ends:.3f} s after the end of its proven term")
 
 
 def vet_record(account: Account) -> None:
@@ -202,7 +204,7 @@ def vet_record(account: Account) -> None:
     if len(liar.accepts) - len(later) > FIRST_SECOND:
         wrong.append(f"{len(liar.accepts) - len(later)} connections in the first second")
     if late := [at for at in liar.accepts if at > account.done + MARGIN]:
-        wrong.append(f"{len(late)} connections after it was closed")
+        wrong.append(f"{len(late)} connections after the client was closed")
 
 
 def largest(pid: int) -> int:
@@ -226,25 +228,25 @@ class Verdict:
         return [f"{account.liar}: {what}" for account in self.accounts for what in account.wrong] + self.wrong
 
 
-def meet(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
+def run_lies(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
     """Run one client for each lie in a worker at the same time, while the worker holds an honest lock."""
     worker.connect(honest, client="honest", session_timeout=HONEST_TIMEOUT)
     worker.lock(path, lock="honest", client="honest")
     worker.hold("honest", lock="honest", owner="honest")
     before = largest(worker.pid)
     with Liars() as liars, ThreadPoolExecutor(len(lies)) as pool:
-        meetings = [Meeting(worker, liars.start(lie), f"l{n}") for n, lie in enumerate(lies)]
-        pending = [pool.submit(meeting.run) for meeting in meetings]
-        verdict = Verdict([meeting.account for meeting in meetings])
+        conversations = [LiarConversation(worker, liars.start(lie), f"l{n}") for n, lie in enumerate(lies)]
+        pending = [pool.submit(conversation.run) for conversation in conversations]
+        verdict = Verdict([conversation.account for conversation in conversations])
         _watch(worker, verdict, lambda: all(one.done() for one in pending))
-        for one, meeting in zip(pending, meetings, strict=True):
+        for one, conversation in zip(pending, conversations, strict=True):
             if (error := one.exception()) is not None:
-                meeting.account.wrong.append(f"{type(error).__name__}: {str(error)[:300]}")
-            vet_record(meeting.account)
+                conversation.account.wrong.append(f"{type(error).__name__}: {str(error)[:300]}")
+            vet_record(conversation.account)
         if worker.alive:
             verdict.growth = largest(worker.pid) - before
             if verdict.growth > MEMORY:
-                verdict.wrong.append(f"it grew by {verdict.growth // 1024} MiB")
+                verdict.wrong.append(f"the worker's memory grew by {verdict.growth // 1024} MiB")
             _leave(worker, verdict)
         verdict.wrong += _unfit(worker.errors())
     return verdict
@@ -286,10 +288,10 @@ def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Li
 
     On a busy machine some clients do not reach their lies in time. Those run once more.
     """
-    verdict = meet(start(), honest, path, lies)
+    verdict = run_lies(start(), honest, path, lies)
     untold = [account.liar.lie for account in verdict.accounts if account.wrong == [UNTOLD]]
     if untold and not verdict.wrong:
-        second = meet(start(), honest, f"{path}-again", untold)
+        second = run_lies(start(), honest, f"{path}-again", untold)
         told = [account for account in verdict.accounts if account.wrong != [UNTOLD]]
         verdict = Verdict(told + second.accounts, second.wrong)
     suspects = [list(lies)] if verdict.wrong and len(lies) > 1 else []
@@ -298,7 +300,7 @@ def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Li
             break
         some = suspects.pop(0)
         for half in (some[: len(some) // 2], some[len(some) // 2 :]):
-            again = meet(start(), honest, f"{path}-{number}", half)
+            again = run_lies(start(), honest, f"{path}-{number}", half)
             if again.wrong and len(half) > 1:
                 suspects.append(half)
             elif again.wrong:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from harness.liar import jute, tells
 from harness.liar.frames import at
-from harness.liar.server import Lie, Tell, Turn, welcome
+from harness.liar.server import Exchange, Lie, Tell, welcome
 
 TIMEOUTS = {"0": 0, "1 ms": 1, "-1 ms": -1, "24 days": 0x7FFF_FFFF, "the least": -0x8000_0000}
 
@@ -15,10 +15,10 @@ TIMEOUTS = {"0": 0, "1 ms": 1, "-1 ms": -1, "24 days": 0x7FFF_FFFF, "the least":
 def _time_outs() -> Iterator[Lie]:
     for name, timeout in TIMEOUTS.items():
 
-        async def tell(turn: Turn, timeout: int = timeout) -> None:
-            turn.carry_out()
-            turn.connection.timeout = timeout / 1000
-            await turn.write(jute.frame(welcome(timeout, turn.connection.session)))
+        async def tell(exchange: Exchange, timeout: int = timeout) -> None:
+            exchange.carry_out()
+            exchange.connection.timeout = timeout / 1000
+            await exchange.write(jute.frame(welcome(timeout, exchange.connection.session)))
 
         yield Lie(f"a session time-out of {name}", "hello", tell)
 
@@ -26,16 +26,16 @@ def _time_outs() -> Iterator[Lie]:
 def _ids() -> Iterator[Lie]:
     numbers = itertools.count(0x5000)
 
-    async def nobody(turn: Turn) -> None:
-        await turn.write(jute.frame(welcome(0, 0)))
+    async def nobody(exchange: Exchange) -> None:
+        await exchange.write(jute.frame(welcome(0, 0)))
 
-    async def zero_with_time(turn: Turn) -> None:
-        await turn.write(jute.frame(welcome(3000, 0)))
+    async def zero_with_time(exchange: Exchange) -> None:
+        await exchange.write(jute.frame(welcome(3000, 0)))
 
-    async def another_each_time(turn: Turn) -> None:
-        turn.carry_out()
-        turn.connection.known_as = next(numbers)
-        await turn.write(jute.frame(welcome(3000, turn.connection.known_as)))
+    async def another_each_time(exchange: Exchange) -> None:
+        exchange.carry_out()
+        exchange.connection.known_as = next(numbers)
+        await exchange.write(jute.frame(welcome(3000, exchange.connection.known_as)))
 
     yield Lie("a session that is over", "hello", nobody)
     yield Lie("the session 0", "hello", zero_with_time)
@@ -47,13 +47,13 @@ def _ids() -> Iterator[Lie]:
 def _stat(change: Callable[[int, int], tuple[int, int]]) -> Tell:
     """Create the node, and reply with a changed czxid and owner."""
 
-    async def tell(turn: Turn) -> None:
-        code, body = turn.carry_out()
+    async def tell(exchange: Exchange) -> None:
+        code, body = exchange.carry_out()
         if code:
-            return await turn.reply(error=code)
+            return await exchange.reply(error=code)
         path = jute.Reader(body).text()
-        node = turn.truth.nodes[path]
-        return await turn.reply(jute.buffer(path) + jute.stat(*change(node.czxid, node.owner)))
+        node = exchange.truth.nodes[path]
+        return await exchange.reply(jute.buffer(path) + jute.stat(*change(node.czxid, node.owner)))
 
     return tell
 

@@ -17,7 +17,7 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from harness import wire
 from harness.answers import now
 from harness.history import NEVER
-from harness.nemesis.record import Deed
+from harness.nemesis.record import Intervention
 from harness.nemesis.stage import POLL, PROBE, WAIT, Stage, fault
 from harness.nemesis.station import Station
 
@@ -31,7 +31,7 @@ HARMLESS = 0.25
 
 @fault("holder killed (`SIGKILL`)")
 def killed(stage: Stage) -> None:
-    """The session stays open without a client until it expires."""
+    """The holder's process is killed. Its session stays open without a client until it expires."""
     with stage.holder() as (victim, grant):
         victim.worker.kill()
         stage.needs(stage.observer.exists(grant.node_path), "the dead holder's node is still there")
@@ -94,27 +94,27 @@ def is_stopped(pid: int) -> bool:
 def silent(stage: Stage) -> None:
     """The connection is a black hole for longer than the session lasts."""
     with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
-        victim.cable.silence()
+        before = victim.connections.withheld
+        victim.connections.silence()
         stage.strike()
         stage.awaits_loss(grant)
         stage.awaits_gone(grant)
         stage.pass_until(1.5)
-        stage.needs(victim.cable.withheld["up"] > before["up"], "requests were held back")
-    victim.cable.mend()
+        stage.needs(victim.connections.withheld["up"] > before["up"], "requests were held back")
+    victim.connections.repair()
 
 
 @fault("connection silent for a moment")
 def silent_for_a_moment(stage: Stage) -> None:
     """The connection is a black hole for less than a term."""
     with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
+        before = victim.connections.withheld
         began = now()
-        victim.cable.silence()
+        victim.connections.silence()
         # At least one heartbeat is due in this time.
         stage.pass_time(stage.random.uniform(0.2, 0.4))
-        stage.needs(victim.cable.withheld["up"] > before["up"], "requests were held back")
-        victim.cable.mend()
+        stage.needs(victim.connections.withheld["up"] > before["up"], "requests were held back")
+        victim.connections.repair()
         if now() - began < HARMLESS * 1e9 * stage.session_timeout:
             stage.spares(grant)
 
@@ -123,38 +123,38 @@ def silent_for_a_moment(stage: Stage) -> None:
 def requests_dropped(stage: Stage) -> None:
     """The server receives nothing more, but its replies pass."""
     with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
-        victim.cable.silence("up")
+        before = victim.connections.withheld
+        victim.connections.silence("up")
         stage.strike()
         stage.awaits_loss(grant)
         stage.pass_until(1.5)
-        after = victim.cable.withheld
+        after = victim.connections.withheld
         stage.needs(after["up"] > before["up"], "requests were held back")
         stage.needs(after["down"] == before["down"], "replies were not")
-    victim.cable.mend()
+    victim.connections.repair()
 
 
 @fault("replies dropped, requests pass")
 def replies_dropped(stage: Stage) -> None:
     """The server receives everything, but the client receives nothing."""
     with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
-        victim.cable.silence("down")
+        before = victim.connections.withheld
+        victim.connections.silence("down")
         stage.strike()
         stage.awaits_loss(grant)
         stage.pass_until(1.5)
-        after = victim.cable.withheld
+        after = victim.connections.withheld
         stage.needs(after["down"] > before["down"], "replies were held back")
         stage.needs(after["up"] == before["up"], "requests were not")
-    victim.cable.mend()
+    victim.connections.repair()
 
 
 @fault("connection reset, again and again")
 def reset(stage: Stage) -> None:
-    """Both ends receive an RST."""
+    """Both ends of the holder's connection receive an RST, several times."""
     with stage.holder() as (victim, _):
         for _ in range(5):
-            stage.awaits(victim.cable.reset, "there was a connection to reset")
+            stage.awaits(victim.connections.reset, "there was a connection to reset")
             stage.pass_time(stage.random.uniform(0.02, 0.2))
 
 
@@ -163,15 +163,15 @@ def slow(stage: Stage) -> None:
     """Each direction takes a tenth of the session timeout, more than half of the heartbeat interval."""
     delay = 0.1 * stage.session_timeout
     with stage.holder() as (victim, _):
-        victim.cable.slow_down(delay)
+        victim.connections.slow_down(delay)
         stage.pass_time(1)
         # A term starts when its proof is sent, and the proof counts only after the reply.
         longest = stage.session_timeout / 2 - 2 * delay
         remaining, _ = probe(stage, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
         stage.pass_time(0.5)
-        stage.needs(victim.cable.slowest >= delay, "frames were delayed by this much")
-    victim.cable.mend()
+        stage.needs(victim.connections.slowest >= delay, "frames were delayed by this much")
+    victim.connections.repair()
 
 
 @fault("reply to a create lost")
@@ -188,20 +188,20 @@ def delete_reply_lost(stage: Stage) -> None:
 
 def _lose_reply(stage: Stage, op: str) -> None:
     victim = stage.victim(plain=True)
-    traps = victim.cable.drop_reply(op)
+    traps = victim.connections.drop_reply(op)
     stage.awaits(lambda: any(trap.sprung for trap in traps), f"the reply to a {op} was dropped")
     stage.pass_time(0.2)
-    victim.cable.mend()
+    victim.connections.repair()
 
 
 # Faults of the holder's session and node.
 
 
-@fault("session ended by somebody else")
+@fault("session closed by another client")
 def session_ended(stage: Stage) -> None:
     """A second connection takes over the session and closes it."""
     with stage.holder(stage.victim(plain=True)) as (victim, grant):
-        password = victim.cable.passwords[grant.session]
+        password = victim.connections.passwords[grant.session]
         began = now()
         victim.worker.presume_ended(grant.session)
         server = stage.ensemble.leader()
@@ -218,7 +218,7 @@ def session_ended(stage: Stage) -> None:
         stage.awaits(lambda: bool(told()), f"{victim.worker} reported that its session is over")
         # An acquire might have succeeded just before and have a stamp just after.
         known = told()[0] + round(stage.session_timeout / 8 * 1e9)
-        stage.deeds.append(Deed(grant.session, None, began, known))
+        stage.interventions.append(Intervention(grant.session, None, began, known))
         stage.pass_time(0.5)
 
 
@@ -227,7 +227,7 @@ def node_deleted(stage: Stage) -> None:
     """An operator deletes the holder's node while it holds."""
     with stage.holder() as (_, grant):
         grant.worker.presume_lost(grant.lease)
-        stage.deeds.append(Deed(grant.session, grant.node, now(), NEVER))
+        stage.interventions.append(Intervention(grant.session, grant.node, now(), NEVER))
         try:
             stage.observer.delete(grant.node_path)
         except NoNodeError:

@@ -33,11 +33,11 @@ def follower_cut(stage: Stage) -> None:
     follower = stage.random.choice(stage.ensemble.others(leader))
     before = stage.links.withheld(leader.server_id, follower.server_id)
 
-    def bitten() -> None:
+    def took_effect() -> None:
         after = stage.links.withheld(leader.server_id, follower.server_id)
         stage.needs(after > before, "the link to the leader was silent")
 
-    _cut(stage, follower, bitten)
+    _cut(stage, follower, took_effect)
 
 
 @fault("leader cut from its followers, its clients connected", servers=True)
@@ -46,13 +46,13 @@ def leader_cut(stage: Stage) -> None:
     leader = stage.ensemble.leader()
     others = stage.ensemble.others(leader)
 
-    def bitten() -> None:
+    def took_effect() -> None:
         stage.awaits(lambda: any(_leads(other) for other in others), "another server leads")
 
-    _cut(stage, leader, bitten)
+    _cut(stage, leader, took_effect)
 
 
-def _cut(stage: Stage, server: Server, bitten: Callable[[], None]) -> None:
+def _cut(stage: Stage, server: Server, took_effect: Callable[[], None]) -> None:
     confined = stage.random.random() < CONFINED
     with stage.holder(at=server, confined=confined) as (victim, grant):
         stage.strike()
@@ -60,8 +60,8 @@ def _cut(stage: Stage, server: Server, bitten: Callable[[], None]) -> None:
         stage.pass_until(1.5)
         if confined:
             stage.awaits_loss(grant)
-        bitten()
-    victim.cable.free()
+        took_effect()
+    victim.connections.free()
     stage.pass_time(0.5)
     stage.links.heal()
 
@@ -89,7 +89,7 @@ def quorum_lost(stage: Stage) -> None:
             server.kill()
         stage.awaits_loss(grant)
         stage.pass_until(1.5)
-        stage.awaits(lambda: not _serves(last), "the last server serves nobody")
+        stage.awaits(lambda: not _serves(last), "the last server serves no client")
     for server in down:
         server.launch()
 
@@ -116,7 +116,7 @@ def follower_stopped(stage: Stage) -> None:
         follower.pause()
         stage.pass_until(1.5)
         stage.needs(is_stopped(follower.pid), "the server is stopped")
-        moved = victim.cable.server_id not in {None, follower.server_id}
+        moved = victim.connections.server_id not in {None, follower.server_id}
         stage.needs(moved or grant.is_lost, f"{victim} moved elsewhere, or lost its lease")
     follower.resume()
 

@@ -13,7 +13,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from harness.answers import now
 from harness.links import Links
-from harness.nemesis.record import Deed
+from harness.nemesis.record import Intervention
 from harness.nemesis.station import Grant, Lock, Station
 from harness.observer import Observer
 from harness.server import Ensemble, Server
@@ -28,12 +28,12 @@ WAIT = 30.0
 POLL = 0.02
 
 
-class DidNotBite(AssertionError):
+class HadNoEffect(AssertionError):
     """A fault had no effect, so its round proves nothing."""
 
 
-class CostTooMuch(AssertionError):
-    """A fault that must not cost a lease did cost one."""
+class LeaseWasLost(AssertionError):
+    """A lease was lost during a fault that must not cause a loss."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Stage:
     # Session timeout of all clients, in seconds.
     session_timeout: float
     random: random.Random
-    deeds: list[Deed] = field(default_factory=list)
+    interventions: list[Intervention] = field(default_factory=list)
     # Time at which the fault took effect.
     struck: int | None = None
 
@@ -80,15 +80,17 @@ class Stage:
         """
         victim = station or self.victim()
         if at is not None:
-            victim.cable.confine(at.server_id)
+            victim.connections.confine(at.server_id)
         try:
             grant = victim.await_holder(CATCH)
             if grant is None:
-                raise DidNotBite(f"no owner at {victim} held a lock")
+                raise HadNoEffect(f"no owner at {victim} held a lock")
             if at is not None:
-                self.needs(victim.cable.server_id == at.server_id, f"{victim} is connected to the server")
+                self.needs(
+                    victim.connections.server_id == at.server_id, f"{victim} is connected to the server"
+                )
                 if not confined:
-                    victim.cable.free()
+                    victim.connections.free()
             yield victim, grant
         finally:
             victim.detained.clear()
@@ -98,15 +100,15 @@ class Stage:
         self.struck = now()
         return self.struck
 
-    def needs(self, bitten: bool, what: str) -> None:
+    def needs(self, took_effect: bool, what: str) -> None:
         """Fail the round unless the fault had the effect that its name says."""
-        if not bitten:
-            raise DidNotBite(f"the fault had no effect: {what}")
+        if not took_effect:
+            raise HadNoEffect(f"the fault had no effect: {what}")
 
-    def awaits(self, bitten: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
+    def awaits(self, took_effect: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
         """Wait until the fault has had its effect, or fail the round."""
         deadline = time.monotonic() + timeout
-        while not bitten():
+        while not took_effect():
             self.needs(time.monotonic() < deadline, what)
             time.sleep(POLL)
 
@@ -135,7 +137,7 @@ class Stage:
     def spares(self, grant: Grant) -> None:
         """Fail if this lease is lost: the fault must not cost it."""
         if grant.is_lost:
-            raise CostTooMuch(f"{grant.lease} of {grant.worker} is lost\n{grant.worker.lines()[-20:]}")
+            raise LeaseWasLost(f"{grant.lease} of {grant.worker} is lost\n{grant.worker.lines()[-20:]}")
 
 
 Fault = Callable[[Stage], None]
