@@ -44,16 +44,16 @@ def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: 
             assert all(word in first for word in ("nightly", node, os.uname().nodename))
             assert second.split()[0] == "waits"
             assert second.endswith("reader")
-            told = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
-    assert [(one["path"], one["state"]) for one in told] == [
+            reported = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
+    assert [(one["path"], one["state"]) for one in reported] == [
         (path, "holds"),
         (path, "waits"),
         (f"{path}/deeper", "holds"),
     ]
-    assert told[0]["node"] == f"{path}/{node}"
-    assert told[0]["label"] == "nightly"
-    assert int(told[0]["token"]) > 0
-    assert isinstance(told[0]["since"], int)
+    assert reported[0]["node"] == f"{path}/{node}"
+    assert reported[0]["label"] == "nightly"
+    assert int(reported[0]["token"]) > 0
+    assert isinstance(reported[0]["since"], int)
 
 
 def test_s565_a_directory_that_is_called_locks(server: Standalone, observer: Observer, path: str) -> None:
@@ -110,8 +110,8 @@ def test_s841_owners_of_a_queue(server: Standalone, observer: Observer, path: st
     owner = {"number": 3, "name": "worker-2\x1b", "process": 9}
     unnamed = {**owner, "number": 4, "name": None}
     contender = {"host": "web-1", "pid": 7, "language": "python", "label": "mail", "since": 1}
-    told = [{**contender, "owner": owner}, {**contender, "owner": unnamed}, contender]
-    for number, data in enumerate(told):
+    reported = [{**contender, "owner": owner}, {**contender, "owner": unnamed}, contender]
+    for number, data in enumerate(reported):
         node = f"{path}/_c_{uuid.UUID(int=number)}-lock-"
         text = json.dumps(data).encode()
         observer.client.create(node, text, ephemeral=True, sequence=True, makepath=True)
@@ -147,20 +147,22 @@ def test_s744_a_path_that_is_not_there(server: Standalone, observer: Observer, p
     observer.create(f"{path}/nightly")
     meant = f"there is no such path; the nearest that exists is {path}; did you mean {path}/nightly?"
     far = f"there is no such path; the nearest that exists is {path}"
-    for typed, told in ((f"{path}/nigthly", meant), (f"{path}/other/deeper", far)):
+    for typed, reported in ((f"{path}/nigthly", meant), (f"{path}/other/deeper", far)):
         shown = run(server.hosts, "ls", typed)
-        assert (shown.status, shown.out) == (0, f"nobody holds or waits for {typed}: {told}\n")
+        assert (shown.status, shown.out) == (0, f"nobody holds or waits for {typed}: {reported}\n")
         shown = run(server.hosts, "ls", "-r", typed)
-        assert shown.out == f"nobody holds or waits for {typed}, or for locks below it: {told}\n"
+        assert shown.out == f"nobody holds or waits for {typed}, or for locks below it: {reported}\n"
         shown = run(server.hosts, "top", "--once", typed)
-        assert (shown.status, shown.out) == (0, f"no locks below {typed}: {told}\n")
+        assert (shown.status, shown.out) == (0, f"no locks below {typed}: {reported}\n")
         shown = run(server.hosts, "ls", "--json", typed)
         assert (shown.status, json.loads(shown.out)) == (0, [])
-        assert shown.err == f"zklock: {typed}: {told}\n"
+        assert shown.err == f"zklock: {typed}: {reported}\n"
     there = run(server.hosts, "ls", "--json", f"{path}/nightly")
     assert (json.loads(there.out), there.err) == ([], "")
     nowhere = run(f"{server.hosts}{path}/none", "ls", "/a")
-    assert (nowhere.status, nowhere.out) == (0, "nobody holds or waits for /a\n"), "not even a root"
+    assert (nowhere.status, nowhere.out) == (0, "nobody holds or waits for /a\n"), (
+        "the server has no such root node"
+    )
 
 
 def test_s565_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
@@ -181,8 +183,8 @@ def test_s566_break_and_revoke(server: Standalone, observer: Observer, path: str
         assert "x-lock-0000000099" in missing.err
         assert observer.queue(path) == [node]
         assert run(server.hosts, "revoke", path, f"{path}/{node}").status == 0
-        eventually(lambda: "asks for the lock" in holder.errors(), "it is asked")
-        assert holder.process.poll() is None, "it does not do what it is asked"
+        eventually(lambda: "asks for the lock" in holder.errors(), "the holder is asked to give up")
+        assert holder.process.poll() is None, "the holder keeps running"
         broken = run(server.hosts, "break", "--yes", path, node)
         assert broken.status == 0
         assert holder.wait().status == 79

@@ -40,8 +40,8 @@ def test_s821_a_command_runs_once(server: Standalone, observer: Observer, path: 
     second = once(server, path, "--once", "monday", "--", *job(lines))
     assert (second.status, second.out) == (0, "")
     assert second.err == f'zklock: slot "monday" of "{path}" is recorded; the command is not run\n'
-    told = once(server, path, "--log", "json", "--once", "monday", "--", *job(lines))
-    assert json.loads(told.err)["event"] == "skipped"
+    reported = once(server, path, "--log", "json", "--once", "monday", "--", *job(lines))
+    assert json.loads(reported.err)["event"] == "skipped"
     assert count(lines) == 1
     assert once(server, path, "--once", "tuesday", "--", *job(lines)).status == 0
     assert count(lines) == 2
@@ -143,14 +143,14 @@ def test_s821_a_record_is_shown_and_forgotten(server: Standalone, path: str, lin
     assert line.startswith("  recorded  slot monday  at 2")
     assert "by nightly (" in line
     assert "  token " in line
-    told = json.loads(run(server.hosts, "once", "--json", path).out)
-    assert (told["path"], told["node"], told["slot"], told["period"]) == (
+    reported = json.loads(run(server.hosts, "once", "--json", path).out)
+    assert (reported["path"], reported["node"], reported["slot"], reported["period"]) == (
         path,
         f"{path}.once",
         "monday",
         None,
     )
-    assert told["label"] == "nightly"
+    assert reported["label"] == "nightly"
     forgotten = run(server.hosts, "once", "--forget", path)
     assert (forgotten.status, forgotten.out) == (0, f"deleted the record {path}.once: slot monday\n")
     again = run(server.hosts, "once", "--forget", path)
@@ -173,5 +173,5 @@ def test_s821_ls_shows_records_as_such(
         shown = run(server.hosts, "ls", "--recursive", path).out
         heads = [line.split()[0] for line in shown.splitlines()]
         assert heads == [f"{path}/clean-up", "recorded", f"{path}/report", "holds", "recorded"]
-        told = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
-        assert [one["path"] for one in told] == [f"{path}/report"]
+        reported = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
+        assert [one["path"] for one in reported] == [f"{path}/report"]

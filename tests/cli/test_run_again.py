@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
-def told(err: str) -> list[str]:
+def event_names(err: str) -> list[str]:
     """Return the events of a JSON log."""
     return [json.loads(line)["event"] for line in err.splitlines()]
 
@@ -55,7 +55,7 @@ def test_s800_suspended_twice(proxy: Proxy, observer: Observer, path: str, log: 
         command.signal(signal.SIGTERM)
         ended = command.wait()
     assert ended.status == 3
-    stops = [event for event in told(ended.err) if event in ("stopped", "continued")]
+    stops = [event for event in event_names(ended.err) if event in ("stopped", "continued")]
     assert stops == ["stopped", "continued"] * 2
     observer.assert_free(path)
 
@@ -95,7 +95,7 @@ def test_s802_signalled_twice(server: Standalone, observer: Observer, path: str,
         assert command.wait().status == 3
     for name, count in (("SIGTERM", 4), ("SIGUSR1", 4), ("SIGINT", 2)):
         assert len(log.events(name)) == count, name
-    eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
+    eventually(lambda: not any(map(is_alive, pids)), "all processes of the group have exited")
     observer.assert_free(path)
 
 

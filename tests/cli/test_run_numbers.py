@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cli.test_metrics import told
+from cli.test_metrics import metrics_of
 from cli.test_numbers import about, shown_age, wall
 from harness.answers import now
 from harness.command import Command, run
@@ -169,7 +169,7 @@ def test_s786_the_times_of_two_jobs(
             assert jobs[name].wait().status == 0
             seen[name] = (granted, (Moment(asked, now()), clock, time.time()))
         for name, file in files.items():
-            values = told(file, f"{path}/{name}")
+            values = metrics_of(file, f"{path}/{name}")
             start, (grant, end) = began[name], seen[name]
             assert values["waited_seconds"] in start[0].until(grant[0]), name
             assert values["held_seconds"] in grant[0].until(end[0]), name
@@ -184,13 +184,13 @@ def test_s786_the_times_of_two_jobs(
         clock = time.time()
         words = ("run", "--metrics", str(files["one"]))
         assert run(server.hosts, *words, f"{path}/one", "--", "sh", "-c", "exit 3").status == 3
-        again = told(files["one"], f"{path}/one")
+        again = metrics_of(files["one"], f"{path}/one")
         assert clock <= again["start_timestamp_seconds"] <= again["grant_timestamp_seconds"]
         assert again["grant_timestamp_seconds"] <= again["end_timestamp_seconds"] <= time.time()
         assert again["success_timestamp_seconds"] < clock
         assert again["held_seconds"] <= time.time() - clock
         assert run(server.hosts, *words, f"{path}/new", "--", "sh", "-c", "exit 3").status == 3
-        assert "success_timestamp_seconds" not in told(files["one"], f"{path}/new")
+        assert "success_timestamp_seconds" not in metrics_of(files["one"], f"{path}/new")
 
 
 def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observer, path: str) -> None:
@@ -293,8 +293,8 @@ def test_s789_how_long_a_command_waits_for_a_server(name: str) -> None:
             began = now()
             gone = run(hosts, first, "--connect-timeout", asked, *words)
             assert gone.status == 69
-            told = gone.out if name == "doctor" else gone.err
-            assert f"within {said}" in told, told
+            output = gone.out if name == "doctor" else gone.err
+            assert f"within {said}" in output, output
             seconds = float(said.removesuffix("ms")) / 1000 if said.endswith("ms") else float(said[:-1])
             assert (now() - began) / 1e9 >= seconds
             if name != "doctor":

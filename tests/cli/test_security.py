@@ -144,10 +144,10 @@ def test_s578_a_file_that_others_can_use(
 
 def test_s578_no_secret_is_an_option() -> None:
     for command in ("run", "ls", "wait", "top", "doctor", "break", "revoke"):
-        told = run("", command, "--help").out
-        assert "--auth-file" in told
+        outcome = run("", command, "--help").out
+        assert "--auth-file" in outcome
         for secret in ("--password", "--auth ", "--digest", "--sasl"):
-            assert secret not in told
+            assert secret not in outcome
 
 
 def test_s578_rights_above_the_lock(

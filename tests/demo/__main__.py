@@ -74,10 +74,10 @@ def conclude(play: Play, start: int, left: list[str], console: Console, drawing:
         for title, grants in zip(play.titles, counted.grants, strict=True)
         if not grants
     ]
-    told = sentence(counted, len(overlaps))
-    drawing.write_text(picture(timeline, TITLE.format(processes=len(play.titles)), told))
+    summed_up = sentence(counted, len(overlaps))
+    drawing.write_text(picture(timeline, TITLE.format(processes=len(play.titles)), summed_up))
     console.print(summary(play.titles, counted))
-    console.print(f"{told}; {len(left)} nodes left", soft_wrap=True)
+    console.print(f"{summed_up}; {len(left)} nodes left", soft_wrap=True)
     console.print(f"The picture: {drawing.resolve()}", soft_wrap=True)
     for problem in problems:
         console.print(problem, style="bold red", markup=False, soft_wrap=True)

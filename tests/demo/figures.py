@@ -44,12 +44,12 @@ def _so_many(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def sentence(told: Figures, overlaps: int) -> str:
+def sentence(counted: Figures, overlaps: int) -> str:
     """Return the summary in one line."""
-    parts = [_so_many(sum(told.grants), "hold"), _so_many(overlaps, "overlap")]
-    parts.append(_so_many(told.handoffs, "hand-off"))
-    if told.typical_handoff is not None:
-        parts[-1] += f", typically in {told.typical_handoff * 1000:.1f} ms"
-    if told.after_kill is not None:
-        parts.append(f"{told.after_kill:.1f} s from the kill to the next holder")
+    parts = [_so_many(sum(counted.grants), "hold"), _so_many(overlaps, "overlap")]
+    parts.append(_so_many(counted.handoffs, "hand-off"))
+    if counted.typical_handoff is not None:
+        parts[-1] += f", typically in {counted.typical_handoff * 1000:.1f} ms"
+    if counted.after_kill is not None:
+        parts.append(f"{counted.after_kill:.1f} s from the kill to the next holder")
     return "; ".join(parts)

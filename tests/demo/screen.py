@@ -90,7 +90,7 @@ class Screen:
 
     def show(self, timeline: Timeline) -> None:
         """Show the current state."""
-        lines = told(timeline)
+        lines = event_lines(timeline)
         if self._live is not None:
             drawn = chart(timeline, self._console.width, self._total)
             self._live.update(Group(drawn, *lines[-1:]), refresh=True)
@@ -108,7 +108,7 @@ class Screen:
             self._console.print(chart(timeline, self._console.width, timeline.span))
 
 
-def told(timeline: Timeline) -> list[str]:
+def event_lines(timeline: Timeline) -> list[str]:
     """Return the run as lines in order of time: the grants and the kills."""
     lines = []
     for bar in timeline.of(Kind.HOLDS):

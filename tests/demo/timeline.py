@@ -161,8 +161,8 @@ def layout(events: Sequence[Event], lanes: Sequence[str], start: int, now: int) 
     outlives it.
     """
     known = [event for event in events if event.at <= now]
-    told = [_stretches(known, lane, now) for lane in range(len(lanes))]
-    bars = [bar for some, _ in told for bar in some]
+    stretches = [_stretches(known, lane, now) for lane in range(len(lanes))]
+    bars = [bar for some, _ in stretches for bar in some]
     bars = [_expired(bar, bars) for bar in bars]
     handoffs = _handoffs(bars)
     return Timeline(
@@ -174,7 +174,7 @@ def layout(events: Sequence[Event], lanes: Sequence[str], start: int, now: int) 
             if one.given >= start
         ),
         kills=tuple(
-            Kill(kill.lane, kill.at - start) for _, some in told for kill in some if kill.at >= start
+            Kill(kill.lane, kill.at - start) for _, some in stretches for kill in some if kill.at >= start
         ),
         span=max(now - start, 1),
     )

@@ -75,11 +75,12 @@ def verdicts(file: Path) -> Iterator[Verdict]:
     with subprocess.Popen([PORCUPINE, file], stdout=subprocess.PIPE, text=True) as judge:
         assert judge.stdout is not None
         for line in judge.stdout:
-            told = json.loads(line)
+            reported = json.loads(line)
             reasons = tuple(
-                (reason["path"], reason["rule"], reason.get("at", "")) for reason in told.get("reasons", ())
+                (reason["path"], reason["rule"], reason.get("at", ""))
+                for reason in reported.get("reasons", ())
             )
-            yield Verdict(told["history"], told["holds"], told["accepted"], reasons)
+            yield Verdict(reported["history"], reported["holds"], reported["accepted"], reasons)
     if judge.returncode != 0:
         raise RuntimeError(f"{PORCUPINE} ended with {judge.returncode}")
 
@@ -105,11 +106,13 @@ def _add(found: Comparison, history: History | None, verdict: Verdict | None) ->
     found.holds += len(history.holds)
     broken = history.broken_rules()
     ours = [problem for problems in broken.values() for problem in problems]
-    told = {"our checker": not ours, "Porcupine": verdict.accepted}
+    reported = {"our checker": not ours, "Porcupine": verdict.accepted}
     if history.breaches is not None:
-        told["the recorder"] = not history.breaches
-    if len(set(told.values())) > 1:
-        words = ", ".join(f"{judge} {'accepts' if well else 'refuses'} it" for judge, well in told.items())
+        reported["the recorder"] = not history.breaches
+    if len(set(reported.values())) > 1:
+        words = ", ".join(
+            f"{judge} {'accepts' if well else 'refuses'} it" for judge, well in reported.items()
+        )
         what = [*ours, *map(str, verdict.reasons), *(history.breaches or ())]
         found.disagreements.append("\n  ".join([f"{history.name}: {words}", *what[:SHOWN]]))
     elif ours:

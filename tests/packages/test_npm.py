@@ -56,9 +56,9 @@ def test_s592_one_list_of_platforms(modules: Path) -> None:
     manifest = json.loads((modules / "zklock" / "package.json").read_text())
     published = {name.removeprefix("zklock-") for name in manifest["optionalDependencies"]}
     script = (modules / "zklock" / "bin" / "zklock").read_text()
-    (told,) = re.findall(r"Supported platforms: ([^.]+)\.", script)
+    (reported,) = re.findall(r"Supported platforms: ([^.]+)\.", script)
     known = {name for names in re.findall(r"names='?([\w -]+?)'? ;;", script) for name in names.split()}
-    assert set(told.split(", ")) == known == published
+    assert set(reported.split(", ")) == known == published
 
 
 @pytest.mark.parametrize(

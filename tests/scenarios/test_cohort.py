@@ -75,7 +75,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
             observer.wait_queue(path, 3)
         elif attempt is not last_attempt:
             assert not set(requests) - PROOFS, requests
-        assert not foreign.done, "it is not their turn"
+        assert not foreign.done, "it is not Curator's turn"
         last = owner
     assert [line["handoffs"] for line in held] == [*range(COHORT), *range(COHORT)]
     assert len({line["node"] for line in held}) == 2

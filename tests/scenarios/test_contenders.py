@@ -37,7 +37,7 @@ def test_s110_ours(surface: str, server: Standalone, observer: Observer, path: s
     before = time.time() * 1000
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.lock(path, lock="labelled", label="the first")
-    told = holder.hold(lock="labelled")
+    reported = holder.hold(lock="labelled")
     (waiting,) = line_up(observer, path, [waiter])
     found = contenders(waiter)
     assert [one["node"] for one in found] == [f"{path}/{node}" for node in observer.queue(path)]
@@ -46,7 +46,7 @@ def test_s110_ours(surface: str, server: Standalone, observer: Observer, path: s
     assert [int(one["session"]) for one in found] == [worker.sessions["c"] for worker in (holder, waiter)]
     assert [one["pid"] for one in found] == [holder.pid, waiter.pid]
     assert [one["reader"] for one in found] == [False, False]
-    assert found[0]["token"] == told["token"]
+    assert found[0]["token"] == reported["token"]
     for one in found:
         assert one["language"] == LANGUAGES[surface]
         assert one["host"]

@@ -64,9 +64,9 @@ NASTY = "\x1b[31m\x9b1m\x07\r\n\0\u202e\u2066\u2028\u2029\u200b"
 NASTY_NAME = "\u202e\u2066\u2028\u2029\u200b"
 
 
-def assert_printable(told: list[str]) -> None:
+def assert_printable(reported: list[str]) -> None:
     """Assert that the texts contain no unprintable characters."""
-    for text in told:
+    for text in reported:
         assert text.isprintable(), repr(text)
 
 

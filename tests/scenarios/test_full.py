@@ -111,10 +111,10 @@ def test_s835_many_at_once_where_few_may_wait(
     # Admitted waiters are granted the lock like all others.
     holder.release()
     for _ in range(RACES):
-        eventually(lambda: any(pending.done for pending in admitted.values()), "one of them is granted")
+        eventually(lambda: any(pending.done for pending in admitted.values()), "one waiter is granted")
         owner = next(owner for owner, pending in admitted.items() if pending.done)
         admitted.pop(owner).expect("entered")
-        assert not any(pending.done for pending in admitted.values()), "one at a time"
+        assert not any(pending.done for pending in admitted.values()), "only one waiter is granted at a time"
         crowd.leave(owner, owner=owner).expect("left")
     assert admitted == {}
     observer.assert_free(path)

@@ -55,7 +55,7 @@ def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
     proxy.reset()
     assert proxy.cut() >= CLIENTS
     eventually(lambda: returned(proxy.snapshot()) >= CLIENTS, "all clients are back")
-    eventually(lambda: listings(proxy.snapshot()) >= NEAR, "those that may soon hold have looked")
+    eventually(lambda: listings(proxy.snapshot()) >= NEAR, "the near waiters have listed the directory")
     counts = proxy.snapshot()
     assert listings(counts) == NEAR
     assert counts.requests["sync"] == NEAR

@@ -18,8 +18,8 @@ def test_s216_a_client_tells_its_states(surface: str, proxy: Proxy, start: Start
     worker.wait_line("state", client="c", state="connected")
     worker.call("close", client="c")
     worker.wait_line("state", client="c", state="closed")
-    told = [line["state"] for line in worker.history if line["event"] == "state"]
-    assert told == ["suspended", "connected", "closed"]
+    reported = [line["state"] for line in worker.history if line["event"] == "state"]
+    assert reported == ["suspended", "connected", "closed"]
 
 
 def test_s11_release_twice(

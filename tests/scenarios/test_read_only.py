@@ -99,7 +99,7 @@ def test_s236_a_read_only_server(
     asked.expect("timeout")
     peer.release()
     assert not waiting.done
-    assert door.snapshot().arrivals, "the client asked there"
+    assert door.snapshot().arrivals, "the client connected to the read-only server"
     connecting = worker.send("connect", client="alone", hosts=door.hosts, connect_timeout=CONNECT_TIMEOUT)
     refused = connecting.error()
     assert refused.code == "CONNECTION_FAILED"

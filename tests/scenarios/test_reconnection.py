@@ -73,7 +73,7 @@ def test_s621_what_the_log_says_during_an_outage(
     holder.hold()
     words = ["connection lost", "no server can be used", "connected again"]
 
-    def told() -> list[tuple[str, str]]:
+    def log_events() -> list[tuple[str, str]]:
         logs = [line for line in holder.lines() if line["event"] == "log"]
         return [(word, str(line["fields"])) for line in logs for word in words if word in line["text"]]
 
@@ -81,15 +81,15 @@ def test_s621_what_the_log_says_during_an_outage(
     session = holder.sessions["c"]
     for door in sorted(doors, key=lambda door: door.carries(session)):
         door.refuse()
-    eventually(lambda: len(told()) >= 2, "the log says that no server can be used")
+    eventually(lambda: len(log_events()) >= 2, "the log says that no server can be used")
     # This is long before the lease is lost.
     assert state(holder) == "suspended"
     eventually(lambda: remaining(holder) < LEFT, "the outage lasts")
     doors[0].accept()
-    eventually(lambda: told()[-1][0] == words[-1], "the log says that the client is connected")
-    assert list(dict.fromkeys(word for word, _ in told())) == words
+    eventually(lambda: log_events()[-1][0] == words[-1], "the log says that the client is connected")
+    assert list(dict.fromkeys(word for word, _ in log_events())) == words
     # The message is repeated only for a new cause, such as a refused connection after one that was cut.
-    causes = [fields for word, fields in told() if word == words[1]]
+    causes = [fields for word, fields in log_events() if word == words[1]]
     assert len(set(causes)) == len(causes)
     assert "refused" in causes[-1]
     assert all(str(door.port) in causes[-1] for door in doors)

@@ -126,7 +126,7 @@ def test_s274_a_scope_tells_that_its_lock_was_broken(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
-    told = 0
+    output = 0
     for turn in range(BREAKS):
         holder.enter()
         (waiting,) = line_up(observer, path, [other])
@@ -134,12 +134,12 @@ def test_s274_a_scope_tells_that_its_lock_was_broken(
         time.sleep(0.2 * turn / BREAKS)
         observer.delete(f"{path}/{node}")
         waiting.expect("acquired")
-        told += holder.leave().error().code == "LOCK_LOST"
+        output += holder.leave().error().code == "LOCK_LOST"
         other.release()
-    assert told == BREAKS
+    assert output == BREAKS
     for turn in range(BREAKS):
-        told += breaks(observer, path, holder, 0.2 * turn / BREAKS).error().code == "LOCK_LOST"
-    assert told == 2 * BREAKS
+        output += breaks(observer, path, holder, 0.2 * turn / BREAKS).error().code == "LOCK_LOST"
+    assert output == 2 * BREAKS
     assert holder.call("stats", client="c")["value"]["losses"] == 2 * BREAKS
     assert other.call("stats", client="c")["value"]["losses"] == 0
     observer.assert_free(path)

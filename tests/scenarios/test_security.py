@@ -217,7 +217,9 @@ def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -
         worker.lock(path)
         worker.hold()
         own.renew()
-        eventually(lambda: worker.call("state", lease="l")["value"] == "held", "it is connected again", 15)
+        eventually(
+            lambda: worker.call("state", lease="l")["value"] == "held", "the client is connected again", 15
+        )
         assert worker.sessions["c"] == session
         worker.release()
         # The session is the same. A client that lost it would also hold the lock again, but in a new session.
@@ -270,7 +272,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         error = start(surface).send("connect", client="c", tls=tls, **asked).error()
     assert error.code == "CONNECTION_FAILED"
     # "… within 8s: one server did this; another did that; check …"
-    told = dict(part.split(" ", 1) for part in str(error).partition("s: ")[2].split("; ")[:-1])
-    assert told.keys() == reasons.keys()
+    reported = dict(part.split(" ", 1) for part in str(error).partition("s: ")[2].split("; ")[:-1])
+    assert reported.keys() == reasons.keys()
     for server, why in reasons.items():
-        assert why in told[server]
+        assert why in reported[server]

@@ -121,7 +121,7 @@ def test_s213_late_requests_of_a_session_that_moved(
         observer.wait_queue(path, 0)
         # The create now arrives at a server that the session has left.
         old.heal()
-        eventually(lambda: not old.connections, "the server has read it, and hung up")
+        eventually(lambda: not old.connections, "the server has read the create and closed the connection")
         with Observer(old.upstream_hosts) as late:
             # The `sync` queues behind that create, so all earlier requests to this server are decided.
             late.client.sync(path)

@@ -51,7 +51,7 @@ def test_s310_too_large_to_be_sent(surface: str, proxy: Proxy, path: str, start:
 
     assert connect(auth=[["digest", "x" * MEBIBYTE]]).code == "BAD_ARGUMENT"
     refused(connect(sasl=["app", "x" * 1025]), "sasl", 1025, 1024)
-    assert proxy.next_number() == number + 1, "no connection came"
+    assert proxy.next_number() == number + 1, "the client did not connect"
     assert worker.call("state", lease="l")["value"] == "held"
     worker.release()
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from demo import colours
 from demo.cells import cells
 from demo.picture import picture
-from demo.screen import Screen, axis, chart, redraws, told
+from demo.screen import Screen, axis, chart, event_lines, redraws
 from demo.timeline import Bar, Handoff, Kill, Kind, Timeline
 from harness.paths import REPOSITORY
 
@@ -101,7 +101,7 @@ def test_everything_fits_into_a_narrow_terminal() -> None:
 
 
 def test_lines_tell_the_grants_and_the_kill_in_order() -> None:
-    assert told(RUN) == [
+    assert event_lines(RUN) == [
         "  0.00 s  Python & co     holds, with fencing token 5001, after 0.20 s",
         "  1.00 s  Node            holds, with fencing token 5003, after 1.00 s",
         "  1.40 s  Node            is killed with SIGKILL while it holds",
@@ -128,7 +128,7 @@ def test_plain_lines_come_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
         screen.show(timeline)
     screen.close(RUN)
     lines = output.getvalue().splitlines()
-    assert lines[:4] == told(RUN)
+    assert lines[:4] == event_lines(RUN)
     assert lines[4].startswith("the lock")
     assert "\x1b" not in output.getvalue()
 

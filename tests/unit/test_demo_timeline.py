@@ -169,9 +169,9 @@ def test_the_checker_is_told_of_an_overlap_and_of_a_hold_without_an_end() -> Non
 
 
 def test_a_run_in_numbers() -> None:
-    told = figures(drawn(KILLED))
-    assert told.grants == (1, 1)
-    assert told.longest_wait == (0.005, 0.084)
-    assert (told.handoffs, told.typical_handoff, told.after_kill) == (1, None, 0.07)
+    counted = figures(drawn(KILLED))
+    assert counted.grants == (1, 1)
+    assert counted.longest_wait == (0.005, 0.084)
+    assert (counted.handoffs, counted.typical_handoff, counted.after_kill) == (1, None, 0.07)
     assert sentence(figures(drawn(BOTH)), 0) == "2 holds; 0 overlaps; 1 hand-off, typically in 1.0 ms"
-    assert sentence(told, 0).endswith("0.1 s from the kill to the next holder")
+    assert sentence(counted, 0).endswith("0.1 s from the kill to the next holder")

@@ -61,7 +61,7 @@ def test_a_connection_after_the_end_is_seen() -> None:
     found = account([0.0])
     found.liar.accepts.append(MARGIN + 1)
     vet_record(found)
-    assert found.wrong == ["1 connections after it was closed"]
+    assert found.wrong == ["1 connections after the client was closed"]
 
 
 def test_a_lie_that_was_not_told_is_seen() -> None:
@@ -103,7 +103,7 @@ def test_a_lease_that_outlives_its_term_is_seen() -> None:
     vet_term(found, 11.4, "suspended")
     assert found.wrong == []
     vet_term(found, 11.6, "held")
-    assert found.wrong == ["held 0.100 s after its term, as far as it was proven"]
+    assert found.wrong == ["held 0.100 s after the end of its proven term"]
 
 
 def test_lies_that_harm_the_process_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,11 +117,9 @@ def test_lies_that_harm_the_process_are_found(monkeypatch: pytest.MonkeyPatch) -
     assert sorted(found) == ["it died", "lie 7 alone: it died", "lie 93 alone: it died"]
 
 
-@pytest.mark.parametrize(
-    ("meetings", "problems"), [(1, []), (2, ["lie 1 (at create): the lie was not told"])]
-)
+@pytest.mark.parametrize(("runs", "problems"), [(1, []), (2, ["lie 1 (at create): the lie was not told"])])
 def test_a_lie_that_is_not_told_has_a_second_chance(
-    monkeypatch: pytest.MonkeyPatch, meetings: int, problems: list[str]
+    monkeypatch: pytest.MonkeyPatch, runs: int, problems: list[str]
 ) -> None:
     lies = [Lie(f"lie {n}", "create", tells.hang_up) for n in range(3)]
     met: list[list[Lie]] = []
@@ -130,7 +128,7 @@ def test_a_lie_that_is_not_told_has_a_second_chance(
         met.append(some)
         accounts = [Account(Liar(lie)) for lie in some]
         for account in accounts:
-            if account.liar.lie != lies[1] or len(met) > meetings:
+            if account.liar.lie != lies[1] or len(met) > runs:
                 account.liar.told = [0.0]
             vet_record(account)
         return Verdict(accounts)

@@ -156,7 +156,7 @@ def test_what_a_fault_withholds_is_counted() -> None:
                 assert not proxy.withheld
                 proxy.black_hole("up")
                 client.sendall(frame)
-                eventually(lambda: proxy.withheld["up"] == 1, "it is held back")
+                eventually(lambda: proxy.withheld["up"] == 1, "the request is held back")
                 assert not proxy.withheld["down"]
 
 

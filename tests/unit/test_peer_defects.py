@@ -164,7 +164,7 @@ def test_curator_462_is_mended(
         last = proxy.snapshot().flights[-1]
         return last.requests[-1].startswith("getChildren") and last.closed is not None
 
-    eventually(waits, "it has seen that it must wait")
+    eventually(waits, "the waiter has noticed that it must wait")
     leaver.cancel(leaving)
     leaving.expect("cancelled")
     observer.wait_queue(leases_of(path), 1)

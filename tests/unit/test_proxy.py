@@ -31,7 +31,7 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
         # The proxy holds back replies until all three requests are sent, even on a slow machine.
         proxy.black_hole("down")
         together = [through.client.exists_async("/") for _ in range(3)]
-        eventually(lambda: proxy.snapshot().requests["exists"] == 3, "all three are on their way")
+        eventually(lambda: proxy.snapshot().requests["exists"] == 3, "all three requests were sent")
         proxy.heal()
         for one in together:
             one.get(timeout=5)
@@ -118,7 +118,7 @@ def test_forgotten_sessions_are_not_given_back(proxy: Proxy) -> None:
         assert session == through.client.client_id[0]
         proxy.forget_sessions()
         proxy.cut()
-        eventually(lambda: proxy.newest_session() != session, "it has another one")
+        eventually(lambda: proxy.newest_session() != session, "the client has another session")
 
 
 def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:

@@ -52,7 +52,7 @@ def test_a_test_that_hangs_is_ended_alone_with_what_it_started(
     tally = rust_suite.run_tests(program, ["a", "b", "c", "d"], limit=5)
     assert (tally.passed, tally.failures) == (3, ["b (had not ended after 5 s)"])
     assert "test b ... so far" in capsys.readouterr().out
-    eventually(lambda: not is_alive(int(started.read_text())), "all that it started has ended")
+    eventually(lambda: not is_alive(int(started.read_text())), "the test's child process has ended")
 
 
 def test_a_test_that_ends_the_process_is_named(tmp_path: Path) -> None:

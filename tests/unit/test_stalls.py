@@ -45,5 +45,5 @@ def test_a_process_that_was_stopped_knows_for_how_long() -> None:
         time.sleep(STOPPED)
         os.kill(process.pid, signal.SIGCONT)
         # The limit is short because other delays also add to the total.
-        eventually(lambda: ask() - before >= STOPPED - 0.1, "it knows for how long", 5)
+        eventually(lambda: ask() - before >= STOPPED - 0.1, "the process has measured the stop", 5)
         process.stdin.close()

@@ -35,7 +35,7 @@ def test_an_option_has_the_name_the_default_and_the_unit_of_its_language() -> No
     document = place("options Mutex Semaphore")
     python = tables.written(document, TABLE, "python")
     assert "| `reentrant` | `True` | Whether an owner may enter again (`Mutex`) |" in python
-    assert "| `max_hold` | 1.5 | For how long |" in python, "both have it"
+    assert "| `max_hold` | 1.5 | For how long |" in python, "both kinds have the option"
     assert "| `max_size` | 16 777 216 | How large (`Semaphore`) |" in python
     node = tables.written(document, TABLE, "node")
     assert "| `reentrant` | `true` |" in node

@@ -44,8 +44,8 @@ class Gunicorn:
     def ask(self, page: str = "") -> dict[str, Any]:
         """Return the reply to a request, from either worker."""
         with urllib.request.urlopen(f"http://{self.address}/{page}", timeout=30) as answer:
-            told: dict[str, Any] = json.load(answer)
-        return told
+            reported: dict[str, Any] = json.load(answer)
+        return reported
 
     def expect_workers(self) -> None:
         """Wait until both workers have replied."""
@@ -81,14 +81,14 @@ def gunicorn(
 def test_requests_exclude_each_other(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
     """Requests exclude each other, in the same worker and in different workers."""
     with ThreadPoolExecutor(20) as pool:
-        told = list(pool.map(lambda _: gunicorn.ask("enter"), range(40)))
-    assert {answer["most"] for answer in told} == {1}
-    assert len({answer["pid"] for answer in told}) == 2
-    turns = sorted((answer["token"], answer["began"], answer["ended"]) for answer in told)
+        reported = list(pool.map(lambda _: gunicorn.ask("enter"), range(40)))
+    assert {answer["most"] for answer in reported} == {1}
+    assert len({answer["pid"] for answer in reported}) == 2
+    turns = sorted((answer["token"], answer["began"], answer["ended"]) for answer in reported)
     assert all(before[2] <= after[1] for before, after in pairwise(turns))
     assert all(before[0] < after[0] for before, after in pairwise(turns))
     # The module name of the patched function shows that gevent has patched it.
-    assert {answer["patched"][1] for answer in told} == {"gevent.hub"}
+    assert {answer["patched"][1] for answer in reported} == {"gevent.hub"}
     observer.wait_queue(path, 0)
 
 

@@ -232,19 +232,19 @@ class Campaign:
     def state(self) -> str:
         """Describe the queues and each station's last lines, for a person who analyzes a failure."""
         observer = self._stage.observer
-        told = [f"seed {self.seed}", *map(str, self.windows[-5:])]
+        output = [f"seed {self.seed}", *map(str, self.windows[-5:])]
         for path in self._paths:
-            told.append(f"{path}:")
+            output.append(f"{path}:")
             for node in observer.queue(path):
                 with suppress(NoNodeError):
-                    told.append(f"  {node} of {observer.owner(f'{path}/{node}'):#x}")
+                    output.append(f"  {node} of {observer.owner(f'{path}/{node}'):#x}")
         for station in self.stations:
             sessions = [f"{session:#x}" for session in station.connections.passwords]
-            told.append(
+            output.append(
                 f"{station}, connected to server {station.connections.server_id}, sessions {sessions[-3:]}:"
             )
-            told += [f"  {line}" for line in station.worker.history[-LAST_LINES:]]
-        return "\n".join(told)
+            output += [f"  {line}" for line in station.worker.history[-LAST_LINES:]]
+        return "\n".join(output)
 
     def judge(self) -> list[Hold]:
         """Stop all contenders, check all records, and return the holds."""

@@ -211,13 +211,13 @@ def session_ended(stage: Stage) -> None:
                 stage.needs(time.monotonic() < deadline, f"session {grant.session:#x} was ended")
         stage.awaits_loss(grant)
 
-        def told() -> list[int]:
+        def losses() -> list[int]:
             lines = victim.worker.lines()
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
-        stage.awaits(lambda: bool(told()), f"{victim.worker} reported that its session is over")
+        stage.awaits(lambda: bool(losses()), f"{victim.worker} reported that its session is over")
         # An acquire might have succeeded just before and have a stamp just after.
-        known = told()[0] + round(stage.session_timeout / 8 * 1e9)
+        known = losses()[0] + round(stage.session_timeout / 8 * 1e9)
         stage.interventions.append(Intervention(grant.session, None, began, known))
         stage.pass_time(0.5)
 

@@ -145,10 +145,10 @@ class Contender(threading.Thread):
 
     def _grants(self, worker: Worker, lock: Lock, lease: str, line: Line) -> list[Grant]:
         """Return the grants of an acquire: one for a single lock, one for each member of a multi lock."""
-        told = [{**line, "lease": lease}] if not lock.members else line["leases"]
+        reported = [{**line, "lease": lease}] if not lock.members else line["leases"]
         by_path = {part.path: part for part in lock.members or (lock,)}
         found = []
-        for one in told:
+        for one in reported:
             path, _, node = str(one.get("node", "")).rpartition("/")
             part = by_path.get(path, lock)
             session, token = int(one.get("session", 0)), int(one.get("token") or 0)
@@ -259,8 +259,8 @@ class Contender(threading.Thread):
 
     def _tell(self, grant: Grant, do: str, **what: Any) -> dict[str, Any]:
         text = json.dumps({"name": grant.lock.path, "do": do, "held": asdict(grant.held), **what})
-        told = grant.worker.send("tell", address=self._registers.address, text=text, owner=self.name)
-        answer: dict[str, Any] = json.loads(self._answer(told)["value"])
+        reported = grant.worker.send("tell", address=self._registers.address, text=text, owner=self.name)
+        answer: dict[str, Any] = json.loads(self._answer(reported)["value"])
         return answer
 
     def _hold(self, grants: list[Grant]) -> None:
