@@ -227,9 +227,7 @@ def test_s776_sessions_and_losses(
     cuts = {"c": 2, "d": 0}
     for number in range(1, cuts["c"] + 1):
         proxies[0].cut()
-        eventually(
-            lambda n=number: stats(worker, "c")["reconnections"] == n, "the client counts the reconnection"
-        )  # type: ignore[misc]
+        eventually(lambda n=number: stats(worker, "c")["reconnections"] == n, "it is counted")  # type: ignore[misc]
         assert len(proxies[0].snapshot().arrivals) == 1 + number
     for client, number in (("c", 0), ("d", 0), ("d", 1)):
         (node,) = observer.queue(f"{path}/{client}{number}")

@@ -60,7 +60,7 @@ def program(title: str, source: str) -> Role:
     return Role(title, (PYTHON, "-c", source))
 
 
-def test_without_java(tmp_path: Path) -> None:
+def test_the_demo_runs_without_java(tmp_path: Path) -> None:
     node = os.environ.get("ZKLOCK_NODE", "node")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "node").symlink_to(subprocess.check_output(["which", node], text=True).strip())
@@ -83,34 +83,34 @@ def test_without_java(tmp_path: Path) -> None:
     assert (tmp_path / "demo.svg").read_text().startswith("<svg")
 
 
-def test_an_overlap_fails_it(tmp_path: Path) -> None:
+def test_an_overlap_fails_the_demo(tmp_path: Path) -> None:
     status, output = shown([HONEST, program("thief", THIEF)], tmp_path)
     assert status == 1
     assert f"overlap on {PATH}: " in output
     assert "; 1 overlap; " in output
 
 
-def test_a_node_that_is_left_fails_it(tmp_path: Path) -> None:
+def test_a_leftover_node_fails_the_demo(tmp_path: Path) -> None:
     status, output = shown([program("litterer", LITTERER)], tmp_path)
     assert status == 1
     assert f"a node is left: {PATH}/_c_" in output
 
 
-def test_a_process_that_fails_or_is_never_granted_fails_it(tmp_path: Path) -> None:
+def test_a_failed_or_never_granted_process_fails_the_demo(tmp_path: Path) -> None:
     status, output = shown([HONEST, program("crashes", CRASHES)], tmp_path)
     assert status == 1
     assert "crashes ended with status 1:\nno lock today" in output
     assert "crashes was never granted the lock" in output
 
 
-def test_a_victim_that_outlives_it_fails_it(tmp_path: Path) -> None:
+def test_a_victim_that_is_not_killed_fails_the_demo(tmp_path: Path) -> None:
     # The victim could only be killed in its third round, which this run does not reach.
     status, output = shown([Role("victim", HONEST.command, victim=True)], tmp_path, rounds=2)
     assert status == 1
     assert "victim was too quick to be killed" in output
 
 
-def test_what_is_said_where_curator_cannot_join_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_jdk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "With a JDK and Maven" in (without_curator() or "")
     assert [role.title for role in cast(tmp_path)] == ["Python", "asyncio", "Node", "Rust", "Python, killed"]

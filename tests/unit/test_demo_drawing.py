@@ -49,13 +49,13 @@ def test_each_lane_has_its_characters() -> None:
     assert rows(RUN, 8) == ["##-----#", "--#???? "]
 
 
-def test_what_is_left_of_a_killed_process_does_not_wait() -> None:
+def test_a_killed_process_is_not_shown_as_waiting() -> None:
     # In the last column of the killed process's session, the next holder has the lock for longer.
     _, killed = rows(RUN, 11)
     assert killed == "---#?????  "
 
 
-def test_a_column_shows_one_holder_even_if_the_lock_changed_hands_in_it() -> None:
+def test_a_column_shows_one_holder_even_across_a_hand_off() -> None:
     for columns in range(3, 60):
         shown = cells(RUN, columns, 0)
         for column in range(columns):
@@ -64,7 +64,7 @@ def test_a_column_shows_one_holder_even_if_the_lock_changed_hands_in_it() -> Non
             assert (shown.lock[column] is None) == (not have)
 
 
-def test_the_lock_changes_hands_where_a_hold_begins() -> None:
+def test_a_hand_off_is_drawn_at_the_start_of_the_hold() -> None:
     lock = cells(RUN, 40, 0).lock
     assert [(i, one.lane) for i, one in enumerate(lock) if one is not None and one.begins] == [
         (0, 0),
@@ -73,7 +73,7 @@ def test_the_lock_changes_hands_where_a_hold_begins() -> None:
     ]
 
 
-def test_while_a_run_goes_on_the_rest_of_the_screen_is_empty() -> None:
+def test_an_unfinished_run_leaves_the_rest_of_the_screen_empty() -> None:
     assert rows(RUN, 16, 8000 * MS)[0] == "##-----#" + " " * 8
     # A run that takes longer than expected is scaled to the full width.
     assert rows(RUN, 8, 100 * MS) == rows(RUN, 8)
@@ -86,11 +86,11 @@ def test_kills_have_their_column() -> None:
 
 
 @pytest.mark.parametrize(("columns", "seconds", "shown"), [(20, 4, "0 s  1    2    3"), (10, 100, "0 s  50")])
-def test_seconds_stand_under_the_columns(columns: int, seconds: int, shown: str) -> None:
+def test_the_axis_shows_seconds(columns: int, seconds: int, shown: str) -> None:
     assert axis(columns, seconds * 1000 * MS).rstrip() == shown
 
 
-def test_everything_fits_into_a_narrow_terminal() -> None:
+def test_the_chart_fits_into_a_narrow_terminal() -> None:
     console = Console(file=io.StringIO(), width=40)
     with console.capture() as capture:
         console.print(chart(RUN, 40, RUN.span))
@@ -100,7 +100,7 @@ def test_everything_fits_into_a_narrow_terminal() -> None:
     assert max(map(len, lines)) <= 40
 
 
-def test_lines_tell_the_grants_and_the_kill_in_order() -> None:
+def test_event_lines_are_in_order() -> None:
     assert event_lines(RUN) == [
         "  0.00 s  Python & co     holds, with fencing token 5001, after 0.20 s",
         "  1.00 s  Node            holds, with fencing token 5003, after 1.00 s",
@@ -113,13 +113,13 @@ def test_lines_tell_the_grants_and_the_kill_in_order() -> None:
     ("terminal", "environment", "drawn"),
     [(True, {}, True), (True, {"NO_COLOR": "1"}, False), (True, {"CI": "true"}, False), (False, {}, False)],
 )
-def test_it_is_drawn_only_where_it_can_be_redrawn(
+def test_the_screen_is_drawn_only_where_it_can_be_redrawn(
     terminal: bool, environment: dict[str, str], drawn: bool
 ) -> None:
     assert redraws(Console(file=io.StringIO(), force_terminal=terminal), environment) is drawn
 
 
-def test_plain_lines_come_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_plain_line_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     output = io.StringIO()
     screen = Screen(Console(file=output, width=100), RUN.span)
@@ -167,7 +167,7 @@ def assert_one_at_a_time(root: Element) -> None:
         assert right <= left + 0.11
 
 
-def test_the_picture_has_everything() -> None:
+def test_the_picture_has_all_elements() -> None:
     root = ElementTree.fromstring(picture(RUN, "A <title>", "and what happened"))
     assert root.findtext(f"{SVG}title") == "A <title>"
     assert texts(group(root, "heading")) == ["A <title>", "and what happened"]
@@ -210,7 +210,7 @@ def test_every_colour_can_be_read_on_a_light_and_on_a_dark_page(colour: colours.
     assert contrast(colour.dark, "#0d1117") >= 4.5
 
 
-def test_the_readmes_picture_is_one_that_the_demo_draws_today() -> None:
+def test_the_readmes_picture_is_up_to_date() -> None:
     root = ElementTree.parse(REPOSITORY / "docs" / "demo.svg").getroot()
     lanes = texts(group(root, "lanes"))[: len(group(root, "lanes").findall(f"{SVG}text[@text-anchor='end']"))]
     assert lanes == ["the lock", "Python", "asyncio", "Node", "Rust", "Java, Curator", "Python, killed"]

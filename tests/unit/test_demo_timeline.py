@@ -43,14 +43,14 @@ def spans(timeline: Timeline, kind: Kind, lane: int) -> list[tuple[float, float]
     return [(bar.start / MS, bar.end / MS) for bar in timeline.of(kind, lane)]
 
 
-def test_lines_are_read() -> None:
+def test_log_lines_are_parsed() -> None:
     assert parse(3, "17 waits\n") == Event(3, 17, What.WAITS)
     assert parse(3, "18 holds /lock/n-0000000001 99\n") == Event(3, 18, What.HOLDS, "/lock/n-0000000001", 99)
     assert parse(3, "19 releases\n") == Event(3, 19, What.RELEASES)
 
 
 @pytest.mark.parametrize("line", ["", "17", "17 sleeps", "17 holds /lock/n", "17 killed", "waits"])
-def test_other_lines_are_not(line: str) -> None:
+def test_other_lines_are_ignored(line: str) -> None:
     with pytest.raises(NotUnderstood):
         parse(0, line)
 
@@ -66,13 +66,13 @@ def test_waiting_and_holding_become_bars() -> None:
     assert timeline.span == 100 * MS
 
 
-def test_events_of_several_processes_may_become_known_in_any_order() -> None:
+def test_events_can_arrive_in_any_order() -> None:
     assert drawn(sorted(BOTH, key=lambda event: (event.lane, event.at))) == drawn(BOTH)
     # The demo learns of a kill immediately, but reads the killed process's earlier output a moment later.
     assert drawn(KILLED[::-1]) == drawn(KILLED)
 
 
-def test_what_began_before_the_picture_is_clipped_and_what_ended_before_is_left_out() -> None:
+def test_bars_before_the_picture_are_clipped_or_omitted() -> None:
     timeline = drawn(BOTH, start=20, now=60)
     assert spans(timeline, Kind.WAITS, 0) == []
     assert spans(timeline, Kind.HOLDS, 0) == [(0, 10)]
@@ -82,7 +82,7 @@ def test_what_began_before_the_picture_is_clipped_and_what_ended_before_is_left_
     assert timeline.span == 40 * MS
 
 
-def test_what_has_not_ended_ends_with_the_picture() -> None:
+def test_unfinished_bars_end_with_the_picture() -> None:
     timeline = drawn(BOTH, now=20)
     assert timeline.of(Kind.HOLDS, 0) == [Bar(0, Kind.HOLDS, 10 * MS, 20 * MS, 100, 5 * MS, open=True)]
     assert timeline.of(Kind.WAITS, 1) == [Bar(1, Kind.WAITS, 6 * MS, 20 * MS, open=True)]
@@ -95,7 +95,7 @@ def test_a_wait_that_never_ends_lasts_until_its_process_ends() -> None:
     assert timeline.of(Kind.HOLDS) == []
 
 
-def test_one_that_is_killed_while_it_waits_leaves_no_orphan() -> None:
+def test_a_killed_waiter_leaves_no_orphan() -> None:
     timeline = drawn([event(0, 5, What.WAITS), event(0, 40, What.KILLED)])
     assert timeline.of(Kind.WAITS) == [Bar(0, Kind.WAITS, 5 * MS, 40 * MS)]
     assert timeline.of(Kind.ORPHANED) == []
@@ -111,13 +111,13 @@ def test_a_killed_holder_is_followed_by_its_session_until_the_next_grant() -> No
     assert timeline.kills == (Kill(0, 20 * MS),)
 
 
-def test_until_there_is_a_next_grant_the_orphan_lasts() -> None:
+def test_an_orphan_lasts_until_the_next_grant() -> None:
     timeline = drawn(KILLED, now=80)
     (orphan,) = timeline.of(Kind.ORPHANED)
     assert (orphan.end, orphan.open) == (80 * MS, True)
 
 
-def test_a_release_that_was_quicker_than_the_kill_ends_the_orphan() -> None:
+def test_a_release_before_the_kill_ends_the_orphan() -> None:
     late = [event(0, 21, What.RELEASES), event(0, 22, What.WAITS)]
     timeline = drawn([*KILLED[:4], *late, *KILLED[4:]])
     assert spans(timeline, Kind.ORPHANED, 0) == [(20, 21)]
@@ -125,21 +125,21 @@ def test_a_release_that_was_quicker_than_the_kill_ends_the_orphan() -> None:
     assert spans(timeline, Kind.WAITS, 0) == [(5, 10)]
 
 
-def test_a_handoff_goes_from_the_release_to_the_grant_of_one_that_waited() -> None:
+def test_a_handoff_starts_at_the_release_and_ends_at_the_waiters_grant() -> None:
     assert drawn(BOTH).handoffs == (Handoff(0, 1, 30 * MS, 31 * MS),)
     assert drawn(BOTH).handoffs[0].took == MS
 
 
-def test_a_handoff_after_a_kill_is_by_expiry_and_counts_from_the_kill() -> None:
+def test_a_handoff_after_a_kill_is_measured_from_the_kill() -> None:
     assert drawn(KILLED).handoffs == (Handoff(0, 1, 20 * MS, 90 * MS, by_expiry=True),)
 
 
-def test_a_lock_that_nobody_waited_for_is_not_handed_on() -> None:
+def test_a_lock_without_waiters_is_not_handed_on() -> None:
     late = [event(1, 40, What.WAITS), event(1, 41, What.HOLDS, 1)]
     assert drawn([*BOTH[:1], *BOTH[2:4], *late]).handoffs == ()
 
 
-def test_nobody_hands_the_lock_to_one_who_overlaps() -> None:
+def test_an_overlapping_hold_is_not_a_handoff() -> None:
     thief = [event(1, 6, What.WAITS), event(1, 20, What.HOLDS, 1), event(1, 25, What.RELEASES)]
     timeline = drawn([BOTH[0], BOTH[2], *thief, BOTH[3]])
     # The timeline shows the bars as logged: it must not hide the overlap.
@@ -147,7 +147,7 @@ def test_nobody_hands_the_lock_to_one_who_overlaps() -> None:
     assert timeline.handoffs == ()
 
 
-def test_the_checker_of_the_tests_judges_what_is_drawn() -> None:
+def test_the_timelines_holds_pass_the_history_checker() -> None:
     judged = holds(BOTH, PATH, ["a", "b"])
     assert [(one.worker, one.granted, one.ended, one.asked) for one in judged] == [
         ("a", 10 * MS, 30 * MS, 5 * MS),
@@ -156,19 +156,19 @@ def test_the_checker_of_the_tests_judges_what_is_drawn() -> None:
     assert history.problems(judged) == []
 
 
-def test_a_killed_holder_held_until_the_kill_and_no_longer() -> None:
+def test_a_killed_holders_hold_ends_with_the_kill() -> None:
     killed, _ = holds(KILLED, PATH, ["a", "b"])
     assert killed.ended == 20 * MS
     assert history.problems(holds(KILLED, PATH, ["a", "b"])) == []
 
 
-def test_the_checker_is_told_of_an_overlap_and_of_a_hold_without_an_end() -> None:
+def test_the_checker_receives_overlaps_and_unfinished_holds() -> None:
     early = [*BOTH[:4], event(1, 29, What.HOLDS, 1), *BOTH[5:]]
     assert len(history.overlaps(holds(early, PATH, ["a", "b"]))) == 1
     assert history.problems(holds(BOTH[:3], PATH, ["a", "b"])) != []
 
 
-def test_a_run_in_numbers() -> None:
+def test_the_figures_of_a_run() -> None:
     counted = figures(drawn(KILLED))
     assert counted.grants == (1, 1)
     assert counted.longest_wait == (0.005, 0.084)

@@ -26,7 +26,7 @@ STOPPED = Excuses(stops={"w": [(99 * SECOND, 101 * SECOND)]})
 ENDED = Intervention(session=7, node=None, began=90 * SECOND, known=91 * SECOND)
 
 
-def test_a_grant_that_is_lost_at_the_first_look_is_found() -> None:
+def test_a_grant_lost_at_the_first_check_is_found() -> None:
     lost = replace(LOOK, passed=False)
     assert lost_at_first_check([LOOK], Excuses()) == []
     assert lost_at_first_check([lost], Excuses())
@@ -37,12 +37,12 @@ def test_a_grant_without_a_term_is_found() -> None:
     assert lost_at_first_check([replace(LOOK, remaining=0.0)], Excuses())
 
 
-def test_a_look_after_the_term_tells_nothing() -> None:
+def test_a_check_after_the_term_is_ignored() -> None:
     late = replace(LOOK, passed=False, checked=102 * SECOND)
     assert lost_at_first_check([late], Excuses()) == []
 
 
-def test_only_a_process_that_was_stopped_then_is_excused() -> None:
+def test_only_a_process_stopped_at_that_time_is_excused() -> None:
     lost = replace(LOOK, passed=False)
     for stop in [(90 * SECOND, 91 * SECOND), (101 * SECOND, None)]:
         assert lost_at_first_check([lost], Excuses(stops={"w": [stop]}))
@@ -52,7 +52,7 @@ def test_only_a_process_that_was_stopped_then_is_excused() -> None:
     assert lost_at_first_check([lost], Excuses(stops={"w": [went_on]})) == []
 
 
-def test_a_deed_excuses_nothing_that_was_granted_later() -> None:
+def test_an_intervention_does_not_excuse_later_grants() -> None:
     lost = replace(LOOK, passed=False)
     later = replace(ENDED, began=99 * SECOND, known=101 * SECOND)
     assert lost_at_first_check([lost], Excuses(interventions=[later])) == []
@@ -80,14 +80,14 @@ def hold(granted: int, ended: int, **other: object) -> Hold:
     return replace(plain, **other)  # type: ignore[arg-type]
 
 
-def test_holds_of_a_session_count_when_its_client_knew_that_it_was_over() -> None:
+def test_holds_count_after_their_client_knew_that_the_session_ended() -> None:
     excuses = Excuses(interventions=[ENDED])
     assert certain([hold(90 * SECOND, 95 * SECOND)], excuses, (), []) == []
     later = hold(92 * SECOND, 95 * SECOND)
     assert certain([later], excuses, (), []) == [later]
 
 
-def test_a_hold_counts_until_its_node_is_deleted_whichever_of_its_levels_was_watched() -> None:
+def test_a_hold_counts_until_its_node_is_deleted() -> None:
     held = hold(100 * SECOND, 110 * SECOND, node=HELD.node)
     deleted = Intervention(session=7, node=HELD.node, began=104 * SECOND, known=NEVER)
     assert certain([held], Excuses(interventions=[deleted]), (), []) == [replace(held, ended=104 * SECOND)]
@@ -115,7 +115,7 @@ def test_a_late_write_needs_an_excuse() -> None:
     assert late_writes([late], STOPPED) == []
 
 
-def test_a_stop_that_was_over_before_the_grant_excuses_no_late_write() -> None:
+def test_a_stop_before_the_grant_does_not_excuse_a_late_write() -> None:
     late = replace(WRITE, refused=True)
     assert late_writes([late], Excuses(stops={"w": [(97 * SECOND, 99 * SECOND)]}))
 
@@ -129,7 +129,7 @@ def test_an_undone_update_needs_an_excuse() -> None:
     assert late_writes([late, spoilt], stopped) == []
 
 
-def test_a_token_that_comes_back_and_a_spoilt_fenced_write_are_found() -> None:
+def test_repeated_tokens_and_undone_fenced_writes_are_found() -> None:
     """The earlier judge also found a repeated token and a spoilt fenced write."""
     assert late_writes([WRITE, replace(WRITE, t=102 * SECOND)], Excuses())
     assert late_writes([replace(WRITE, undid_fenced=True)], Excuses())
@@ -147,7 +147,7 @@ def test_a_register_that_changes_under_a_reader_is_found() -> None:
     assert changed_while_reading([fenced], [late], Excuses())
 
 
-def test_more_in_a_room_than_there_is_room_for_are_found() -> None:
+def test_too_many_permit_holders_in_a_room_are_found() -> None:
     first, second = (replace(HELD, worker=name, node=name) for name in "ab")
     entry = Entry("/permits", 2, HELD, 101 * SECOND, (first, second))
     assert too_many_inside([entry], Excuses())

@@ -49,22 +49,22 @@ def test_five_connections_a_second_are_allowed() -> None:
     assert account([n / 5 for n in range(30)]).wrong == []
 
 
-def test_a_storm_is_seen() -> None:
+def test_too_many_connections_are_reported() -> None:
     assert account([n / 8 for n in range(40)]).wrong == ["16 connections in 2.0 s"]
 
 
-def test_a_storm_in_the_first_second_is_seen() -> None:
+def test_too_many_connections_in_the_first_second_are_reported() -> None:
     assert account([n / 100 for n in range(50)]).wrong == ["50 connections in the first second"]
 
 
-def test_a_connection_after_the_end_is_seen() -> None:
+def test_a_connection_after_close_is_reported() -> None:
     found = account([0.0])
     found.liar.accepts.append(MARGIN + 1)
     vet_record(found)
     assert found.wrong == ["1 connections after the client was closed"]
 
 
-def test_a_lie_that_was_not_told_is_seen() -> None:
+def test_a_lie_that_was_not_told_is_reported() -> None:
     assert account([0.0], told=False).wrong == ["the lie was not told"]
 
 
@@ -78,7 +78,7 @@ def test_a_lie_that_was_not_told_is_seen() -> None:
         (["a-0000000001"], ["b", "\x1b[31m", "a-0000000001"], True),
     ],
 )
-def test_a_hold_is_right_on_an_acknowledged_node_that_was_first(
+def test_a_hold_needs_an_acknowledged_first_node(
     acknowledged: list[str], listed: list[str], right: bool
 ) -> None:
     found = Account(Liar(LIE))
@@ -89,7 +89,7 @@ def test_a_hold_is_right_on_an_acknowledged_node_that_was_first(
     assert (found.wrong == []) == right
 
 
-def test_a_token_that_is_none_is_seen() -> None:
+def test_an_invalid_token_is_reported() -> None:
     found = Account(Liar(LIE))
     found.liar.truth.acknowledged.add(f"{DIRECTORY}/a-0000000001")
     found.liar.truth.shown([b"a-0000000001"])
@@ -97,7 +97,7 @@ def test_a_token_that_is_none_is_seen() -> None:
     assert found.wrong == ["a fencing token of 0"]
 
 
-def test_a_lease_that_outlives_its_term_is_seen() -> None:
+def test_a_lease_that_outlives_its_term_is_reported() -> None:
     found = Account(Liar(LIE))
     found.liar.truth.proofs.append(Proof(asked=10.0, timeout=3.0))
     vet_term(found, 11.4, "suspended")
@@ -118,7 +118,7 @@ def test_lies_that_harm_the_process_are_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("runs", "problems"), [(1, []), (2, ["lie 1 (at create): the lie was not told"])])
-def test_a_lie_that_is_not_told_has_a_second_chance(
+def test_a_lie_that_is_not_told_runs_once_more(
     monkeypatch: pytest.MonkeyPatch, runs: int, problems: list[str]
 ) -> None:
     lies = [Lie(f"lie {n}", "create", tells.hang_up) for n in range(3)]
@@ -138,7 +138,7 @@ def test_a_lie_that_is_not_told_has_a_second_chance(
     assert met == [lies, [lies[1]]]
 
 
-def test_the_truth_is_told_of_a_session_that_ends() -> None:
+def test_an_expired_session_gets_a_true_reply() -> None:
     truth = Truth()
     session = truth.begin(0)
     path = truth.add(session)

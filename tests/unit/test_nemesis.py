@@ -51,7 +51,7 @@ def request(registers: Registers, do: str, token: int, *, worker: str = "w", **m
     return registers.answer({"name": "r", "do": do, "held": asdict(held(token, worker)), **more})
 
 
-def test_a_late_write_spoils_the_plain_register_and_not_the_fenced_one() -> None:
+def test_a_late_write_changes_only_the_plain_register() -> None:
     registers = Registers()
     early = request(registers, "read", 1)
     late = request(registers, "read", 2)
@@ -72,7 +72,7 @@ def test_a_read_fences_too() -> None:
     assert request(registers, "write", 1, **early) == {"refused": True}
 
 
-def test_a_write_without_a_token_that_grows_would_be_seen() -> None:
+def test_a_write_with_a_repeated_token_is_reported() -> None:
     registers = Registers()
     early, late = request(registers, "read", 1), request(registers, "read", 1)
     request(registers, "write", 1, **late)
@@ -80,7 +80,7 @@ def test_a_write_without_a_token_that_grows_would_be_seen() -> None:
     assert registers.writes[1].undid_fenced
 
 
-def test_a_reader_sees_what_changes_under_it() -> None:
+def test_a_change_during_a_read_hold_is_reported() -> None:
     registers = Registers()
     seen = request(registers, "first read", 2)
     request(registers, "read again", 2, **seen)
@@ -100,7 +100,7 @@ def test_a_reader_fences_off_an_earlier_writer() -> None:
     assert request(registers, "write", 1, **early) == {"refused": True}
 
 
-def test_a_room_knows_who_is_in_it() -> None:
+def test_a_room_lists_its_permit_holders() -> None:
     registers = Registers()
     request(registers, "enter", 1, room_for=1)
     request(registers, "leave", 1)
@@ -127,7 +127,7 @@ def stage_with(proxy: Proxy) -> Stage:
     )
 
 
-def test_a_trap_that_does_not_spring_fails_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trap_that_is_not_triggered_fails_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stage.awaits, "__defaults__", (0.2,))
     with Proxy("127.0.0.1:1") as proxy, pytest.raises(HadNoEffect, match="create2"):
         create_reply_lost(stage_with(proxy))
@@ -141,7 +141,7 @@ def test_a_fault_without_a_holder_fails_its_round() -> None:
             stack.enter_context(holder)
 
 
-def test_what_a_fault_withholds_is_counted() -> None:
+def test_withheld_frames_are_counted() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
         with (
@@ -160,7 +160,7 @@ def test_what_a_fault_withholds_is_counted() -> None:
                 assert not proxy.withheld["down"]
 
 
-def test_a_stopped_process_is_known_as_such() -> None:
+def test_a_stopped_process_is_recognized() -> None:
     process = subprocess.Popen(["sleep", "60"])
     try:
         assert not is_stopped(process.pid)

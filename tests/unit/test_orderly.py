@@ -39,13 +39,13 @@ def changes(condition: Orderly, seen: list[int], patience: float | None) -> None
 
 
 @pytest.mark.parametrize("patience", [None, 20.0])
-def test_who_waits_sees_every_change(patience: float | None) -> None:
+def test_a_waiting_thread_sees_every_change(patience: float | None) -> None:
     seen: list[int] = []
     changes(Slow(), seen, patience)
     assert seen == [1, 2, 3]
 
 
-def test_who_gives_up_waiting_is_not_waited_for() -> None:
+def test_a_thread_that_times_out_is_not_waited_for() -> None:
     condition = Orderly()
     with condition:
         assert not condition.wait(0.01)

@@ -60,7 +60,7 @@ def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: st
 
 
 @ends
-def test_a_hold_that_is_over_on_curator(
+def test_curator_reenters_after_its_hold_has_ended(
     how: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder, other = over(start, "curator", how, server.hosts, proxy, observer, path)
@@ -85,7 +85,7 @@ def test_kazoo_282_on_kazoo(
     observer.assert_free(path)
 
 
-def test_cancelled_with_nothing_to_cancel_on_kazoo(
+def test_kazoo_cancels_the_next_acquire(
     server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -144,14 +144,14 @@ def test_kazoo_leaves_an_orphan_when_interrupted(
     observer.wait_queue(path, 1)
 
 
-def test_curator_79_is_mended(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_curator_79_is_fixed(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     last, asked = interrupted(start, "curator", server, observer, path)
     asked.expect("acquired")
     last.release()
     observer.assert_free(path)
 
 
-def test_curator_462_is_mended(
+def test_curator_462_is_fixed(
     server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder = counting(start, "rust", server.hosts, path, 1)
@@ -174,7 +174,9 @@ def test_curator_462_is_mended(
 # Curator: a contender queues for its turn again for each permit. Ours: S88.
 
 
-def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_curator_callers_each_keep_half_of_the_permits(
+    server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
     _workers, asked = halves(start, "curator", server, observer, path)
     # Each contender has one permit. The first has its turn and needs a permit. The second waits for a turn.
     observer.wait_queue(leases_of(path), 3)
@@ -187,7 +189,7 @@ def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, s
 # kazoo 649: a reader between two writers. Ours: S58, S59.
 
 
-def test_kazoo_649_is_mended(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_kazoo_649_is_fixed(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     observer.create(path)
     workers = [readwriter(start, "kazoo", server.hosts, path) for _ in range(3)]
     waiting = queue_up(observer, path, list(zip(workers, "wrw", strict=True)))
@@ -264,7 +266,7 @@ def test_peers_do_not_keep_time_outs(
 # Sequence numbers restart when the parent is created again, so they are no fencing tokens. Ours: S16.
 
 
-def test_sequence_numbers_begin_anew(path: str, start: Start) -> None:
+def test_sequence_numbers_restart(path: str, start: Start) -> None:
     numbers, czxids = [], []
     with Standalone(Settings(container_check=SOON)) as reaping, Observer(reaping.hosts) as observer:
         worker = user(start, "curator", reaping.hosts, path)

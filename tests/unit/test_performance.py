@@ -51,7 +51,7 @@ def test_a_figure_that_has_changed_is_noticed(reported: Json, page: Path) -> Non
     assert digest(changed) != digest(reported)
 
 
-def test_what_others_do_better_is_said_only_if_they_do(reported: Json) -> None:
+def test_advantages_of_peers_are_stated_only_if_measured(reported: Json) -> None:
     said = " ".join(weak(Table(reported)))
     assert "cheapest in Curator" in said
     for one in reported["results"]:
@@ -60,7 +60,7 @@ def test_what_others_do_better_is_said_only_if_they_do(reported: Json) -> None:
     assert "cheapest in Curator" not in " ".join(weak(Table(reported)))
 
 
-def test_what_pages_say_in_words_is_what_was_measured(reported: Json) -> None:
+def test_prose_on_pages_matches_the_measurements(reported: Json) -> None:
     """Prose on the pages states the measured counts. S40 to S42 and S291 test counts of single operations."""
     table = Table(reported)
 
@@ -100,7 +100,7 @@ def delayed(name: str) -> Workload:
     return found
 
 
-def test_latency_is_in_units_of_the_round_trip_that_was_measured_beside_it() -> None:
+def test_latency_is_in_units_of_the_measured_round_trip() -> None:
     # 100 reads in 1.2 s: 12 ms each, 2 more than the proxy's delay. A pair of three such trips takes 36 ms.
     turns = [Counted(20, 0.72), Counted(30, 1.08)]
     reported = entry(Result("free-10ms", "rust", turns=turns, bare=[Counted(60, 0.72), Counted(40, 0.48)]))
@@ -127,7 +127,7 @@ def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> Non
 
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
-def test_what_is_planned_leaves_time_for_the_start_of_workers(pace: Pace, most: float) -> None:
+def test_plans_leave_time_for_starting_workers(pace: Pace, most: float) -> None:
     """A run has 20 minutes, a quick run three: starting workers, servers and queues needs the rest."""
     workloads = [workload for workload in WORKLOADS if workload.quick or pace is FULL]
     assert sum(planned(workload, peers_of(workload), pace) for workload in workloads) < most
@@ -137,12 +137,12 @@ def peers_of(workload: Workload) -> list[Peer]:
     return [peer for peer in PEERS if peer.does(workload)]
 
 
-def test_all_that_is_measured_has_a_name() -> None:
+def test_every_measurement_has_a_name() -> None:
     assert set(SHOWN) == {peer.name for peer in PEERS}
     assert list(TITLES) == [workload.name for workload in WORKLOADS]
 
 
-def test_times_are_compared_the_other_way_round() -> None:
+def test_shorter_times_are_better() -> None:
     def reported(peer: str, figure: float, unit: str) -> Json:
         return {"workload": unit, "peer": peer, "unit": unit, "figure": figure}
 
@@ -162,7 +162,7 @@ def test_workers_are_small() -> None:
     assert [path.name for path in found if len(path.read_text().splitlines()) > 200] == []
 
 
-def test_processor_time_is_told_per_pair_where_pairs_are_counted() -> None:
+def test_processor_time_is_per_counted_pair() -> None:
     spent = Used(count=100, worker=0.02, server=0.05)
     reported = entry(Result("free", "rust", turns=[Counted(100, 0.5)], used=spent))
     assert reported["processor_us"] == {"worker": 200, "server": 500}

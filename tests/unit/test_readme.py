@@ -74,7 +74,7 @@ def test_the_first_minute_in_node(first_minute: str, node_project: Path) -> None
     assert re.match(r"holding with token \d+n\n", run_node(snippet, first_minute, node_project))
 
 
-def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None:
+def test_exporters_of_both_languages_agree(server: Standalone, node_project: Path) -> None:
     def exporter(language: str, mark: str) -> str:
         (snippet,) = (snippet for snippet in snippets(language) if mark in snippet)
         return snippet

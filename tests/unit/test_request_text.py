@@ -49,7 +49,7 @@ def test_a_transaction_has_a_line_for_each_operation() -> None:
     assert golden.is_heartbeat(RequestText("/t/x").request(request(heartbeat)))
 
 
-def test_who_connects_says_for_how_long() -> None:
+def test_a_handshake_names_its_timeout() -> None:
     connect = serialization.Connect(0, 0, 30_000, 0, b"\0" * 16, None)
     frame = framed(bytes(connect.serialize()))
     assert RequestText("/t/x").greeting(frame) == "connect version 0, new session, time-out 30000 ms"

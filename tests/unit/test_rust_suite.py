@@ -31,7 +31,7 @@ def test_what_passes_and_what_fails(tmp_path: Path) -> None:
     assert (tally.passed, tally.failures) == (2, ["b"])
 
 
-def test_an_outcome_behind_what_the_test_prints(tmp_path: Path) -> None:
+def test_an_outcome_after_the_tests_output_is_read(tmp_path: Path) -> None:
     program = executable(tmp_path, "echo 'test a ... a warning'", "echo more", "echo ok")
     assert rust_suite.run_tests(program, ["a"]).passed == 1
 

@@ -23,7 +23,7 @@ for _ in sys.stdin:
 STOPPED = 0.5
 
 
-def test_a_process_that_was_stopped_knows_for_how_long() -> None:
+def test_a_stopped_process_measures_the_stop() -> None:
     command = [sys.executable, "-c", MEASURE]
     with subprocess.Popen(
         command, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

@@ -54,7 +54,7 @@ def test_a_property_that_a_language_does_not_have_has_no_row() -> None:
     assert "check" not in node
 
 
-def test_a_table_that_was_changed_by_hand_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_changed_by_hand_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "DOCUMENTS", {"page.md": "python", "bare.md": "python"})
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "api.toml").write_text('[Lease]\nnode = { is = "property", says = "The node" }\n')

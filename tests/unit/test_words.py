@@ -91,7 +91,7 @@ def cons_lines(server: Standalone, expected: list[list[str]] | None = None) -> l
 
 
 @pytest.mark.timeout(60)
-def test_both_servers_tell_the_same_of_their_clients(servers: list[Standalone]) -> None:
+def test_both_servers_describe_clients_the_same(servers: list[Standalone]) -> None:
     real, embedded = servers
     ours = cons_lines(embedded)
     assert cons_lines(real, ours) == ours

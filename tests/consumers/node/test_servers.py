@@ -148,7 +148,7 @@ def refused(port: str) -> bool:
     return False
 
 
-def test_express_tells_of_a_port_that_is_taken(project: Project, server: Standalone, source: Source) -> None:
+def test_express_reports_a_taken_port(project: Project, server: Standalone, source: Source) -> None:
     file = project.shown(PAGE, "express.mjs")
     env = {"ZKLOCK_HOSTS": server.hosts, "PORT": source.url.rpartition(":")[2]}
     process = spawn([NODE, str(file)], env=env, stdout=PIPE, stderr=PIPE)

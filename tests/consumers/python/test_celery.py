@@ -203,7 +203,7 @@ def show(station: Station, name: str, *more: tuple[str, str]) -> None:
     station.module, station.folder = name, station.files
 
 
-def test_what_the_documentation_shows(station: Station) -> None:
+def test_the_documentations_example_works(station: Station) -> None:
     show(station, "tasks")
     station.start("prefork", 2)
     assert station.send("report")() < station.send("report")()

@@ -104,7 +104,7 @@ def test_a_worker_answers_while_its_requests_wait(
         assert {request.result(30)["most"] for request in waiting} == {1}
 
 
-def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
+def test_all_locks_are_free_after_a_stop(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
     """When gunicorn stops, all locks are free immediately, also one that a request never released."""
     gunicorn.ask("keep")
     observer.wait_queue(f"{path}-kept", 1)
@@ -118,7 +118,7 @@ def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer
     assert "panicked" not in log
 
 
-def test_what_the_documentation_shows(server: Standalone, observer: Observer, tmp_path: Path) -> None:
+def test_the_documentations_example_works(server: Standalone, observer: Observer, tmp_path: Path) -> None:
     """The module in docs/frameworks.md works as printed."""
     page = (HERE.parents[2] / "docs" / "frameworks.md").read_text()
     (snippet,) = re.findall(r"```python\n(# wsgi\.py.*?)```", page, re.DOTALL)

@@ -85,7 +85,7 @@ def test_no_page_is_wider_than_a_phone(site: Path, addresses: list[str]) -> None
     assert look(site, TOO_WIDE, {"pages": addresses, "width": 390}) == []
 
 
-def test_the_search_finds_pages_for_users_first(site: Path) -> None:
+def test_the_search_lists_user_pages_first(site: Path) -> None:
     found = look(site, FOUND, list(FIRST))
     assert {query: pages[:1] for query, pages in found.items()} == {
         query: [page] for query, page in FIRST.items()
