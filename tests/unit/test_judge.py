@@ -1,4 +1,4 @@
-"""The judge of the fault suite refuses these records. An earlier judge accepted them, except where noted."""
+"""The fault suite's checks report these records. An earlier version accepted them, except where noted."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_an_undone_update_needs_an_excuse() -> None:
 
 
 def test_repeated_tokens_and_undone_fenced_writes_are_found() -> None:
-    """The earlier judge also found a repeated token and a spoilt fenced write."""
+    """The earlier judge also found a repeated token and a undone fenced write."""
     assert late_writes([WRITE, replace(WRITE, t=102 * SECOND)], Excuses())
     assert late_writes([replace(WRITE, undid_fenced=True)], Excuses())
 

@@ -54,8 +54,8 @@ def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: st
     replaced.waiting.expect("acquired")
     replaced.behind.expect("acquired")
     found = overlaps(replaced.worker.holds() + replaced.last.holds())
-    assert len(found) == 1, "CURATOR-604 is mended"
-    # CURATOR-498 is mended.
+    assert len(found) == 1, "CURATOR-604 is fixed"
+    # CURATOR-498 is fixed.
     assert_created_anew(replaced, fragile, fragile_proxy)
 
 

@@ -1,4 +1,4 @@
-"""Two judges accept the same recorded histories, and refuse the same planted anomalies."""
+"""Both checkers accept the same recorded histories, and reject the same planted anomalies."""
 
 from __future__ import annotations
 
