@@ -103,7 +103,9 @@ def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, 
     assert "-> take these locks in the same order everywhere" in shown.out
 
 
-def test_s850_what_cannot_be_told(server: Standalone, observer: Observer, path: str) -> None:
+def test_s850_contenders_without_owner_and_semaphores(
+    server: Standalone, observer: Observer, path: str
+) -> None:
     for number in range(2):
         for name in "ab":
             node = f"{path}/{name}/mine-{number}-"

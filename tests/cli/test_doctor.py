@@ -54,7 +54,7 @@ def test_s569_doctor(server: Standalone, observer: Observer, path: str) -> None:
     assert finding(changed, "maxSessionTimeout").startswith("CHANGE")
 
 
-def test_s576_time_outs_that_the_servers_do_not_grant(new_server: NewServer, path: str) -> None:
+def test_s576_timeouts_that_the_servers_do_not_grant(new_server: NewServer, path: str) -> None:
     settings = Settings(tick=1000, min_session_timeout=3000, max_session_timeout=20_000)
     with new_server(settings) as slow:
         outcome = run(slow.hosts, "doctor", "--session-timeout", "2s", path)
@@ -135,7 +135,7 @@ def test_s688_a_stopped_server_alone(new_server: NewServer) -> None:
     assert "whitelist" not in outcome.out
 
 
-def test_s688_a_port_where_nothing_listens() -> None:
+def test_s688_a_port_without_a_listener() -> None:
     gone = f"127.0.0.1:{free_port()}"
     outcome = run(gone, "doctor", "--connect-timeout", "0.3")
     assert (outcome.status, outcome.err) == (69, "")
@@ -239,7 +239,7 @@ def test_s689_findings_for_programs(server: Standalone, path: str) -> None:
     assert "leave it out" in refused["next"]
 
 
-def test_s576_servers_that_are_not_there(server: Standalone, path: str) -> None:
+def test_s576_missing_servers(server: Standalone, path: str) -> None:
     gone = f"127.0.0.1:{free_port()}"
     outcome = run(f"{server.hosts},{gone}", "doctor", path)
     assert outcome.status == 1

@@ -20,7 +20,7 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 
-def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: str) -> None:
+def test_s565_ls_shows_the_queue(server: Standalone, observer: Observer, path: str) -> None:
     free = run(server.hosts, "ls", path)
     assert free.status == 0
     assert free.out.startswith(f"nobody holds or waits for {path}: there is no such path; ")
@@ -56,7 +56,7 @@ def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: 
     assert isinstance(reported[0]["since"], int)
 
 
-def test_s565_a_directory_that_is_called_locks(server: Standalone, observer: Observer, path: str) -> None:
+def test_s565_a_directory_named_locks(server: Standalone, observer: Observer, path: str) -> None:
     """A lock directory can have the name that a semaphore gives to one of its two directories."""
     with Command(server.hosts, "run", f"{path}/locks/a", "--", "sleep", "60"):
         observer.wait_queue(f"{path}/locks/a", 1)
@@ -95,7 +95,9 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
         assert run(server.hosts, "ls", orders).out.splitlines()[1].endswith(f"{named}  persistent")
 
 
-def test_s742_contenders_of_others_are_found(server: Standalone, observer: Observer, path: str) -> None:
+def test_s742_contenders_of_other_programs_are_found(
+    server: Standalone, observer: Observer, path: str
+) -> None:
     """`ls` and `top` recognize other programs' contenders by their ephemeral nodes, with any name."""
     for _ in range(3):
         observer.client.create(f"{path}/mine-", b"host", ephemeral=True, sequence=True, makepath=True)
@@ -143,7 +145,7 @@ def test_s743_all_locks_of_the_servers(new_server: NewServer) -> None:
         assert "zklock ls --recursive /" in alone.err
 
 
-def test_s744_a_path_that_is_not_there(server: Standalone, observer: Observer, path: str) -> None:
+def test_s744_a_path_that_does_not_exist(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(f"{path}/nightly")
     meant = f"there is no such path; the nearest that exists is {path}; did you mean {path}/nightly?"
     far = f"there is no such path; the nearest that exists is {path}"
@@ -165,7 +167,7 @@ def test_s744_a_path_that_is_not_there(server: Standalone, observer: Observer, p
     )
 
 
-def test_s565_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
+def test_s565_ls_escapes_text_of_other_clients(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(path)
     observer.client.create(f"{path}/x-lock-", b"\x1b[2Jhost", ephemeral=True, sequence=True)
     shown = run(server.hosts, "ls", path).out
@@ -233,7 +235,7 @@ def test_s569_the_manual() -> None:
     assert run("", "man", "bogus").status == 64
 
 
-def test_s569_a_reader_that_has_seen_enough() -> None:
+def test_s569_a_closed_pipe() -> None:
     command = f"{COMMAND} completions zsh | head -n 1; echo ${{PIPESTATUS[0]}}"
     seen = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert seen.stdout.splitlines()[-1] == "0"

@@ -86,7 +86,7 @@ def test_s746_losses_are_counted(server: Standalone, observer: Observer, path: s
         assert (lost["losses_total"], lost["exit_status"], lost["holding"]) == (number, 79, 0)
 
 
-def test_s746_a_loss_that_is_ignored_is_no_success(
+def test_s746_an_ignored_loss_is_not_a_success(
     server: Standalone, observer: Observer, path: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "job.prom"
@@ -223,9 +223,7 @@ def selectors(expression: Any) -> list[Any]:
     return [one for part in parts if part is not None for one in selectors(part)]
 
 
-def test_s747_the_rules_can_be_read_and_ask_for_what_there_is(
-    server: Standalone, path: str, tmp_path: Path
-) -> None:
+def test_s747_the_alert_rules_use_existing_metrics(server: Standalone, path: str, tmp_path: Path) -> None:
     """bindings-python/tests/test_prometheus.py compares the rules for clients with their metrics."""
     file = tmp_path / "job.prom"
     assert run(server.hosts, "run", "--metrics", str(file), path, "--", "true").status == 0

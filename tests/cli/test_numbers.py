@@ -174,9 +174,7 @@ def top_rows(hosts: str, *words: str) -> tuple[dict[str, Any], dict[str, dict[st
     return line, {row["path"]: row for row in line["locks"]}
 
 
-def test_s781_what_top_tells_of_two_holds(
-    server: Standalone, proxy: Proxy, observer: Observer, path: str
-) -> None:
+def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Observer, path: str) -> None:
     with others(server.hosts, 2) as (one, other):
 
         def make(who: Observer, name: str, kind: str, data: bytes) -> str:
@@ -265,7 +263,7 @@ def row_of(outcome: dict[str, Any], path: str) -> dict[str, Any]:
     return next((row for row in outcome["locks"] if row["path"] == path), {})
 
 
-def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Observer, path: str) -> None:
+def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, path: str) -> None:
     """`top` reports each lock's grants per second, and the age of a hold that it saw begin."""
     turns = {"busy": 40, "calm": 10}
     for name in turns:

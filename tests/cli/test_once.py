@@ -68,7 +68,7 @@ def test_s821_a_slot_that_is_recorded_at_the_start_runs_at_most_once(
     assert count(lines) == 1
 
 
-def test_s821_once_a_period(server: Standalone, path: str, lines: Path) -> None:
+def test_s821_once_per_period(server: Standalone, path: str, lines: Path) -> None:
     assert once(server, path, "--once-per", "365d", "--", *job(lines)).status == 0
     second = once(server, path, "--once-per", "365d", "--", *job(lines))
     assert second.status == 0
@@ -108,7 +108,9 @@ def test_s821_a_lock_that_is_taken_is_a_conflict(
         (["--once-record", "start"], "required"),
     ],
 )
-def test_s821_wrong_words(server: Standalone, path: str, lines: Path, flags: list[str], problem: str) -> None:
+def test_s821_invalid_options(
+    server: Standalone, path: str, lines: Path, flags: list[str], problem: str
+) -> None:
     ended = once(server, path, *flags, "--", *job(lines))
     assert ended.status == 64
     assert problem in ended.err
@@ -159,9 +161,7 @@ def test_s821_a_record_is_shown_and_forgotten(server: Standalone, path: str, lin
     assert count(lines) == 2
 
 
-def test_s821_ls_shows_records_as_such(
-    server: Standalone, observer: Observer, path: str, lines: Path
-) -> None:
+def test_s821_ls_shows_records(server: Standalone, observer: Observer, path: str, lines: Path) -> None:
     for name in ("report", "clean-up"):
         assert once(server, f"{path}/{name}", "--once", "monday", "--", *job(lines)).status == 0
     one = run(server.hosts, "ls", f"{path}/report").out.splitlines()

@@ -57,7 +57,7 @@ def given(options: dict[str, str], how: str) -> tuple[list[str], dict[str, str]]
 
 @pytest.mark.parametrize("how", ["option", "environment"])
 @pytest.mark.parametrize("lists", LISTS)
-def test_s790_the_lists_of_all_that_run_creates(
+def test_s790_acls_of_all_nodes_that_run_creates(
     secured: Secured, admin: Observer, path: str, tmp_path: Path, lists: str, how: str
 ) -> None:
     options, own, above = LISTS[lists]
@@ -111,7 +111,7 @@ def outcomes(hosts: str, words: list[str], path: str, node: str, label: str) -> 
 
 
 @pytest.mark.parametrize("who", IDENTITIES)
-def test_s791_an_identity_is_that_of_every_subcommand(
+def test_s791_every_subcommand_uses_the_identity(
     secured: Secured, admin: Observer, path: str, tmp_path: Path, who: str
 ) -> None:
     """Each subcommand can access a lock of the same user, and none can access another user's lock."""

@@ -35,7 +35,7 @@ def test_s540_the_commands_status(server: Standalone, observer: Observer, path: 
 @pytest.mark.parametrize(
     ("asked", "granted", "words"), [("1ms", "400ms", "stays taken"), ("1h", "1m", "sooner"), ("2s", "", "")]
 )
-def test_s690_a_session_time_out_that_the_servers_changed(
+def test_s690_a_session_timeout_that_the_servers_changed(
     server: Standalone, path: str, asked: str, granted: str, words: str
 ) -> None:
     ended = run(server.hosts, "run", "--session-timeout", asked, path, "--", "true")
@@ -48,7 +48,7 @@ def test_s690_a_session_time_out_that_the_servers_changed(
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
-def test_s541_a_command_that_a_signal_ends(server: Standalone, path: str, name: str) -> None:
+def test_s541_a_command_killed_by_a_signal(server: Standalone, path: str, name: str) -> None:
     number = getattr(signal, name)
     ended = run(server.hosts, "run", path, "--", "sh", "-c", f"kill -{number} $$")
     assert ended.status == 128 + number
@@ -167,7 +167,7 @@ def test_s548_a_signal_while_running(
     observer.assert_free(path)
 
 
-def test_s549_what_the_command_is_told(server: Standalone, observer: Observer, path: str) -> None:
+def test_s549_the_commands_environment(server: Standalone, observer: Observer, path: str) -> None:
     names = ("PATH", "NODE", "TOKEN", "SESSION", "MODE")
     script = "; ".join(f"echo $ZKLOCK_{name}" for name in names)
     with Command(server.hosts, "run", "-s", path, "--", "sh", "-c", f"{script}; read end") as command:
@@ -236,7 +236,7 @@ def test_s561_readers_and_permits(server: Standalone, observer: Observer, path: 
         assert not refused("--slots", "2", permits)
 
 
-def test_s562_no_argument_is_shown_to_others(server: Standalone, observer: Observer, path: str) -> None:
+def test_s562_no_argument_is_published(server: Standalone, observer: Observer, path: str) -> None:
     with Command(server.hosts, "run", path, "--", "sh", "-c", ": hidden; exec sleep 60"):
         (node,) = observer.wait_queue(path, 1)
         data = observer.client.get(f"{path}/{node}")[0]

@@ -77,7 +77,9 @@ def test_s740_many_orphans_and_the_commands_status(server: Standalone, path: str
             assert command.wait().status == 9
 
 
-def test_s740_while_it_waits(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+def test_s740_orphans_are_reaped_while_waiting(
+    server: Standalone, observer: Observer, path: str, tmp_path: Path
+) -> None:
     """A shell that `zklock` replaces by `exec` has left it a child process."""
     start = f"sleep 1000 & echo $!; exec {COMMAND} run {path} -- true"
     with Command(server.hosts, "run", path, "--", "sh", "-c", "read end") as holder:
@@ -166,7 +168,7 @@ def test_s741_two_kinds_of_locks_on_one_path(
         assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_s741_locks_below_a_semaphore_are_none_of_its_kind(
+def test_s741_locks_below_a_semaphore_cause_no_warning(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     """A semaphore's directory contains a lock directory with an ID as its name."""

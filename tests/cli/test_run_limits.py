@@ -89,7 +89,9 @@ def test_s832_a_command_that_does_not_stop_in_its_grace(proxy: Proxy, path: str,
         (["--max-waiters", "many"], "invalid value"),
     ],
 )
-def test_s832_wrong_words(server: Standalone, path: str, log: Log, options: list[str], problem: str) -> None:
+def test_s832_invalid_options(
+    server: Standalone, path: str, log: Log, options: list[str], problem: str
+) -> None:
     ended = run(server.hosts, "run", *options, path, "--", *log.job("0"))
     assert ended.status == 64
     assert problem in ended.err

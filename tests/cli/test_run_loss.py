@@ -139,7 +139,7 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
     observer.assert_free(path)
 
 
-def test_s555_a_late_heartbeat_stops_it(proxy: Proxy, path: str, log: Log) -> None:
+def test_s555_a_late_heartbeat_stops_the_command(proxy: Proxy, path: str, log: Log) -> None:
     """The command is stopped when no replies arrive on a connection that seems to work.
 
     At least a third of the session timeout is left of the term between two heartbeats. The library suspends
@@ -159,7 +159,7 @@ def test_s555_a_late_heartbeat_stops_it(proxy: Proxy, path: str, log: Log) -> No
     assert float(left[1]) > 20 / 4 - lag.late / 1e9
 
 
-def test_s556_a_suspended_command_is_ended(proxy: Proxy, path: str, log: Log) -> None:
+def test_s556_a_suspended_command_is_terminated(proxy: Proxy, path: str, log: Log) -> None:
     with held(proxy, path, log, ["--on-suspend", "term"]) as command, Lag() as lag:
         proxy.refuse()
         cut = now()
@@ -284,7 +284,7 @@ def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
     observer.assert_free(path)
 
 
-def test_s692_somebody_asks_for_the_lock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+def test_s692_a_client_asks_for_the_lock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
     ours = ["run", "--label", "ours", "--log", "json", path, "--", *log.job("tick")]
     for flags, status, then in (
         (["--on-revoke", "term"], 3, "the command gets SIGTERM"),

@@ -223,7 +223,7 @@ def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observe
 
 
 @pytest.mark.parametrize("flags", [[], ["-x"], ["-s"]])
-def test_s816_one_holder_is_read_of_a_long_queue(
+def test_s816_only_one_contender_of_a_long_queue_is_read(
     proxy: Proxy, observer: Observer, path: str, flags: list[str]
 ) -> None:
     """Many jobs can find a lock taken at the same time, so each sends no more requests in a long queue."""
@@ -319,7 +319,7 @@ def test_s789_how_long_a_command_waits_for_a_lock(
         assert_within({"t": ended}, began, least, late=1.0)
 
 
-def test_s789_the_session_time_out_is_the_one_that_was_asked_for(
+def test_s789_the_requested_session_timeout_is_used(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     with ExitStack() as stack:
@@ -334,7 +334,7 @@ def test_s789_the_session_time_out_is_the_one_that_was_asked_for(
             assert f"to={session}000," in line
 
 
-def test_s789_how_often_wait_and_top_look(proxy: Proxy, observer: Observer, path: str) -> None:
+def test_s789_how_often_wait_and_top_poll(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.client.create(f"{path}/x-lock-", b"other", ephemeral=True, sequence=True, makepath=True)
     with Command(proxy.hosts, "wait", path) as waiting:
         eventually(lambda: lists(proxy) > 0, "it looks")

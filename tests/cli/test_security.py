@@ -43,7 +43,7 @@ def test_s578_encrypted(secured: Secured, bystander: Observer, path: str) -> Non
     assert run(secured.hosts, "doctor", *flags(secured.tls), path).status in (0, 1)
 
 
-def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> None:
+def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: str) -> None:
     # Long enough for a first handshake on a busy machine: before that, the certificate is unknown.
     patience = ("--connect-timeout", "5")
     nobody = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
@@ -58,7 +58,7 @@ def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> Non
     assert (plain.status, plain.out) == (69, "")
 
 
-def test_s578_certificates_that_are_renewed_meanwhile(
+def test_s578_certificates_renewed_during_a_hold(
     secured: Secured, bystander: Observer, path: str, tmp_path: Path
 ) -> None:
     """After the certificates are renewed, the lock is released on a connection with the new ones."""
@@ -80,7 +80,7 @@ def test_s578_half_an_identity(secured: Secured, path: str, left_out: str) -> No
     assert "--tls-" in refused.err
 
 
-def test_s578_what_is_no_certificate(secured: Secured, path: str, tmp_path: Path) -> None:
+def test_s578_an_invalid_certificate(secured: Secured, path: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")
     for given in ({"ca": str(bad)}, {"ca": str(tmp_path / "none.pem")}):
@@ -121,7 +121,7 @@ def test_s578_a_wrong_password(secured: Secured, path: str, tmp_path: Path, logi
 
 @pytest.mark.parametrize("how", ["option", "environment"])
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
-def test_s578_a_file_that_others_can_use(
+def test_s578_a_credentials_file_that_other_users_can_access(
     server: Standalone, observer: Observer, path: str, tmp_path: Path, mode: int, how: str
 ) -> None:
     login = tmp_path / "login"

@@ -89,7 +89,7 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
         user.wait("status 100")
 
 
-def test_s571_the_terminal_is_given_back(server: Standalone, path: str) -> None:
+def test_s571_the_terminal_is_restored(server: Standalone, path: str) -> None:
     ends: list[tuple[bytes | str, int]] = [(b"q", 100), (b"\x1b", 100), (CTRL_C, 100)]
     ends += [("SIGTERM", 243), ("SIGINT", 230), ("SIGHUP", 229)]
     for end, status in ends:
@@ -118,7 +118,7 @@ def test_s571_what_is_typed_after_the_end_is_for_the_shell(proxy: Proxy, path: s
 
 
 @pytest.mark.parametrize("how", ["key", "SIGTSTP", "SIGSTOP"])
-def test_s571_it_is_stopped_and_goes_on(server: Standalone, path: str, how: str) -> None:
+def test_s571_top_is_stopped_and_continues(server: Standalone, path: str, how: str) -> None:
     with top(server.hosts, path) as user:
         if how == "key":
             user.type(CTRL_Z)
@@ -156,7 +156,7 @@ def test_s572_a_lost_connection(proxy: Proxy, server: Standalone, observer: Obse
         user.wait("status 100")
 
 
-def test_s572_nobody_claims_to_have_seen_a_hold_begin_in_an_outage(
+def test_s572_a_hold_that_starts_in_an_outage_has_an_upper_bound(
     proxy: Proxy, server: Standalone, observer: Observer, path: str
 ) -> None:
     held = f"{path}/held"
@@ -207,7 +207,9 @@ def test_s570_a_long_path_is_shortened_in_the_middle(
         user.wait("status 100")
 
 
-def test_s573_what_it_costs(proxy: Proxy, server: Standalone, observer: Observer, path: str) -> None:
+def test_s573_the_request_rate_of_top(
+    proxy: Proxy, server: Standalone, observer: Observer, path: str
+) -> None:
     """With many directories and a long queue, `top` keeps to its request rate and reads every directory."""
     for number in range(400):
         observer.create(f"{path}/many/{number}")
@@ -269,7 +271,7 @@ def eventually_complete(command: Command, path: str) -> Any:
         time.sleep(0.1)
 
 
-def test_s574_for_programs(server: Standalone, observer: Observer, path: str) -> None:
+def test_s574_top_for_programs(server: Standalone, observer: Observer, path: str) -> None:
     without = run(server.hosts, "top", path)
     assert (without.status, without.out) == (64, "")
     assert "--once" in without.err
@@ -304,7 +306,7 @@ def test_s574_for_programs(server: Standalone, observer: Observer, path: str) ->
     assert run(f"127.0.0.1:{free_port()}", "top", "--once", "--connect-timeout", "0.3", path).status == 69
 
 
-def test_s574_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
+def test_s574_top_escapes_text_of_other_clients(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(path)
     observer.client.create(f"{path}/x-lock-", b"\x1b[2Jhost", ephemeral=True, sequence=True)
     shown = run(server.hosts, "top", "--once", path).out

@@ -111,7 +111,7 @@ def test_s593_without_a_package_for_the_platform(
     assert "Supported platforms: darwin-arm64, " in done.stderr
 
 
-def test_s593_an_addon_that_is_left_out_is_told(modules: Path, tmp_path: Path) -> None:
+def test_s593_a_missing_addon_is_reported(modules: Path, tmp_path: Path) -> None:
     copied = tmp_path / "node_modules" / "zklock"
     shutil.copytree(modules / "zklock", copied)
     command = [NODE, "-e", "require('zklock')"]

@@ -91,7 +91,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     assert (counts["acquisitions"], counts["handoffs"]) == (WAITERS + 1, WAITERS - 1)
 
 
-def test_s861_a_lock_that_was_handed_on_is_lost_as_any_other(
+def test_s861_a_handed_on_lock_can_be_lost(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     ours, other = start(surface), user(start, surface, server.hosts, path)
@@ -118,7 +118,7 @@ def test_s861_a_lock_that_was_handed_on_is_lost_as_any_other(
 
 
 @pytest.mark.timeout(120)
-def test_s866_a_contender_of_another_client_gets_its_turn_among_many_that_hand_on(
+def test_s866_another_client_gets_its_turn_among_clients_that_hand_on(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     most, owners, rounds = 64, 16, 24

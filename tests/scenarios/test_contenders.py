@@ -33,7 +33,9 @@ def locked(worker: Worker, lock: str = "m") -> bool:
     return value
 
 
-def test_s110_ours(surface: str, server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_s110_our_contenders(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
     before = time.time() * 1000
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.lock(path, lock="labelled", label="the first")
@@ -85,7 +87,7 @@ def test_s111_readers_and_others(
 
 
 @pytest.mark.parametrize("many", MANY)
-def test_s112_many(
+def test_s112_many_contenders(
     surface: str, many: int, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -145,7 +147,7 @@ def test_s113_locked(
     nothing_watched(server, worker, path)
 
 
-def test_s114_of_a_semaphore(
+def test_s114_contenders_of_a_semaphore(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder, waiter = (counting(start, surface, server.hosts, path, 3) for _ in range(2))
@@ -182,7 +184,7 @@ def test_s114_of_a_semaphore(
 
 @pytest.mark.parametrize("how", ["refused", "silent"])
 @pytest.mark.parametrize("question", ["locked", "contenders"])
-def test_s115_asked_in_vain(
+def test_s115_contenders_and_locked_without_a_server(
     surface: str, question: str, how: str, proxy: Proxy, path: str, start: Start
 ) -> None:
     worker = start(surface)

@@ -47,7 +47,7 @@ def thickest(arrivals: list[float]) -> int:
     return max(sum(since <= other < since + AT_ONCE for other in arrivals) for since in arrivals)
 
 
-def test_s237_many_come_back(
+def test_s237_many_clients_reconnect(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)

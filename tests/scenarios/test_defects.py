@@ -57,7 +57,7 @@ def test_s230_a_session_is_replaced(
     assert_clean(replaced.worker.holds() + replaced.last.holds(), at_least=3)
 
 
-def test_s88_nobody_keeps_half(
+def test_s88_no_contender_keeps_half_of_its_permits(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     (first, second), (now, later) = halves(start, surface, server, observer, path)
@@ -71,7 +71,7 @@ def test_s88_nobody_keeps_half(
 
 
 @pytest.mark.parametrize("how", ["session", "node"])
-def test_s232_a_hold_that_is_over(
+def test_s232_a_hold_that_has_ended(
     surface: str,
     how: str,
     server: Standalone,

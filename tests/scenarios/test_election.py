@@ -46,7 +46,7 @@ def assert_observed(worker: Worker, *leaders: str | None) -> None:
     eventually(lambda: seen(worker)[-len(leaders) :] == list(leaders), f"{leaders} lead", 15)
 
 
-def test_s360_candidates_of_both_lead_in_order(
+def test_s360_candidates_of_both_libraries_lead_in_order(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     ids = ["ours-ä", "theirs-1", "", "ours-2", "theirs-ö"]
@@ -126,7 +126,7 @@ def test_s363_a_leader_that_is_cut_off_resigns_before_curator_leads(
     ours.release("again")
 
 
-def test_s364_who_gives_up_is_no_candidate(
+def test_s364_a_campaign_that_ends_leaves_no_candidate(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     first, second = (runner(start, surface, server.hosts, path, name) for name in ("first", "second"))
@@ -146,7 +146,7 @@ def test_s364_who_gives_up_is_no_candidate(
     observer.assert_free(path)
 
 
-def test_s365_a_candidate_goes_on_in_a_new_session(
+def test_s365_a_candidate_continues_in_a_new_session(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     first = runner(start, "curator", server.hosts, path, "first")
@@ -164,7 +164,7 @@ def test_s365_a_candidate_goes_on_in_a_new_session(
     second.release()
 
 
-def test_s366_who_watches_is_told_of_each_leader(
+def test_s366_an_observer_is_notified_of_each_leader(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     watcher = runner(start, surface, proxy.hosts, path, "watcher")
@@ -195,7 +195,7 @@ def test_s366_who_watches_is_told_of_each_leader(
     assert ask(watcher, "leads") is False
 
 
-def test_s367_watching_costs_one_watch(
+def test_s367_observing_costs_one_watch(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     watcher, first, second = (

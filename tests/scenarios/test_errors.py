@@ -159,7 +159,7 @@ def test_s340_readers_and_writers(
     other.release()
 
 
-def test_s341_a_wait_for_oneself(worker: Worker, path: str) -> None:
+def test_s341_a_wait_for_the_same_client(worker: Worker, path: str) -> None:
     worker.lock(path, reentrant=False)
     held = worker.hold()
     error = worker.fail_to_enter(TIMEOUT)
@@ -200,14 +200,16 @@ def test_s342_why_a_lease_was_lost(worker: Worker, observer: Observer, path: str
     ["emoji 🔒", "private \ue000", "private \uf8ff", "replaced \ufffd"],
     ids=["emoji", "e000", "f8ff", "fffd"],
 )
-def test_s343_characters_that_no_server_takes(worker: Worker, path: str, name: str) -> None:
+def test_s343_characters_that_servers_refuse(worker: Worker, path: str, name: str) -> None:
     error = worker.send("lock", lock="m", client="c", path=f"{path}/{name}").error()
     assert error.code == "BAD_ARGUMENT"
     assert error.message.startswith("path: contains a character that ZooKeeper does not allow")
 
 
 @pytest.mark.parametrize("name", ["größe", "日本", "e\u0301", "\uf900"])
-def test_s343_all_others_are_allowed(worker: Worker, observer: Observer, path: str, name: str) -> None:
+def test_s343_all_other_characters_are_allowed(
+    worker: Worker, observer: Observer, path: str, name: str
+) -> None:
     worker.lock(f"{path}/{name}")
     worker.hold()
     assert len(observer.queue(f"{path}/{name}")) == 1
@@ -225,7 +227,7 @@ def test_s343_all_others_are_allowed(worker: Worker, observer: Observer, path: s
         ("zk1/app/", "must not end with '/'"),
     ],
 )
-def test_s344_hosts_that_are_none(surface: str, start: Start, hosts: str, problem: str) -> None:
+def test_s344_invalid_hosts(surface: str, start: Start, hosts: str, problem: str) -> None:
     error = start(surface).send("connect", client="c", hosts=hosts).error()
     assert error.code == "BAD_ARGUMENT"
     assert error.message.startswith("hosts: ")

@@ -66,7 +66,7 @@ def test_s350_the_wall_clock_reaches_the_engine(
     clock.close()
 
 
-def test_s351_a_question_outlives_its_connection(surface: str, proxy: Proxy, path: str, start: Start) -> None:
+def test_s351_a_query_outlives_its_connection(surface: str, proxy: Proxy, path: str, start: Start) -> None:
     worker = start(surface)
     worker.connect(proxy.hosts)
     worker.lock(path)

@@ -41,7 +41,7 @@ def test_s320_large_data_is_not_read(
     assert [one["host"] for one in found] == [None, "h", "h"]
 
 
-def test_s320_hostile_data_is_read_for_what_it_is(
+def test_s320_hostile_data_is_not_taken_for_a_description(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -81,7 +81,7 @@ def nasty_about(**more: int) -> bytes:
     return json.dumps({**said, "pid": 1, "since": 1, **more}).encode()
 
 
-def test_s321_text_of_others_is_escaped(
+def test_s321_text_of_other_clients_is_escaped(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     path = f"{path}/{NASTY_NAME}"

@@ -108,7 +108,7 @@ KEPT = {
 }
 
 
-def test_s660_an_election_that_is_kept_leads_on(
+def test_s660_a_referenced_election_keeps_leading(
     surface: str, server: Standalone, observer: Observer, path: str
 ) -> None:
     said = [line for line in say(surface, server, path, KEPT) if f"{path}-collected" not in line]
@@ -137,7 +137,7 @@ FORGOTTEN = {
 }
 
 
-def test_s661_a_lease_that_the_collector_ends_is_in_the_log(
+def test_s661_a_garbage_collected_lease_is_logged(
     surface: str, server: Standalone, observer: Observer, path: str
 ) -> None:
     held, warning = say(surface, server, path, FORGOTTEN)
@@ -196,7 +196,7 @@ ENDED = {
 }
 
 
-def test_s663_an_owner_that_ends_while_it_holds_is_in_the_log_once(
+def test_s663_an_owner_that_ends_while_holding_is_logged_once(
     surface: str, server: Standalone, observer: Observer, path: str
 ) -> None:
     said = say(surface, server, path, ENDED)

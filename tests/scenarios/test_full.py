@@ -83,7 +83,7 @@ def test_s834_a_queue_that_is_full(
     observer.assert_free(f"{path}{below}")
 
 
-def test_s835_many_at_once_where_few_may_wait(
+def test_s835_many_acquires_with_few_places(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder, crowd = start(surface), start(surface)

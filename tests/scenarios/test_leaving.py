@@ -153,7 +153,7 @@ def test_s54_cancellation_races_the_grant(
     assert_clean(holder.holds() + racer.holds(), at_least=RACES)
 
 
-def test_s54_cancellation_and_grant_are_there_together(
+def test_s54_cancellation_and_grant_arrive_together(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)

@@ -9,7 +9,7 @@ from harness.server import Standalone
 from harness.steps import Start, await_loss, eventually, line_up, nothing_watched, user
 
 
-def test_s216_a_client_tells_its_states(surface: str, proxy: Proxy, start: Start) -> None:
+def test_s216_a_client_reports_its_states(surface: str, proxy: Proxy, start: Start) -> None:
     worker = start(surface)
     worker.connect(proxy.hosts, session_timeout=30)
     proxy.refuse()

@@ -69,7 +69,7 @@ def test_s396_a_limit_of_permits(
     all_free(observer, path)
 
 
-def test_s397_a_limit_that_is_none(surface: str, server: Standalone, path: str, start: Start) -> None:
+def test_s397_an_invalid_limit(surface: str, server: Standalone, path: str, start: Start) -> None:
     worker = user(start, surface, server.hosts, path)
     for limit in (0, -1):
         with pytest.raises(WorkerError) as refused:
@@ -83,7 +83,7 @@ def write(worker: Worker, operation: Line) -> None:
     worker.call("transact", lease="l", operations=[operation])
 
 
-def test_s398_a_write_on_condition_of_a_version(
+def test_s398_a_write_with_an_expected_version(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker = user(start, surface, server.hosts, path)

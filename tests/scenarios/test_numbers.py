@@ -255,7 +255,7 @@ def test_s776_sessions_and_losses(
 
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
-def test_s777_what_exporters_tell_of_two_clients(
+def test_s777_exporters_with_two_clients(
     surface: str,
     exporter: str,
     observer: Observer,
@@ -423,7 +423,7 @@ def test_s778_candidates(
     assert leader == found[0]
 
 
-def test_s779_who_blocks(
+def test_s779_blockers_in_the_error(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     """A timeout error has the numbers of the blocking contenders: two readers, or two holders of permits."""

@@ -75,7 +75,7 @@ def recorded(observer: Observer, path: str) -> tuple[dict[str, Any], int]:
     return json.loads(data), stat.version
 
 
-def test_s842_one_run_a_period(surface: str, server: Standalone, observer: Observer, path: str) -> None:
+def test_s842_one_run_per_period(surface: str, server: Standalone, observer: Observer, path: str) -> None:
     chance, first = random.Random(842), int(time.time() // HOUR)
     with schedulers(surface, server) as some:
         for number in range(PERIODS):
@@ -93,7 +93,9 @@ def test_s842_one_run_a_period(surface: str, server: Standalone, observer: Obser
     observer.assert_free(path)
 
 
-def test_s842_a_clock_that_goes_back(surface: str, server: Standalone, observer: Observer, path: str) -> None:
+def test_s842_a_clock_that_is_set_back(
+    surface: str, server: Standalone, observer: Observer, path: str
+) -> None:
     chance, first = random.Random(843), int(time.time() // HOUR)
     with schedulers(surface, server) as some:
         behind, *others = some

@@ -113,14 +113,16 @@ def test_s236_a_read_only_server(
     assert_clean(worker.holds() + peer.holds(), at_least=3)
 
 
-def test_s304_a_read_only_server_is_called_that(surface: str, read_only: Server, start: Start) -> None:
+def test_s304_a_read_only_server_is_named_in_the_error(surface: str, read_only: Server, start: Start) -> None:
     asked = start(surface).send("connect", client="c", hosts=read_only.hosts, connect_timeout=DIAGNOSIS)
     error = asked.error()
     assert error.servers == [[read_only.hosts, "read-only"]]
     assert f"{read_only.hosts} can only be read: it has lost its quorum" in error.message
 
 
-def test_s304_a_server_without_a_quorum_is_called_that(surface: str, alone: Server, start: Start) -> None:
+def test_s304_a_server_without_a_quorum_is_named_in_the_error(
+    surface: str, alone: Server, start: Start
+) -> None:
     asked = start(surface).send("connect", client="c", hosts=alone.hosts, connect_timeout=DIAGNOSIS)
     error = asked.error()
     assert error.servers == [[alone.hosts, "not serving"]]

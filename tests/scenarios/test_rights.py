@@ -44,7 +44,7 @@ def admin(server: Standalone) -> Iterator[Observer]:
 
 
 @pytest.mark.parametrize("given", LISTS)
-def test_s770_the_lists_of_all_that_is_created(
+def test_s770_acls_of_all_created_nodes(
     surface: str, given: str, server: Standalone, admin: Observer, path: str, start: Start
 ) -> None:
     options, own, above = LISTS[given]
@@ -79,7 +79,7 @@ IDENTITIES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("given", IDENTITIES)
-def test_s771_the_creator_of_all_that_is_created(
+def test_s771_the_creator_of_all_created_nodes(
     surface: str, given: str, secured: Secured, path: str, start: Start
 ) -> None:
     """`creator` stands for all identities of the client, and is the same for each node and directory."""

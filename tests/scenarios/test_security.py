@@ -139,7 +139,7 @@ def test_s133_a_server_that_we_do_not_trust(surface: str, secured: Secured, star
 
 
 @pytest.mark.parametrize("name", ["ca", "cert"])
-def test_s134_what_is_no_certificate(
+def test_s134_an_invalid_certificate_file(
     surface: str, secured: Secured, tmp_path: Path, start: Start, name: str
 ) -> None:
     bad = tmp_path / "bad.pem"

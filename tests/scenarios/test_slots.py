@@ -233,7 +233,7 @@ def test_s820_once_per_slot_with_faults(
 
 
 @pytest.mark.parametrize("peers", [["curator", "go"], ["kazoo", "go"]])
-def test_s831_peers_beside_a_record(
+def test_s831_peers_and_a_record(
     surface: str, peers: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     require("worker")

@@ -62,7 +62,7 @@ def test_s311_a_server_without_sasl(surface: str, server: Standalone, start: Sta
     assert "SASL" in error.message, error
 
 
-def test_s312_a_create_that_no_server_takes(
+def test_s312_a_create_that_every_server_refuses(
     surface: str, new_server: NewServer, path: str, start: Start
 ) -> None:
     # A server with a limit of 1 KiB closes the connection when a larger request arrives.

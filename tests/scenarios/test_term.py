@@ -112,7 +112,7 @@ def test_s202_what_the_heartbeat_costs(
     last.release()
 
 
-def test_s203_a_turn_that_came_while_out_of_touch(
+def test_s203_a_turn_that_came_while_disconnected(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)
