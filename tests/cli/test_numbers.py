@@ -21,7 +21,7 @@ from harness.paths import COMMAND
 from harness.proxy import Proxy
 from harness.reported import Moment
 from harness.server import Server, Settings, Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import LATE, eventually
 
 LONG = 300
@@ -299,7 +299,7 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
         outcome = now()
         assert row["held_for_at_most"] is False
         # `top` sees a hold at most one interval after its beginning, unless the machine stood still.
-        late = 0.3 + LATE + METRONOME.stood_still(created.first, outcome)
+        late = 0.3 + LATE + STALL_MONITOR.stalled_seconds(created.first, outcome)
         span = created.ago(asked, outcome)
         assert span.least - late <= row["held_for_ms"] / 1000 <= span.most
         assert row["holder"]["token"] == str(observer.czxid(node))
@@ -319,7 +319,7 @@ def test_s782_for_how_long_no_server_has_answered(proxy: Proxy, observer: Observ
         since = now()
         outcome = last_line(command)["silent_for_ms"] / 1000
         answered = now()
-        late = 0.4 + LATE + METRONOME.stood_still(cut.first, answered)
+        late = 0.4 + LATE + STALL_MONITOR.stalled_seconds(cut.first, answered)
         span = cut.ago(since, answered)
         assert span.least - late <= outcome <= span.most
 

@@ -23,7 +23,7 @@ from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.reported import Moment
 from harness.server import Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import LATE, assert_within, eventually
 
 WRITES = {"create", "create2", "multi", "delete", "createContainer"}
@@ -88,7 +88,7 @@ def test_s785_what_is_left_of_the_term(proxy: Proxy, path: str, session: int, th
         moment = milliseconds(told_of["time"])
         assert began <= moment <= wall()
         left = session / 2 - ((moment - offset) / 1000 - last_proof(proxy, asked))
-        late = 0.05 + METRONOME.stood_still(asked, now())
+        late = 0.05 + STALL_MONITOR.stalled_seconds(asked, now())
         assert left - LATE - late <= float(found[1]) <= left + late, told_of
 
 
@@ -350,7 +350,9 @@ def test_s789_how_often_wait_and_top_poll(proxy: Proxy, observer: Observer, path
             began = now()
             times = [json.loads(line)["time"] for line in lines(command)[:5]]
         mean = (times[-1] - times[0]) / 4000
-        assert interval - 0.02 <= mean <= interval + LATE + METRONOME.stood_still(began - 10**10, began)
+        assert (
+            interval - 0.02 <= mean <= interval + LATE + STALL_MONITOR.stalled_seconds(began - 10**10, began)
+        )
 
 
 def lists(proxy: Proxy) -> int:

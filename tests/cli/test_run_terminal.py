@@ -45,8 +45,8 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
         user.type(b"fg\n")
         log.wait("tick", before + 5)
         user.type(CTRL_C)
-        (hit,) = log.wait("SIGINT")
-        assert hit.pid == started.pid
+        (send_signal,) = log.wait("SIGINT")
+        assert send_signal.pid == started.pid
     observer.wait_queue(path, 0)
 
 

@@ -22,7 +22,7 @@ def secured() -> Iterator[Secured]:
 
 
 @pytest.fixture
-def bystander(secured: Secured) -> Iterator[Observer]:
+def plain_observer(secured: Secured) -> Iterator[Observer]:
     """Provide an observer on the server's plain port."""
     with Observer(secured.server.hosts) as made:
         yield made
@@ -33,9 +33,9 @@ def flags(files: dict[str, str]) -> list[str]:
     return [word for name, file in files.items() for word in (f"--tls-{name}", file)]
 
 
-def test_s578_encrypted(secured: Secured, bystander: Observer, path: str) -> None:
+def test_s578_encrypted(secured: Secured, plain_observer: Observer, path: str) -> None:
     with Command(secured.hosts, "run", *flags(secured.tls), path, "--", "sleep", "60"):
-        bystander.wait_queue(path, 1)
+        plain_observer.wait_queue(path, 1)
         by_environment = {f"ZKLOCK_TLS_{name.upper()}": file for name, file in secured.tls.items()}
         refused = run(secured.hosts, "run", "-n", path, "--", "true", env=by_environment)
         assert refused.status == 75, refused.err
@@ -59,17 +59,17 @@ def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: st
 
 
 def test_s578_certificates_renewed_during_a_hold(
-    secured: Secured, bystander: Observer, path: str, tmp_path: Path
+    secured: Secured, plain_observer: Observer, path: str, tmp_path: Path
 ) -> None:
     """After the certificates are renewed, the lock is released on a connection with the new ones."""
     lock = ("--session-timeout", "40", path)
     with Command(secured.hosts, "run", *flags(secured.tls), *lock, "--", "sh", "-c", "read end") as command:
-        bystander.wait_queue(path, 1)
+        plain_observer.wait_queue(path, 1)
         secured.renew()
         command.type("\n")
         ended = command.wait(60)
     assert (ended.status, ended.err) == (0, "")
-    bystander.assert_free(path)
+    plain_observer.assert_free(path)
 
 
 @pytest.mark.parametrize("left_out", ["ca", "cert", "key"])
@@ -90,7 +90,9 @@ def test_s578_an_invalid_certificate(secured: Secured, path: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])
-def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_path: Path, how: str) -> None:
+def test_s578_logged_in(
+    secured: Secured, plain_observer: Observer, path: str, tmp_path: Path, how: str
+) -> None:
     login = tmp_path / "login"
     write_credentials(login, f"sasl:{USER}:{PASSWORD}\n")
     words = ["--auth-file", str(login), "--acl", "creator"] if how == "option" else []
@@ -101,7 +103,7 @@ def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_pa
         held.read_until("in")
         # Only the holder's user can access its nodes.
         with pytest.raises(NoAuthError):
-            bystander.queue(path)
+            plain_observer.queue(path)
         for refused in ("ls", "wait", "top"):
             once = ["--once"] if refused == "top" else []
             assert run(secured.server.hosts, refused, *once, path).status == 77, refused

@@ -97,7 +97,7 @@ def test_s571_the_terminal_is_restored(server: Standalone, path: str) -> None:
             if isinstance(end, bytes):
                 user.type(end)
             else:
-                user.hit(getattr(signal, end))
+                user.send_signal(getattr(signal, end))
             user.wait(f"status {status}")
             assert user.shown.rfind(FIRST_SCREEN) > user.shown.rfind(OTHER_SCREEN)
             assert user.shown.rfind(SHOWN_CURSOR) > user.shown.rfind(HIDDEN_CURSOR)
@@ -123,7 +123,7 @@ def test_s571_top_is_stopped_and_continues(server: Standalone, path: str, how: s
         if how == "key":
             user.type(CTRL_Z)
         else:
-            user.hit(getattr(signal, how))
+            user.send_signal(getattr(signal, how))
         user.wait("Stopped")
         if how != "SIGSTOP":
             # No program can restore the screen before SIGSTOP.

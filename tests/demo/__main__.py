@@ -14,10 +14,10 @@ from rich.console import Console
 from zklock import testing
 
 from demo import record
-from demo.cast import Role, cast, without_curator
 from demo.figures import SECOND, figures, sentence
 from demo.picture import picture
-from demo.play import KILLED_IN_ROUND, Play
+from demo.roles import Role, demo_roles, without_curator
+from demo.runner import KILLED_IN_ROUND, DemoRun
 from demo.screen import Screen, summary
 from demo.timeline import Timeline, layout
 from harness import history
@@ -27,22 +27,22 @@ SESSION_TIMEOUT = 2
 """Session timeout in seconds that the programs request."""
 
 TYPICAL_HOLD = 0.38
-CURTAIN = 20.0
+START_TIMEOUT = 20.0
 """Timeout in seconds for all processes to start their first acquire."""
 
 REFRESH = 0.1
 TITLE = "One lock, {processes} processes, one of them killed while it holds"
 
 
-def perform(roles: Sequence[Role], rounds: int, console: Console, scratch: Path, drawing: Path) -> int:
+def run_demo(roles: Sequence[Role], rounds: int, console: Console, scratch: Path, drawing: Path) -> int:
     """Run the demo. Return the exit status: 0 if the lock kept all its promises."""
     expected = len(roles) * rounds * TYPICAL_HOLD + SESSION_TIMEOUT
     limit = 3 * expected + 30
     with testing.Server() as server:
         # We hold the lock until every process waits for it.
         with zklock.Client(server.hosts) as client, zklock.Mutex(client, PATH):
-            play = Play(roles, server.hosts, PATH, rounds, scratch)
-            play.wait_queued(CURTAIN)
+            play = DemoRun(roles, server.hosts, PATH, rounds, scratch)
+            play.wait_queued(START_TIMEOUT)
             start = time.monotonic_ns()
 
         def now() -> Timeline:
@@ -60,7 +60,7 @@ def perform(roles: Sequence[Role], rounds: int, console: Console, scratch: Path,
     return conclude(play, start, left, console, drawing)
 
 
-def conclude(play: Play, start: int, left: list[str], console: Console, drawing: Path) -> int:
+def conclude(play: DemoRun, start: int, left: list[str], console: Console, drawing: Path) -> int:
     """Print the verdict and write the picture. Return the exit status."""
     events = play.record.events()
     timeline = layout(events, play.titles, start, max((event.at for event in events), default=start))
@@ -97,7 +97,7 @@ def main() -> int:
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="zklock-demo-") as directory:
         scratch = Path(directory)
-        roles = cast(scratch)
+        roles = demo_roles(scratch)
         console.print(
             f"{len(roles)} processes contend for one lock, on an in-memory server, which is for development "
             "and tests only.",
@@ -105,7 +105,7 @@ def main() -> int:
         )
         if (missing := without_curator()) is not None:
             console.print(missing, soft_wrap=True)
-        return perform(roles, options.rounds, console, scratch, options.picture)
+        return run_demo(roles, options.rounds, console, scratch, options.picture)
 
 
 if __name__ == "__main__":

@@ -150,9 +150,9 @@ class Connection:
             if self._greeted:
                 request = wire.request(frame)
                 self._count(request)
-                if self._proxy.withheld_requests.spring(request.op, frame):
+                if self._proxy.withheld_requests.trigger(request.op, frame):
                     self._proxy.holding = BOTH
-                if self._proxy.withheld_replies.spring(request.op, frame):
+                if self._proxy.withheld_replies.trigger(request.op, frame):
                     self._withheld_reply = request.xid
             elif self._proxy.forgets_sessions:
                 frame = wire.without_session(frame)
@@ -172,14 +172,14 @@ class Connection:
                 self._proxy.session_connections[session_id] = self.number
             else:
                 op = self._outstanding.get(wire.reply_xid(frame), "")
-                if self._proxy.drops.spring(op):
+                if self._proxy.drops.trigger(op):
                     self.abort()
                     return
                 if wire.reply_xid(frame) == self._withheld_reply:
                     self._proxy.holding = BOTH
                 if self._proxy.transaction_error and op == "multi":
                     frame = wire.refused(frame, self._proxy.transaction_error)
-                if self._proxy.silences.spring(op):
+                if self._proxy.silences.trigger(op):
                     self._down.push(frame)
                     self._proxy.holding = BOTH
                     continue

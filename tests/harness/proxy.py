@@ -20,7 +20,7 @@ from harness.traffic import Counts, Trap
 
 T = TypeVar("T")
 
-TURNS = 3
+LOOP_ITERATIONS = 3
 """Number of event loop iterations after which asyncio serves an accepted connection."""
 
 
@@ -135,7 +135,7 @@ class Proxy(ProxyState):
             self.loop.remove_reader(accepting)
         # The event loop serves an accepted socket a few iterations later. If the listener closed before that,
         # the socket would stay open without a reply.
-        for _ in range(TURNS):
+        for _ in range(LOOP_ITERATIONS):
             await asyncio.sleep(0)
         listener.close()
 
@@ -183,7 +183,7 @@ class Proxy(ProxyState):
         """Start a black hole with the reply to the next such request. The server has executed the request."""
         return self._call(lambda: self.withheld_replies.set(op, content=content))
 
-    def keep_replies(self) -> None:
+    def cancel_dropped_replies(self) -> None:
         """Cancel all pending `drop_reply` calls."""
         self._call(self.drops.clear)
 

@@ -61,7 +61,7 @@ class Trap:
         self._done.set()
 
     @property
-    def sprung(self) -> bool:
+    def triggered(self) -> bool:
         """Return whether the trap has been triggered."""
         return self._done.is_set()
 
@@ -87,7 +87,7 @@ class Traps:
         """Remove all traps that have not been triggered."""
         self._set.clear()
 
-    def spring(self, op: str, request: bytes = b"") -> bool:
+    def trigger(self, op: str, request: bytes = b"") -> bool:
         """Return whether this request, or the reply to it, triggers a trap. Call it once for each message."""
         for trap in self._set:
             meant = trap.op == op and trap.content in request

@@ -41,11 +41,11 @@ def test_s792_every_kind_over_ipv6(
         # The clients reconnect over IPv6.
         proxy.cut()
         for client in ("one", "several"):
-            eventually(partial(is_back, worker, client), "the client is connected again")
+            eventually(partial(is_reconnected, worker, client), "the client is connected again")
             assert health(worker, client).value["server"] == proxy.hosts
 
 
-def is_back(worker: Worker, client: str) -> bool:
+def is_reconnected(worker: Worker, client: str) -> bool:
     """Return whether a client has counted one reconnection."""
     return bool(worker.call("stats", client=client)["value"]["reconnections"] == 1)
 

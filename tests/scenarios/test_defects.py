@@ -26,33 +26,33 @@ from harness.steps import Start, await_loss, eventually, user
 
 
 @pytest.fixture(scope="module")
-def fragile(new_server: NewServer) -> Iterator[Standalone]:
+def killable(new_server: NewServer) -> Iterator[Standalone]:
     """Provide a server that tests can kill."""
     with new_server(Settings(durable=True)) as standalone:
         yield standalone
 
 
 @pytest.fixture
-def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """Provide a proxy in front of the fragile server."""
-    with Proxy(fragile.hosts) as made:
+def killable_proxy(killable: Standalone) -> Iterator[Proxy]:
+    """Provide a proxy in front of the killable server."""
+    with Proxy(killable.hosts) as made:
         yield made
 
 
 def test_s230_a_session_is_replaced(
-    surface: str, fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start
+    surface: str, killable: Standalone, killable_proxy: Proxy, path: str, start: Start
 ) -> None:
-    replaced = replace_session(start, surface, fragile, fragile_proxy, path, 1.5)
-    assert_created_anew(replaced, fragile, fragile_proxy)
+    replaced = replace_session(start, surface, killable, killable_proxy, path, 1.5)
+    assert_created_anew(replaced, killable, killable_proxy)
     # The waiter has lost its place in the queue.
     replaced.behind.expect("acquired")
-    with Observer(fragile.hosts) as observer:
+    with Observer(killable.hosts) as observer:
         queue = observer.wait_queue(f"{path}/awaited", 2)
         assert not replaced.waiting.done
         replaced.last.release()
         granted = replaced.waiting.expect("acquired")
         assert granted["node"].endswith(queue[1])
-        assert observer.owner(granted["node"]) == fragile_proxy.newest_session()
+        assert observer.owner(granted["node"]) == killable_proxy.newest_session()
     replaced.worker.release()
     assert_clean(replaced.worker.holds() + replaced.last.holds(), at_least=3)
 

@@ -22,7 +22,7 @@ from harness.worker import Worker
 TIMEOUT = 0.5
 PATIENCE = 3.0
 # A name must not begin with a hyphen, so the resolver refuses it locally, independent of DNS servers.
-NOBODY = "-no-such-host.invalid"
+UNRESOLVABLE = "-no-such-host.invalid"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_s303_what_happened_at_each_server(surface: str, silent: str, start: Sta
         problems = {
             "127.0.0.1:1": "refused",
             "[::1]:1": "refused",
-            f"{NOBODY}:2181": "unknown host",
+            f"{UNRESOLVABLE}:2181": "unknown host",
             web: "not zookeeper",
             silent: "silent",
         }
@@ -64,7 +64,7 @@ def test_s303_what_happened_at_each_server(surface: str, silent: str, start: Sta
     assert error.code == "CONNECTION_FAILED"
     assert dict(error.servers) == problems
     assert "127.0.0.1:1, [::1]:1 refused the connection" in error.message
-    assert f"{NOBODY}:2181 could not be resolved" in error.message
+    assert f"{UNRESOLVABLE}:2181 could not be resolved" in error.message
     assert f"{web} misbehaved" in error.message
     assert "web server" in error.message
     assert f"{silent} accepted a connection, but did not answer" in error.message

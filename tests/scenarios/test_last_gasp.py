@@ -23,7 +23,7 @@ EARLY = 0.15
 TRIES = 10
 
 # Seconds between two events for the client. It closes a connection that is silent for 2/5 of the timeout.
-NEWS = 0.24 * SESSION_TIMEOUT
+EVENT_INTERVAL = 0.24 * SESSION_TIMEOUT
 LOCKS = 5
 
 
@@ -44,7 +44,7 @@ def next_tick() -> float:
     return (time.monotonic() // TICK + 1) * TICK
 
 
-def ask_early(leader: Server) -> None:
+def shift_pings(leader: Server) -> None:
     """Make the leader ping its followers a quarter and three quarters into each tick.
 
     The pings collect the sessions that the followers have heard from. The leader sends them every half tick,
@@ -69,7 +69,7 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
     follower = ensemble.others(leader)[0]
     worker, other = start(surface), start(surface)
     with Proxy(follower.hosts) as proxy, Observer(leader.hosts) as observer:
-        ask_early(leader)
+        shift_pings(leader)
         session = worker.connect(proxy.hosts, session_timeout=SESSION_TIMEOUT)
         other.connect(leader.hosts, session_timeout=30)
         locks = [f"l{number}" for number in range(LOCKS)]
@@ -92,7 +92,7 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
         proxy.black_hole("up")
         silent = time.monotonic()
         for turn, released in enumerate(locks, start=1):
-            sleep_until(silent + turn * NEWS)
+            sleep_until(silent + turn * EVENT_INTERVAL)
             other.release(f"first {released}", owner=f"first {released}")
         if not proxy.carries(session):
             # The client has closed the connection: the news was too late, or the session has already ended.

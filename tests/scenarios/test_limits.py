@@ -11,7 +11,7 @@ from harness.history import assert_clean
 from harness.observer import Observer
 from harness.permits import all_free, counting, leases_of, turns_of
 from harness.server import Standalone
-from harness.steps import Start, await_loss, line_up, seconds, spelled, user
+from harness.steps import Start, argument_name, await_loss, line_up, seconds, user
 from harness.worker import Worker, WorkerError
 
 LIMIT = 1.5
@@ -75,7 +75,7 @@ def test_s397_an_invalid_limit(surface: str, server: Standalone, path: str, star
         with pytest.raises(WorkerError) as refused:
             worker.lock(path, lock="never", max_hold=limit)
         assert refused.value.code == "BAD_ARGUMENT"
-        assert spelled(surface, "max_hold") in str(refused.value)
+        assert argument_name(surface, "max_hold") in str(refused.value)
 
 
 def write(worker: Worker, operation: Line) -> None:

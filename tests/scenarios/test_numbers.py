@@ -14,7 +14,7 @@ from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.reported import Metrics, Moment, Span, assert_counts, granted, health, queued, released
 from harness.server import Server, Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import LATE, Start, await_loss, eventually, line_up
 from harness.worker import Line, Worker
 
@@ -155,7 +155,7 @@ def assert_term(proxy: Proxy, value: Line, asked: int, answered: int, time_out: 
     ]
     last = max(flight.opened for flight in flights if flight.opened < asked / 1e9)
     # The client takes its time stamp before the proxy does.
-    late = LATE + METRONOME.stood_still(int(last * 1e9), answered)
+    late = LATE + STALL_MONITOR.stalled_seconds(int(last * 1e9), answered)
     assert asked / 1e9 - last - late <= value["last_proof"] <= answered / 1e9 - last + late
 
 

@@ -73,7 +73,7 @@ def test_s74_kazoos_readers_and_writers(
     in_turn(contenders, server, observer, path, start)
 
 
-def downgraded_in_their_face(
+def downgrade_while_others_wait(
     downgrader: Worker, others: Worker, rounds: int, observer: Observer, path: str
 ) -> None:
     """Let one worker downgrade round after round, each time with the other's writer queued behind it."""
@@ -110,7 +110,7 @@ def test_s75_curator_downgrades(
 ) -> None:
     observer.create(path)
     ours, theirs = (readwriter(start, name, server.hosts, path) for name in (surface, "curator"))
-    downgraded_in_their_face(theirs, ours, rounds, observer, path)
+    downgrade_while_others_wait(theirs, ours, rounds, observer, path)
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -119,7 +119,7 @@ def test_s76_we_downgrade(
 ) -> None:
     observer.create(path)
     ours, theirs = (readwriter(start, name, server.hosts, path) for name in (surface, "curator"))
-    downgraded_in_their_face(ours, theirs, rounds, observer, path)
+    downgrade_while_others_wait(ours, theirs, rounds, observer, path)
 
 
 @pytest.mark.parametrize("peer", ["curator", "kazoo"])

@@ -94,7 +94,7 @@ def test_s672_replies_without_a_contender_ahead(surface: str, proxy: Proxy, path
     worker = user(start, surface, proxy.hosts, path)
     trap = proxy.black_hole_behind("create2")
     error = worker.fail_to_enter(TIMEOUT)
-    assert trap.sprung
+    assert trap.triggered
     proxy.heal()
     assert (error.code, error.reason) == ("LOCK_TIMEOUT", "unknown")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from demo.__main__ import PATH, perform
-from demo.cast import PROGRAMS, Role, cast, without_curator
+from demo.__main__ import PATH, run_demo
+from demo.roles import PROGRAMS, Role, demo_roles, without_curator
 from harness.built import require
 from harness.paths import PYTHON, TESTS
 
@@ -53,7 +53,7 @@ def shown(roles: list[Role], directory: Path, rounds: int = 1) -> tuple[int, str
     """Return the exit status and the output of a demo run."""
     output = io.StringIO()
     console = Console(file=output, width=200)
-    return perform(roles, rounds, console, directory, directory / "demo.svg"), output.getvalue()
+    return run_demo(roles, rounds, console, directory, directory / "demo.svg"), output.getvalue()
 
 
 def program(title: str, source: str) -> Role:
@@ -113,4 +113,10 @@ def test_a_victim_that_is_not_killed_fails_the_demo(tmp_path: Path) -> None:
 def test_a_missing_jdk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "With a JDK and Maven" in (without_curator() or "")
-    assert [role.title for role in cast(tmp_path)] == ["Python", "asyncio", "Node", "Rust", "Python, killed"]
+    assert [role.title for role in demo_roles(tmp_path)] == [
+        "Python",
+        "asyncio",
+        "Node",
+        "Rust",
+        "Python, killed",
+    ]

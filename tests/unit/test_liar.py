@@ -21,7 +21,7 @@ from harness.liar import (
     sessions,
     tells,
 )
-from harness.liar.judge import MARGIN, Account, Verdict, judge, vet_hold, vet_record, vet_term
+from harness.liar.judge import MARGIN, ClientResult, Verdict, check_hold, check_record, check_term, judge
 from harness.liar.server import Liar, Lie
 from harness.liar.truth import DIRECTORY, Proof, Request, Truth
 
@@ -30,13 +30,13 @@ FAMILIES = (bulk, crowds, errors, floods, frames, headers, held, links, logins, 
 LIE = Lie("none", "create", tells.hang_up)
 
 
-def account(accepts: list[float], *, told: bool = True) -> Account:
+def account(accepts: list[float], *, told: bool = True) -> ClientResult:
     """Return the account of a client that connected at these times and finished at the last one."""
     liar = Liar(LIE)
     liar.accepts = accepts
     liar.told = [0.0] if told else []
-    found = Account(liar, done=accepts[-1])
-    vet_record(found)
+    found = ClientResult(liar, done=accepts[-1])
+    check_record(found)
     return found
 
 
@@ -60,7 +60,7 @@ def test_too_many_connections_in_the_first_second_are_reported() -> None:
 def test_a_connection_after_close_is_reported() -> None:
     found = account([0.0])
     found.liar.accepts.append(MARGIN + 1)
-    vet_record(found)
+    check_record(found)
     assert found.wrong == ["1 connections after the client was closed"]
 
 
@@ -81,28 +81,28 @@ def test_a_lie_that_was_not_told_is_reported() -> None:
 def test_a_hold_needs_an_acknowledged_first_node(
     acknowledged: list[str], listed: list[str], right: bool
 ) -> None:
-    found = Account(Liar(LIE))
+    found = ClientResult(Liar(LIE))
     truth = found.liar.truth
     truth.acknowledged.update(f"{DIRECTORY}/{name}" for name in acknowledged)
     truth.shown([name.encode() for name in listed])
-    vet_hold(found, {"node": f"{DIRECTORY}/a-0000000001", "token": "7"})
+    check_hold(found, {"node": f"{DIRECTORY}/a-0000000001", "token": "7"})
     assert (found.wrong == []) == right
 
 
 def test_an_invalid_token_is_reported() -> None:
-    found = Account(Liar(LIE))
+    found = ClientResult(Liar(LIE))
     found.liar.truth.acknowledged.add(f"{DIRECTORY}/a-0000000001")
     found.liar.truth.shown([b"a-0000000001"])
-    vet_hold(found, {"node": f"{DIRECTORY}/a-0000000001", "token": "0"})
+    check_hold(found, {"node": f"{DIRECTORY}/a-0000000001", "token": "0"})
     assert found.wrong == ["a fencing token of 0"]
 
 
 def test_a_lease_that_outlives_its_term_is_reported() -> None:
-    found = Account(Liar(LIE))
+    found = ClientResult(Liar(LIE))
     found.liar.truth.proofs.append(Proof(asked=10.0, timeout=3.0))
-    vet_term(found, 11.4, "suspended")
+    check_term(found, 11.4, "suspended")
     assert found.wrong == []
-    vet_term(found, 11.6, "held")
+    check_term(found, 11.6, "held")
     assert found.wrong == ["held 0.100 s after the end of its proven term"]
 
 
@@ -126,11 +126,11 @@ def test_a_lie_that_is_not_told_runs_once_more(
 
     def run_lies(worker: object, honest: str, path: str, some: list[Lie]) -> Verdict:
         met.append(some)
-        accounts = [Account(Liar(lie)) for lie in some]
+        accounts = [ClientResult(Liar(lie)) for lie in some]
         for account in accounts:
             if account.liar.lie != lies[1] or len(met) > runs:
                 account.liar.told = [0.0]
-            vet_record(account)
+            check_record(account)
         return Verdict(accounts)
 
     monkeypatch.setattr("harness.liar.judge.run_lies", run_lies)
@@ -146,7 +146,7 @@ def test_an_expired_session_gets_a_true_reply() -> None:
     end = jute.int32(-1) + b"\1" + jute.int32(-1)
     beat = Request.read(jute.int32(1, 14) + check + end)
     assert beat.op == "beat"
-    assert truth.carry_out(beat, session) == (0, jute.int32(13) + b"\0" + jute.int32(0) + end)
-    truth.carry_out(Request.read(jute.int32(2, -11)), session)
+    assert truth.execute(beat, session) == (0, jute.int32(13) + b"\0" + jute.int32(0) + end)
+    truth.execute(Request.read(jute.int32(2, -11)), session)
     assert truth.begin(session) == 0
-    assert truth.carry_out(beat, session)[1] == jute.int32(-1) + b"\0" + jute.int32(-101, -101) + end
+    assert truth.execute(beat, session)[1] == jute.int32(-1) + b"\0" + jute.int32(-101, -101) + end

@@ -16,11 +16,11 @@ from typing import Any, cast
 
 import pytest
 
+from harness.nemesis.context import FaultContext, HadNoEffect
 from harness.nemesis.faults import create_reply_lost, is_stopped
 from harness.nemesis.judge import Excuses, too_many_inside
 from harness.nemesis.record import Held
 from harness.nemesis.register import Registers
-from harness.nemesis.stage import HadNoEffect, Stage
 from harness.nemesis.wallclock import WallClock
 from harness.paths import PYTHON
 from harness.proxy import Proxy
@@ -110,12 +110,14 @@ def test_a_room_lists_its_permit_holders() -> None:
     assert len(too_many_inside(registers.entries, Excuses())) == 1
 
 
-def stage_with(proxy: Proxy) -> Stage:
-    """Return a stage with one station whose client never sends a request."""
-    connections = SimpleNamespace(drop_reply=lambda op: [proxy.drop_reply(op)], repair=proxy.keep_replies)
+def stage_with(proxy: Proxy) -> FaultContext:
+    """Return a context with one station whose client never sends a request."""
+    connections = SimpleNamespace(
+        drop_reply=lambda op: [proxy.drop_reply(op)], repair=proxy.cancel_dropped_replies
+    )
     station = SimpleNamespace(is_ours=True, is_encrypted=False, connections=connections)
     nothing: Any = None
-    return Stage(
+    return FaultContext(
         ensemble=nothing,
         links=nothing,
         observer=nothing,
@@ -128,7 +130,7 @@ def stage_with(proxy: Proxy) -> Stage:
 
 
 def test_a_trap_that_is_not_triggered_fails_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stage.awaits, "__defaults__", (0.2,))
+    monkeypatch.setattr(FaultContext.wait_for_effect, "__defaults__", (0.2,))
     with Proxy("127.0.0.1:1") as proxy, pytest.raises(HadNoEffect, match="create2"):
         create_reply_lost(stage_with(proxy))
 

@@ -34,29 +34,29 @@ ends = pytest.mark.parametrize("how", ["session", "node"])
 
 
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[Standalone]:
+def killable() -> Iterator[Standalone]:
     """Provide a server that tests can kill."""
     with Standalone() as standalone:
         yield standalone
 
 
 @pytest.fixture
-def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """Provide a proxy in front of the fragile server."""
-    with Proxy(fragile.hosts) as made:
+def killable_proxy(killable: Standalone) -> Iterator[Proxy]:
+    """Provide a proxy in front of the killable server."""
+    with Proxy(killable.hosts) as made:
         yield made
 
 
-def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start) -> None:
+def test_curator_604_and_498(killable: Standalone, killable_proxy: Proxy, path: str, start: Start) -> None:
     # The client returns after three seconds, and the old nodes must exist until then.
-    replaced = replace_session(start, "curator", fragile, fragile_proxy, path, 3)
+    replaced = replace_session(start, "curator", killable, killable_proxy, path, 3)
     # The waiter acquires the lock with its old session's node, which is deleted when that session expires.
     replaced.waiting.expect("acquired")
     replaced.behind.expect("acquired")
     found = overlaps(replaced.worker.holds() + replaced.last.holds())
     assert len(found) == 1, "CURATOR-604 is fixed"
     # CURATOR-498 is fixed.
-    assert_created_anew(replaced, fragile, fragile_proxy)
+    assert_created_anew(replaced, killable, killable_proxy)
 
 
 @ends

@@ -15,10 +15,10 @@ from harness.steps import eventually
 MEASURE = """
 import sys
 from harness.answers import now
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 since = now()
 for _ in sys.stdin:
-    print(METRONOME.stood_still(since, now()), flush=True)
+    print(STALL_MONITOR.stalled_seconds(since, now()), flush=True)
 """
 STOPPED = 0.5
 

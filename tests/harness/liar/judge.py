@@ -76,7 +76,7 @@ CODES = {"CONNECTION_FAILED", "AUTH_FAILED", "LOCK_LOST", "LOCK_TIMEOUT", "SEQUE
 
 
 @dataclass
-class Account:
+class ClientResult:
     """Result of one liar's client: its replies, and the problems found."""
 
     liar: Liar
@@ -101,7 +101,7 @@ class LiarConversation:
         self._worker = worker
         self._liar = liar
         self._name = name
-        self.account = Account(liar)
+        self.account = ClientResult(liar)
 
     def _ask(self, command: str, limit: float, **fields: object) -> Line | None:
         """Send a command. Return its reply, or None if the limit and the margin pass without one."""
@@ -116,10 +116,10 @@ class LiarConversation:
             return None
         self.account.answers[command] = line
         if line["event"] == "error":
-            self._vet_error(command, line)
+            self._check_error(command, line)
         return line
 
-    def _vet_error(self, command: str, line: Line) -> None:
+    def _check_error(self, command: str, line: Line) -> None:
         message = line["message"]
         too_large = self._liar.lie.large and line.get("code") == "BAD_ARGUMENT"
         if line.get("code") not in CODES and not too_large:
@@ -129,7 +129,7 @@ class LiarConversation:
                 f"{command}: the message is too long or not printable: {message[:300]!r}"
             )
 
-    def run(self) -> Account:
+    def run(self) -> ClientResult:
         """Connect, acquire, hold, release and close."""
         name, lie = self._name, self._liar.lie
         options = {"session_timeout": SESSION_TIMEOUT, "connect_timeout": PATIENCE, **lie.options}
@@ -152,7 +152,7 @@ class LiarConversation:
         return self.account
 
     def _hold(self, acquired: Line) -> None:
-        right = vet_hold(self.account, acquired)
+        right = check_hold(self.account, acquired)
         ends = time.monotonic() + HOLD
         while right and (time.monotonic() < ends or self._is_told_late(ends)):
             state = self._await("state", self._worker.send("state", owner=self._name, lease=self._name), 0)
@@ -160,7 +160,7 @@ class LiarConversation:
                 return
             if state.get("value") == "lost":
                 break
-            vet_term(self.account, state["t0"] / 1e9, state["value"])
+            check_term(self.account, state["t0"] / 1e9, state["value"])
             time.sleep(POLL)
         self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
 
@@ -170,7 +170,7 @@ class LiarConversation:
         return to_come and time.monotonic() < ends + MARGIN
 
 
-def vet_hold(account: Account, acquired: Line) -> bool:
+def check_hold(account: ClientResult, acquired: Line) -> bool:
     """Check that the lock was granted, according to the true replies. Return whether it was."""
     right = acquired["node"] in account.liar.truth.granted
     if not right:
@@ -180,7 +180,7 @@ def vet_hold(account: Account, acquired: Line) -> bool:
     return right
 
 
-def vet_term(account: Account, at: float, state: str) -> None:
+def check_term(account: ClientResult, at: float, state: str) -> None:
     """Check that the lease was lost in time: half a session timeout after the last proof."""
     proofs = list(account.liar.truth.proofs)
     ends = max((proof.asked + proof.timeout / 2 for proof in proofs), default=0.0)
@@ -188,7 +188,7 @@ def vet_term(account: Account, at: float, state: str) -> None:
         account.wrong.append(f"{state} {at - ends:.3f} s after the end of its proven term")
 
 
-def vet_record(account: Account) -> None:
+def check_record(account: ClientResult) -> None:
     """Check the liar's record of the client's connections."""
     liar, wrong = account.liar, account.wrong
     if not liar.told:
@@ -207,7 +207,7 @@ def vet_record(account: Account) -> None:
         wrong.append(f"{len(late)} connections after the client was closed")
 
 
-def largest(pid: int) -> int:
+def peak_memory(pid: int) -> int:
     """Return the peak memory of a process in KiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE).group(1))  # type: ignore[union-attr]
@@ -217,7 +217,7 @@ def largest(pid: int) -> int:
 class Verdict:
     """Results of one run: those of every liar's client, and the problems of the process."""
 
-    accounts: list[Account]
+    accounts: list[ClientResult]
     # Problems of the whole process.
     wrong: list[str] = field(default_factory=list)
     growth: int = 0
@@ -233,7 +233,7 @@ def run_lies(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Ver
     worker.connect(honest, client="honest", session_timeout=HONEST_TIMEOUT)
     worker.lock(path, lock="honest", client="honest")
     worker.hold("honest", lock="honest", owner="honest")
-    before = largest(worker.pid)
+    before = peak_memory(worker.pid)
     with Liars() as liars, ThreadPoolExecutor(len(lies)) as pool:
         conversations = [LiarConversation(worker, liars.start(lie), f"l{n}") for n, lie in enumerate(lies)]
         pending = [pool.submit(conversation.run) for conversation in conversations]
@@ -242,17 +242,17 @@ def run_lies(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Ver
         for one, conversation in zip(pending, conversations, strict=True):
             if (error := one.exception()) is not None:
                 conversation.account.wrong.append(f"{type(error).__name__}: {str(error)[:300]}")
-            vet_record(conversation.account)
+            check_record(conversation.account)
         if worker.alive:
-            verdict.growth = largest(worker.pid) - before
+            verdict.growth = peak_memory(worker.pid) - before
             if verdict.growth > MEMORY:
                 verdict.wrong.append(f"the worker's memory grew by {verdict.growth // 1024} MiB")
             _leave(worker, verdict)
-        verdict.wrong += _unfit(worker.errors())
+        verdict.wrong += _crashes_and_unprintable(worker.errors())
     return verdict
 
 
-def _unfit(lines: Sequence[str]) -> list[str]:
+def _crashes_and_unprintable(lines: Sequence[str]) -> list[str]:
     """Report crashes and unprintable text in the lines of standard error."""
     fatal = [line for line in lines if FATAL.search(line)]
     unfit = [line for line in lines if not line.replace("\t", "").isprintable()]

@@ -33,15 +33,15 @@ class Exchange:
         self.truth = connection.liar.truth
         self._asked = asked
 
-    def carry_out(self) -> tuple[int, bytes]:
+    def execute(self) -> tuple[int, bytes]:
         """Execute the request without replying. Return the error and the body of the true reply."""
         if self.request.op == HELLO:
             return 0, self.connection.greet()
-        return self.truth.carry_out(self.request, self.connection.session)
+        return self.truth.execute(self.request, self.connection.session)
 
     async def honest(self) -> None:
         """Execute the request and reply truthfully."""
-        error, body = self.carry_out()
+        error, body = self.execute()
         self.keep(error, body)
         if self.request.op == HELLO:
             await self.write(jute.frame(body))

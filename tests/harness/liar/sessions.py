@@ -16,7 +16,7 @@ def _time_outs() -> Iterator[Lie]:
     for name, timeout in TIMEOUTS.items():
 
         async def tell(exchange: Exchange, timeout: int = timeout) -> None:
-            exchange.carry_out()
+            exchange.execute()
             exchange.connection.timeout = timeout / 1000
             await exchange.write(jute.frame(welcome(timeout, exchange.connection.session)))
 
@@ -33,7 +33,7 @@ def _ids() -> Iterator[Lie]:
         await exchange.write(jute.frame(welcome(3000, 0)))
 
     async def another_each_time(exchange: Exchange) -> None:
-        exchange.carry_out()
+        exchange.execute()
         exchange.connection.known_as = next(numbers)
         await exchange.write(jute.frame(welcome(3000, exchange.connection.known_as)))
 
@@ -48,7 +48,7 @@ def _stat(change: Callable[[int, int], tuple[int, int]]) -> Tell:
     """Create the node, and reply with a changed czxid and owner."""
 
     async def tell(exchange: Exchange) -> None:
-        code, body = exchange.carry_out()
+        code, body = exchange.execute()
         if code:
             return await exchange.reply(error=code)
         path = jute.Reader(body).text()

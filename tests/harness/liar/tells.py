@@ -37,7 +37,7 @@ def error(code: int, *, done: bool = False) -> Tell:
 
     async def tell(exchange: Exchange) -> None:
         if done:
-            exchange.carry_out()
+            exchange.execute()
         await exchange.reply(error=code)
 
     return tell
@@ -47,7 +47,7 @@ def altered(alter: Callable[[bytes], bytes], *, harmless: bool = False) -> Tell:
     """Send the true reply with an altered body. With `harmless`, its content is still clear and true."""
 
     async def tell(exchange: Exchange) -> None:
-        code, truth = exchange.carry_out()
+        code, truth = exchange.execute()
         if harmless:
             exchange.keep(code, truth)
         await exchange.reply(alter(truth), error=code)
@@ -59,7 +59,7 @@ def with_xid(number: Callable[[int], int]) -> Tell:
     """Send the true reply as a reply to another request."""
 
     async def tell(exchange: Exchange) -> None:
-        code, truth = exchange.carry_out()
+        code, truth = exchange.execute()
         await exchange.reply(truth, error=code, xid=number(exchange.request.xid))
 
     return tell
@@ -88,7 +88,7 @@ def behind(data: Callable[[Exchange], bytes], *, pause: float = 0.0) -> Tell:
 
 async def twice(exchange: Exchange) -> None:
     """Send the true reply twice."""
-    code, truth = exchange.carry_out()
+    code, truth = exchange.execute()
     exchange.keep(code, truth)
     await exchange.reply(truth, error=code)
     await exchange.reply(truth, error=code)
@@ -98,7 +98,7 @@ def part(share: float) -> Tell:
     """Send the first part of the true reply, then cut the connection."""
 
     async def tell(exchange: Exchange) -> None:
-        code, truth = exchange.carry_out()
+        code, truth = exchange.execute()
         whole = exchange.framed(truth, error=code)
         await exchange.write(whole[: int(len(whole) * share)])
         exchange.hang_up()
@@ -113,7 +113,7 @@ async def hang_up(exchange: Exchange) -> None:
 
 async def do_and_hang_up(exchange: Exchange) -> None:
     """Execute the request, then cut the connection."""
-    exchange.carry_out()
+    exchange.execute()
     exchange.hang_up()
 
 
@@ -130,7 +130,7 @@ async def silence(exchange: Exchange) -> None:
 
 async def do_and_be_silent(exchange: Exchange) -> None:
     """Execute the request, but send nothing more on this connection."""
-    exchange.carry_out()
+    exchange.execute()
     await exchange.silence()
 
 
@@ -145,7 +145,7 @@ def nth_byte() -> Tell:
     async def tell(exchange: Exchange) -> None:
         nonlocal count
         count += 1
-        code, truth = exchange.carry_out()
+        code, truth = exchange.execute()
         await exchange.write(exchange.framed(truth, error=code)[:count])
         exchange.hang_up()
 

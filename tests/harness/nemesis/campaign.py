@@ -18,6 +18,7 @@ from harness.histories import History
 from harness.history import Hold, problems
 from harness.links import Links
 from harness.nemesis import faults, outages
+from harness.nemesis.context import FAULTS, OF_SERVERS, PROBE, FaultContext, HadNoEffect, settle
 from harness.nemesis.judge import (
     Excuses,
     certain,
@@ -30,7 +31,6 @@ from harness.nemesis.judge import (
 )
 from harness.nemesis.record import Held, Loss
 from harness.nemesis.register import Registers
-from harness.nemesis.stage import FAULTS, OF_SERVERS, PROBE, HadNoEffect, Stage, settle
 from harness.nemesis.station import Lock, Station
 from harness.nemesis.workload import HANG, WORKLOADS, Contender, Progress
 from harness.observer import Observer
@@ -154,7 +154,7 @@ class Campaign:
                 )
                 for surface in self._surfaces
             ]
-            self._stage = Stage(
+            self._stage = FaultContext(
                 ensemble=ensemble,
                 links=links,
                 observer=observer,

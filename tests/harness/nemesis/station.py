@@ -171,7 +171,7 @@ class ProxiedConnections:
         """Undo all faults of the connections."""
         for proxy in self._proxies.values():
             proxy.delay = 0.0
-            proxy.keep_replies()
+            proxy.cancel_dropped_replies()
             proxy.heal()
             # The counts are not used here and would grow without limit.
             proxy.reset()

@@ -10,8 +10,8 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import IO
 
-from demo.cast import Role
 from demo.record import Event, NotUnderstood, Record, What, parse
+from demo.roles import Role
 from harness.processes import reap, spawn
 
 KILLED_IN_ROUND = 3
@@ -22,7 +22,7 @@ INTO_THE_HOLD = 0.1
 
 
 @dataclass
-class Actor:
+class DemoProcess:
     """One process."""
 
     lane: int
@@ -38,19 +38,19 @@ class Actor:
     problem: str | None = None
 
 
-class Play:
+class DemoRun:
     """All processes, from start to exit."""
 
     def __init__(self, roles: Sequence[Role], hosts: str, path: str, rounds: int, scratch: Path) -> None:
         self.record = Record()
         self.titles = [role.title for role in roles]
-        self._actors: list[Actor] = []
+        self._actors: list[DemoProcess] = []
         self._errors = scratch
         for lane, role in enumerate(roles):
             with self._stderr(lane).open("wb") as errors:
                 command = (*role.command, path, str(rounds))
                 process = spawn(command, stdout=PIPE, stderr=errors, env={"ZKLOCK_HOSTS": hosts})
-            actor = Actor(lane, role, process)
+            actor = DemoProcess(lane, role, process)
             self._actors.append(actor)
             actor.listener = threading.Thread(target=self._listen, args=(actor,), daemon=True)
             actor.listener.start()
@@ -58,7 +58,7 @@ class Play:
     def _stderr(self, lane: int) -> Path:
         return self._errors / f"stderr-{lane}.txt"
 
-    def _listen(self, actor: Actor) -> None:
+    def _listen(self, actor: DemoProcess) -> None:
         lines: IO[bytes] | None = actor.process.stdout
         assert lines is not None
         for line in lines:
@@ -95,7 +95,7 @@ class Play:
         return any(actor.listener is not None and actor.listener.is_alive() for actor in self._actors)
 
     @staticmethod
-    def _quicker(actor: Actor) -> bool:
+    def _quicker(actor: DemoProcess) -> bool:
         deadline = time.monotonic() + INTO_THE_HOLD
         while time.monotonic() < deadline:
             time.sleep(0.01)
@@ -103,7 +103,7 @@ class Play:
                 return True
         return False
 
-    def _kill(self, actor: Actor) -> None:
+    def _kill(self, actor: DemoProcess) -> None:
         actor.killed = True
         # The event is recorded before the kill, so the recorded hold is not longer than the true one.
         self.record.add(Event(actor.lane, time.monotonic_ns(), What.KILLED))

@@ -18,7 +18,7 @@ from harness.nemesis.station import Grant, Lock, Station
 from harness.observer import Observer
 from harness.server import Ensemble, Server
 
-CATCH = 30.0
+HOLDER_TIMEOUT = 30.0
 """Maximum time in seconds to wait for a holder."""
 
 PROBE = "probe"
@@ -37,7 +37,7 @@ class LeaseWasLost(AssertionError):
 
 
 @dataclass
-class Stage:
+class FaultContext:
     """The parts of a campaign that a fault can use and change."""
 
     ensemble: Ensemble
@@ -82,11 +82,11 @@ class Stage:
         if at is not None:
             victim.connections.confine(at.server_id)
         try:
-            grant = victim.await_holder(CATCH)
+            grant = victim.await_holder(HOLDER_TIMEOUT)
             if grant is None:
                 raise HadNoEffect(f"no owner at {victim} held a lock")
             if at is not None:
-                self.needs(
+                self.require_effect(
                     victim.connections.server_id == at.server_id, f"{victim} is connected to the server"
                 )
                 if not confined:
@@ -100,19 +100,19 @@ class Stage:
         self.struck = now()
         return self.struck
 
-    def needs(self, took_effect: bool, what: str) -> None:
+    def require_effect(self, took_effect: bool, what: str) -> None:
         """Fail the round unless the fault had the effect that its name says."""
         if not took_effect:
             raise HadNoEffect(f"the fault had no effect: {what}")
 
-    def awaits(self, took_effect: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
+    def wait_for_effect(self, took_effect: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
         """Wait until the fault has had its effect, or fail the round."""
         deadline = time.monotonic() + timeout
         while not took_effect():
-            self.needs(time.monotonic() < deadline, what)
+            self.require_effect(time.monotonic() < deadline, what)
             time.sleep(POLL)
 
-    def awaits_loss(self, grant: Grant) -> None:
+    def wait_for_loss(self, grant: Grant) -> None:
         """Wait until the worker has reported that this lease is lost."""
 
         def reported() -> bool:
@@ -121,9 +121,9 @@ class Stage:
                 for line in grant.worker.lines()
             )
 
-        self.awaits(reported, f"{grant.lease} of {grant.worker} is lost")
+        self.wait_for_effect(reported, f"{grant.lease} of {grant.worker} is lost")
 
-    def awaits_gone(self, grant: Grant) -> None:
+    def wait_for_deletion(self, grant: Grant) -> None:
         """Wait until the servers have deleted the grant's node."""
 
         def gone() -> bool:
@@ -132,15 +132,15 @@ class Stage:
             except (KazooException, KazooTimeoutError):
                 return False
 
-        self.awaits(gone, f"{grant.node_path} is gone")
+        self.wait_for_effect(gone, f"{grant.node_path} is gone")
 
-    def spares(self, grant: Grant) -> None:
+    def require_no_loss(self, grant: Grant) -> None:
         """Fail if this lease is lost: the fault must not cost it."""
         if grant.is_lost:
             raise LeaseWasLost(f"{grant.lease} of {grant.worker} is lost\n{grant.worker.lines()[-20:]}")
 
 
-Fault = Callable[[Stage], None]
+Fault = Callable[[FaultContext], None]
 
 FAULTS: dict[str, Fault] = {}
 """All faults, by their names in the table of results."""
@@ -161,18 +161,18 @@ def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
     return known
 
 
-def settle(stage: Stage) -> None:
+def settle(context: FaultContext) -> None:
     """Wait until everything works again. Broken workers are replaced."""
-    for station in stage.stations:
+    for station in context.stations:
         station.detained.clear()
         if station.is_broken.is_set():
             station.worker.kill()
             station.replace()
-    stage.ensemble.wait_serving()
+    context.ensemble.wait_serving()
     deadline = time.monotonic() + WAIT
     while True:
         try:
-            stage.observer.exists("/")
+            context.observer.exists("/")
             return
         except (KazooException, KazooTimeoutError):
             assert time.monotonic() < deadline, "the observer cannot connect"

@@ -32,7 +32,7 @@ def without_curator() -> str | None:
     return None
 
 
-def cast(scratch: Path) -> list[Role]:
+def demo_roles(scratch: Path) -> list[Role]:
     """Return all possible roles. `scratch` becomes a project in which Node finds the package by name."""
     modules = scratch / "node_modules"
     modules.mkdir()
