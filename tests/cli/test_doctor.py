@@ -185,7 +185,7 @@ def test_s688_a_server_without_a_majority(path: str, mode: str) -> None:
         for other in ensemble.others(left):
             other.kill()
         words = "Mode: read-only" if mode == "read-only" else "not currently serving requests"
-        eventually(lambda: words in left.four_letter("srvr"), "it has noticed")
+        eventually(lambda: words in left.four_letter("srvr"), "the server has noticed")
         outcome = run(left.hosts, "doctor", "--connect-timeout", "1", path)
     assert outcome.status == 69, outcome.out
     found = finding(outcome, "it does not reach more than half")

@@ -134,8 +134,8 @@ def test_s841_owners_of_a_queue(server: Standalone, observer: Observer, path: st
 def test_s743_all_locks_of_the_servers(new_server: NewServer) -> None:
     with new_server() as own, Observer(own.hosts) as watcher:
         assert run(own.hosts, "top", "--once", "/").out == "no locks below /\n"
-        nobody = "nobody holds or waits for /, or for locks below it\n"
-        assert run(own.hosts, "ls", "-r", "/").out == nobody
+        empty = "nobody holds or waits for /, or for locks below it\n"
+        assert run(own.hosts, "ls", "-r", "/").out == empty
         with Command(own.hosts, "run", "/a/b", "--", "sleep", "60"):
             watcher.wait_queue("/a/b", 1)
             assert run(own.hosts, "ls", "-r", "/").out.splitlines()[0] == "/a/b"

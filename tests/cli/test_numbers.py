@@ -273,7 +273,10 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
             observer.delete(observer.client.create(f"{path}/{name}/x-lock-", b"", sequence=True))
     began = wall()
     with Command(server.hosts, "top", "--json", "-i", "0.3", path) as command:
-        eventually(lambda: all(row_of(last_line(command), f"{path}/{name}") for name in turns), "it looks")
+        eventually(
+            lambda: all(row_of(last_line(command), f"{path}/{name}") for name in turns),
+            "top shows every lock",
+        )
         first = last_line(command)
         for name, number in turns.items():
             for _ in range(number):
@@ -309,7 +312,7 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
 def test_s782_for_how_long_no_server_has_answered(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.create(path)
     with Command(proxy.hosts, "top", "--json", "-i", "0.2", path) as command:
-        eventually(lambda: last_line(command)["connection"] == "connected", "it is connected")
+        eventually(lambda: last_line(command)["connection"] == "connected", "top is connected")
         asked = now()
         proxy.refuse()
         cut = Moment(asked, now())

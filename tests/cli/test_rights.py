@@ -20,13 +20,13 @@ OURS = [make_digest_acl("app", "secret", all=True)]
 EVERYONE = [make_acl("world", "anyone", all=True)]
 LISTED = [*OURS, make_acl("world", "anyone", read=True)]
 RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
-BESIDE = make_acl("world", "anyone", create=True, read=True)
+CREATE_AND_READ = make_acl("world", "anyone", create=True, read=True)
 MODES = {"mutex": [], "write": ["-x"], "read": ["-s"], "slots": ["--slots", "2"]}
 
 # As in scenarios/test_rights.py: the options, the ACL of the nodes and directories, and the parents' ACL.
 LISTS: dict[str, tuple[dict[str, str], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
-    "creator": ({"acl": "creator"}, OURS, [*OURS, BESIDE]),
+    "creator": ({"acl": "creator"}, OURS, [*OURS, CREATE_AND_READ]),
     "creator and rules": ({"acl": "creator", "parent-acl": RULES}, OURS, LISTED),
     "rules and creator": ({"acl": RULES, "parent-acl": "creator"}, LISTED, OURS),
     "open and rules": ({"acl": "open", "parent-acl": RULES}, EVERYONE, LISTED),

@@ -43,7 +43,7 @@ def test_s800_suspended_twice(proxy: Proxy, observer: Observer, path: str, log: 
                 proxy.refuse()
             else:
                 proxy.black_hole()
-            eventually(lambda: state(started.pid) == "T", "it is stopped", 12)
+            eventually(lambda: state(started.pid) == "T", "the command is stopped", 12)
             during = len(log.events("tick"))
             assert len(log.events("tick")) == during
             if how == "refused":
@@ -69,7 +69,7 @@ def test_s801_paused_twice(server: Standalone, observer: Observer, path: str, lo
             log.wait("tick", len(log.events("tick")) + 10)
             for _ in range(2):
                 command.signal(signal.SIGSTOP)
-            eventually(lambda: state(command.process.pid) == "T", "it is stopped")
+            eventually(lambda: state(command.process.pid) == "T", "zklock is stopped")
             time.sleep(0.5)  # the pause
             for _ in range(2):
                 command.signal(signal.SIGCONT)
@@ -135,7 +135,7 @@ def test_s803_revoked_and_broken_twice(server: Standalone, observer: Observer, p
         log.wait("tick")
         for _ in range(2):
             assert run(server.hosts, "revoke", path, node).status == 0
-        eventually(lambda: "revoked" in command.errors(), "it is reported")
+        eventually(lambda: "revoked" in command.errors(), "the request is reported")
         assert log.events("SIGTERM") == []
         assert run(server.hosts, "break", "--yes", path, node).status == 0
         assert command.wait().status == 79

@@ -53,7 +53,7 @@ def test_s832_a_command_that_stops_in_its_grace(
         assert ended.status == 79
         (output,) = log.events("SIGTERM")
         assert output.time <= cut + TERM - int(GRACE * 1e9) + lag.late, (
-            "the command was told later than a grace before the end of the term"
+            "the command received SIGTERM later than a grace before the end of the term"
         )
         # The loss causes the signal, so it is reported before it.
         assert ended.err.index("is lost (term ended") < ended.err.index("lost while the command ran")

@@ -108,7 +108,9 @@ def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Lo
         observer.delete(f"{path}/{node}")
         gone = now()
         (output,) = log.wait("SIGTERM")
-        assert output.time - gone < TERM / 2 + lag.late, "the command was told only at the end of the term"
+        assert output.time - gone < TERM / 2 + lag.late, (
+            "the command received SIGTERM only at the end of the term"
+        )
         assert command.wait().status == 79
     # A command that ignores SIGTERM is killed.
     log.path.unlink()
@@ -127,7 +129,7 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
         (started,) = log.wait("start")
         # `refuse` cuts and refuses in one step: between two steps the client would reconnect.
         proxy.refuse()
-        eventually(lambda: state(started.pid) == "T", "it is stopped", 8)
+        eventually(lambda: state(started.pid) == "T", "the command is stopped", 8)
         during = len(log.events("tick"))
         assert state(started.pid) == "T"
         assert len(log.events("tick")) == during
@@ -149,7 +151,7 @@ def test_s555_a_late_heartbeat_stops_the_command(proxy: Proxy, path: str, log: L
     with held(proxy, path, log, flags, "60", session=20) as command, Lag() as lag:
         (started,) = log.wait("start")
         proxy.black_hole()
-        eventually(lambda: state(started.pid) == "T", "it is stopped", 12)
+        eventually(lambda: state(started.pid) == "T", "the command is stopped", 12)
         proxy.heal()
         command.signal(signal.SIGTERM)
         ended = command.wait()
@@ -218,7 +220,7 @@ def test_s690_connections_and_stops_are_reported_on_request(
     with held(proxy, path, log, flags, "60", session=20) as command:
         (started,) = log.wait("start")
         proxy.refuse()
-        eventually(lambda: state(started.pid) == "T", "it is stopped", 8)
+        eventually(lambda: state(started.pid) == "T", "the command is stopped", 8)
         during = len(log.events("tick"))
         proxy.accept()
         log.wait("tick", during + 10)
@@ -298,7 +300,7 @@ def test_s692_a_client_asks_for_the_lock(server: Standalone, observer: Observer,
             if flags:
                 log.wait("SIGTERM")
             else:
-                eventually(lambda: "asks" in command.errors(), "it is reported")
+                eventually(lambda: "asks" in command.errors(), "the request is reported")
                 assert log.events("SIGTERM") == []
                 shown = run(server.hosts, "ls", path).out
                 assert "ours (" in shown, "the holder's node has lost its description"
@@ -323,9 +325,9 @@ def test_s693_the_holder_is_named_by_its_label(
         assert all(f"{path}/{node}" in several.err for node in observer.queue(path))
         other.signal(signal.SIGTERM)
         other.wait()
-        nobody = run(server.hosts, "break", "--yes", path, "--holder", "theirs")
-        assert nobody.status == 1
-        assert "no holder with the label theirs" in nobody.err
+        refused = run(server.hosts, "break", "--yes", path, "--holder", "theirs")
+        assert refused.status == 1
+        assert "no holder with the label theirs" in refused.err
         assert run(server.hosts, "break", "--yes", path, "--holder", "ours").status == 0
         assert one.wait().status == 79
     both = run(server.hosts, "break", path, "a-0000000001", "--holder", "ours")

@@ -41,7 +41,7 @@ def events(command: Command) -> list[dict[str, str]]:
 
 def event(command: Command, name: str) -> dict[str, str]:
     """Wait for an event and return it."""
-    eventually(lambda: any(one["event"] == name for one in events(command)), f"it reports {name}")
+    eventually(lambda: any(one["event"] == name for one in events(command)), f"zklock reports {name}")
     return next(one for one in events(command) if one["event"] == name)
 
 
@@ -337,7 +337,7 @@ def test_s789_the_requested_session_timeout_is_used(
 def test_s789_how_often_wait_and_top_poll(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.client.create(f"{path}/x-lock-", b"other", ephemeral=True, sequence=True, makepath=True)
     with Command(proxy.hosts, "wait", path) as waiting:
-        eventually(lambda: lists(proxy) > 0, "it looks")
+        eventually(lambda: lists(proxy) > 0, "wait has listed the queue")
         began, before = now(), lists(proxy)
         time.sleep(2.2)
         looks, took = lists(proxy) - before, (now() - began) / 1e9

@@ -46,9 +46,9 @@ def test_s578_encrypted(secured: Secured, plain_observer: Observer, path: str) -
 def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: str) -> None:
     # Long enough for a first handshake on a busy machine: before that, the certificate is unknown.
     patience = ("--connect-timeout", "5")
-    nobody = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
-    assert (nobody.status, nobody.out) == (69, "")
-    assert "certificate" in nobody.err
+    untrusted = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
+    assert (untrusted.status, untrusted.out) == (69, "")
+    assert "certificate" in untrusted.err
     # The client does not trust the server's certificate either.
     other = secured.tls | {"ca": secured.stranger["ca"]}
     refused = run(secured.hosts, "run", *flags(other), *patience, path, "--", "echo", "ran")

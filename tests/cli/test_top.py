@@ -81,7 +81,7 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
         # Wait until the whole screen is redrawn. `top` might read an earlier key only together with the next.
         before = len(user.shown)
         user.resize(60, 10)
-        user.see(lambda _: b"PATH" in user.shown[before:], "drawn anew")
+        user.see(lambda _: b"PATH" in user.shown[before:], "the screen is redrawn")
         user.see(
             lambda lines: len(lines) == 10 and "HELD FOR" not in lines[2], "the view fits into the window"
         )

@@ -84,7 +84,7 @@ def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) ->
     replaced.worker.release("created", owner="creator")
 
 
-def over(
+def lose_and_hand_over(
     start: Start, name: str, how: str, hosts: str, proxy: Proxy, observer: Observer, path: str
 ) -> tuple[Worker, Worker]:
     """Curator's isAcquiredInThisProcess, kazoo 282: let one worker lose its lock and another acquire it."""
@@ -113,7 +113,7 @@ def owned(worker: Worker) -> bool | None:
     return value
 
 
-def halves(
+def queue_for_two_permits_each(
     start: Start, name: str, server: Standalone, observer: Observer, path: str
 ) -> tuple[list[Worker], list[Pending]]:
     """Let two contenders each ask for two of two permits. Both queue for their turn first."""

@@ -51,7 +51,7 @@ class Conversation:
         self._path = path
         self._stored = stored
         # Number of lines in the earlier steps.
-        self._told = 0
+        self._earlier = 0
 
     def _lines(self) -> list[str]:
         words = RequestText(self._path)
@@ -68,7 +68,7 @@ class Conversation:
 
     def _step(self) -> list[str]:
         """Return the requests since the last step, sorted by client: concurrent clients have no order."""
-        return sorted(self._lines()[self._told :], key=lambda line: line[0])
+        return sorted(self._lines()[self._earlier :], key=lambda line: line[0])
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
@@ -84,7 +84,7 @@ class Conversation:
                 if time.monotonic() > deadline:
                     assert said == self.steps[title], f"in the step {title!r}: {said}"
                 time.sleep(POLL)
-        self._told += len(self.steps[title])
+        self._earlier += len(self.steps[title])
 
     def end(self) -> None:
         """Assert that no request is outside a step, and that all stored steps were run."""

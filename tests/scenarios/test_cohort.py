@@ -37,7 +37,7 @@ def waiting(worker: Worker, count: int) -> dict[str, Pending]:
     for number in range(1, count + 1):
         owner = f"waiter-{number}"
         asked[owner] = worker.acquire(owner, owner=owner)
-        eventually(partial(waits, worker, number), "it waits")
+        eventually(partial(waits, worker, number), "the attempt waits")
     return asked
 
 
@@ -131,12 +131,12 @@ def test_s866_another_client_gets_its_turn_among_clients_that_hand_on(
         pending.expect("done", 90)
     others = theirs.holds()
     holds = sorted((hold for worker in ours for hold in worker.holds()), key=lambda hold: hold.granted)
-    everybody = sorted((*holds, *others), key=lambda hold: hold.granted)
-    assert len(everybody) == len(ours) * owners * rounds + 10
-    for before, after in pairwise(everybody):
-        assert before.until <= after.granted, f"{before} and {after} hold at once"
+    all_holds = sorted((*holds, *others), key=lambda hold: hold.granted)
+    assert len(all_holds) == len(ours) * owners * rounds + 10
+    for before, after in pairwise(all_holds):
+        assert before.until <= after.granted, f"{before} and {after} hold at the same time"
     # Nodes are served in the order of their creation, each for as many holds as `cohort` permits.
-    tokens = [hold.token or 0 for hold in everybody]
+    tokens = [hold.token or 0 for hold in all_holds]
     assert tokens == sorted(tokens)
     counts = Counter(hold.token for hold in holds)
     assert 1 < max(counts.values()) <= most

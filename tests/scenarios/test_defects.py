@@ -10,9 +10,9 @@ from harness.defects import (
     SHORTLY,
     assert_created_anew,
     cancelled_idle,
-    halves,
-    over,
+    lose_and_hand_over,
     owned,
+    queue_for_two_permits_each,
     replace_session,
     revoked_before_the_watch,
 )
@@ -60,7 +60,7 @@ def test_s230_a_session_is_replaced(
 def test_s88_no_contender_keeps_half_of_its_permits(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    (first, second), (now, later) = halves(start, surface, server, observer, path)
+    (first, second), (now, later) = queue_for_two_permits_each(start, surface, server, observer, path)
     now.expect("acquired")
     assert not later.done
     first.release()
@@ -80,7 +80,7 @@ def test_s232_a_hold_that_has_ended(
     path: str,
     start: Start,
 ) -> None:
-    holder, other = over(start, surface, how, server.hosts, proxy, observer, path)
+    holder, other = lose_and_hand_over(start, surface, how, server.hosts, proxy, observer, path)
     await_loss(holder)
     assert owned(holder) is not True
     again = holder.acquire("again")

@@ -90,6 +90,6 @@ def test_s45_all_surfaces_contend_together(
     victim.kill()
     for pending in asked:
         pending.expect("done", 30)
-    everybody = [victim, *workers]
-    assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=1 + 6 * len(workers))
+    all_workers = [victim, *workers]
+    assert_clean([hold for worker in all_workers for hold in worker.holds()], at_least=1 + 6 * len(workers))
     observer.assert_free(path)

@@ -51,7 +51,7 @@ def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
         answered = all(flight.closed is not None for flight in counts.flights)
         return counts.requests["getData"] >= WATCHES and answered
 
-    eventually(settled, "all waiters watch")
+    eventually(settled, "all waiters have set their watches")
     proxy.reset()
     assert proxy.cut() >= CLIENTS
     eventually(lambda: returned(proxy.snapshot()) >= CLIENTS, "all clients are back")

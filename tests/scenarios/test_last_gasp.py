@@ -60,7 +60,7 @@ def test_s400_heard_of_again_a_moment_before_the_session_ends(
     surface: str, ensemble: Ensemble, path: str, start: Start
 ) -> None:
     ended = (ends_in_time(surface, ensemble, f"{path}/{number}", start) for number in range(TRIES))
-    assert any(ended), f"in none of {TRIES} tries did the session end when it was to end"
+    assert any(ended), f"the session ended on time in none of {TRIES} tries"
 
 
 def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
@@ -108,6 +108,6 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             return False
         if granted:
             state = worker.call("state", lease=lock)["value"]
-            assert state == "lost", f"two hold: one {state}, and the next one in the queue"
+            assert state == "lost", f"two clients hold: one is {state}, and the next one in the queue holds"
         proxy.heal()
         return True

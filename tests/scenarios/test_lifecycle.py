@@ -121,4 +121,4 @@ def test_s52_one_shared_client(
     worker.exit()
     # Only an orderly close deletes the node this early. If the process just exited, the node would stay.
     observer.wait_queue(path, 0, timeout=5)
-    eventually(lambda: not proxy.connections, f"the shared session {session:#x} goes with its process")
+    eventually(lambda: not proxy.connections, f"the shared session {session:#x} is closed with its process")

@@ -312,7 +312,9 @@ def test_s282_one_path_on_two_ensembles(
         assert [len(side.queue(path)) for side in (observer, elsewhere)] == [1, 1]
         assert workers[1].try_acquire(lock="both")["event"] == "busy"
         waiting = workers[1].acquire("w", lock="both")
-        eventually(lambda: 2 in [len(side.queue(path)) for side in (observer, elsewhere)], "it waits")
+        eventually(
+            lambda: 2 in [len(side.queue(path)) for side in (observer, elsewhere)], "the multi lock waits"
+        )
         workers[0].release()
         waiting.expect("acquired")
         workers[1].release("w")

@@ -86,7 +86,7 @@ def test_s842_one_run_per_period(surface: str, server: Standalone, observer: Obs
             record, version = recorded(observer, path)
             assert (record["per"], record["n"]) == (HOUR * 1000, first + number)
             assert [record["by"]["pid"]] == list(ran)
-            assert version == number, "one record a period"
+            assert version == number, "one record per period"
         holds = [hold for scheduler in some for hold in scheduler.worker.holds()]
         assert_clean(holds, at_least=PERIODS)
         assert len(holds) == PERIODS

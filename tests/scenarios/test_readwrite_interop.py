@@ -40,7 +40,9 @@ def in_turn(
         for at in together:
             assert waiting[at].expect("acquired")["node"].endswith(nodes[at])
         place += len(together)
-        assert not any(later.done for later in waiting[place:]), f"behind {key}"
+        assert not any(later.done for later in waiting[place:]), (
+            f"a contender behind {key} was granted the lock"
+        )
         # Release the last of the run first. The next contender fails here if it watches only that one's node.
         for at in reversed(together):
             assert not any(later.done for later in waiting[place:])
@@ -145,6 +147,6 @@ def test_s77_a_downgrade_keeps_peers_out(
     writer.release()
     last.expect("acquired")
     late.release()
-    everybody = (owner, reader, writer, late)
-    assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=5)
+    all_workers = (owner, reader, writer, late)
+    assert_clean([hold for worker in all_workers for hold in worker.holds()], at_least=5)
     observer.assert_free(path)

@@ -167,7 +167,7 @@ def test_a_stopped_process_is_recognized() -> None:
     try:
         assert not is_stopped(process.pid)
         process.send_signal(signal.SIGSTOP)
-        eventually(lambda: is_stopped(process.pid), "it is stopped")
+        eventually(lambda: is_stopped(process.pid), "the process is stopped")
     finally:
         process.kill()
         process.wait()

@@ -15,9 +15,9 @@ from harness.defects import (
     SHORTLY,
     assert_created_anew,
     cancelled_idle,
-    halves,
-    over,
+    lose_and_hand_over,
     owned,
+    queue_for_two_permits_each,
     replace_session,
     revoked_before_the_watch,
 )
@@ -63,7 +63,7 @@ def test_curator_604_and_498(killable: Standalone, killable_proxy: Proxy, path: 
 def test_curator_reenters_after_its_hold_has_ended(
     how: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    holder, other = over(start, "curator", how, server.hosts, proxy, observer, path)
+    holder, other = lose_and_hand_over(start, "curator", how, server.hosts, proxy, observer, path)
     assert owned(holder)
     # The holder re-enters without a request, although the other client holds the lock.
     holder.hold("again")
@@ -75,7 +75,7 @@ def test_curator_reenters_after_its_hold_has_ended(
 def test_kazoo_282_on_kazoo(
     how: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    holder, other = over(start, "kazoo", how, server.hosts, proxy, observer, path)
+    holder, other = lose_and_hand_over(start, "kazoo", how, server.hosts, proxy, observer, path)
     assert owned(holder)
     other.release()
     # The lock is free, but the client sends no request for it.
@@ -126,7 +126,7 @@ def interrupted(
     leaver = user(start, name, server.hosts, path)
     holder.hold()
     (leaving,) = line_up(observer, path, [leaver], owner="main")
-    eventually(lambda: bool(watched_by(server, leaver.sessions["c"], path)), "it waits")
+    eventually(lambda: bool(watched_by(server, leaver.sessions["c"], path)), "the contender waits")
     if name == "kazoo":
         leaver.interrupt()
     else:
@@ -177,7 +177,7 @@ def test_curator_462_is_fixed(
 def test_curator_callers_each_keep_half_of_the_permits(
     server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    _workers, asked = halves(start, "curator", server, observer, path)
+    _workers, asked = queue_for_two_permits_each(start, "curator", server, observer, path)
     # Each contender has one permit. The first has its turn and needs a permit. The second waits for a turn.
     observer.wait_queue(leases_of(path), 3)
     observer.wait_queue(turns_of(path), 2)

@@ -32,8 +32,8 @@ FOUND = """
 const found = {};
 for (const query of given) {
   const shown = await show(`/index.html?q=${encodeURIComponent(query)}`, 1400);
-  const told = () => shown.querySelector('.md-search-result__meta')?.textContent ?? '';
-  while (!/matching document/.test(told())) await new Promise((resolve) => setTimeout(resolve, 10));
+  const resultCount = () => shown.querySelector('.md-search-result__meta')?.textContent ?? '';
+  while (!/matching document/.test(resultCount())) await new Promise((resolve) => setTimeout(resolve, 10));
   const links = [...shown.querySelectorAll('a.md-search-result__link')];
   found[query] = links.map((link) => new URL(link.href).pathname);
 }

@@ -253,7 +253,7 @@ def parent_deleted(context: FaultContext) -> None:
             return context.observer.czxid(path) > before
         return False
 
-    context.wait_for_effect(is_new, f"{path} was created anew")
+    context.wait_for_effect(is_new, f"{path} was created again")
 
 
 def _delete_idle(context: FaultContext, path: str, deadline: float) -> int | None:

@@ -54,10 +54,10 @@ fn say(hosts: &str) -> std::io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    let told = read(std::env::args().skip(1))
+    let outcome = read(std::env::args().skip(1))
         .map_err(|problem| format!("{problem}\n{USAGE}"))
         .and_then(|(port, settings)| serve(port, settings).map_err(|error| error.to_string()));
-    if let Err(problem) = told {
+    if let Err(problem) = outcome {
         // Standard error can already be closed.
         writeln!(std::io::stderr(), "zklock-test-server: {problem}").unwrap_or_default();
     }
