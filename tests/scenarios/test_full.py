@@ -97,10 +97,10 @@ def test_s835_many_acquires_with_few_places(
     queue = observer.wait_queue(path, 1 + RACES)
     codes: Counter[str] = Counter()
 
-    def all_are_told() -> bool:
+    def all_others_are_refused() -> bool:
         return sum(pending.done for pending in asked.values()) == AT_ONCE - RACES
 
-    eventually(all_are_told, "all but the waiters are refused")
+    eventually(all_others_are_refused, "all but the waiters are refused")
     admitted = {owner: pending for owner, pending in asked.items() if not pending.done}
     for owner, pending in asked.items():
         if owner not in admitted:

@@ -175,7 +175,7 @@ def client_with_waiters(start: Start, surface: str, hosts: str, path: str) -> tu
     return worker, [*acquire_all(worker), worker.acquire("main", lock="mutex", owner="main")]
 
 
-def assert_told(waiting: list[Pending], worker: Worker, asked: int) -> None:
+def assert_client_closed(waiting: list[Pending], worker: Worker, asked: int) -> None:
     """Assert that waiters and holders learn immediately that the client is closed."""
     for pending in waiting:
         error = pending.error()
@@ -200,7 +200,7 @@ def test_s214_close_while_many_wait(
     closing = [worker.send("close", client="c", owner=f"closer {number}") for number in range(2)]
     for pending in closing:
         pending.expect("closed")
-    assert_told([*waiting, late], worker, closing[0].sent)
+    assert_client_closed([*waiting, late], worker, closing[0].sent)
     # The process's other client is unaffected.
     worker.hold("z", lock="z")
     worker.release("z")
@@ -229,7 +229,7 @@ def test_s215_close_during_an_outage(
     (proxy.refuse if how == "refused" else proxy.black_hole)()
     closing = worker.send("close", client="c")
     assert_within(closing.expect("closed"), closing.sent, CLOSE_LIMIT)
-    assert_told(waiting, worker, closing.sent)
+    assert_client_closed(waiting, worker, closing.sent)
     release_all(holder)
     # The client could not close the session on the server, so the session must expire.
     for name in ("x", "y"):

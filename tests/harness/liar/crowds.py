@@ -18,10 +18,10 @@ HOSTILE = {
     b'"label":"\\u202e\\r","since":0}',
     "numbers without end": b'{"host":"h","pid":' + b"9" * 100_000 + b',"since":1e999999}',
     "60,000 keys": b"{" + b",".join(b'"k%d":0' % n for n in range(60_000)) + b"}",
-    "bytes that are no text": b'{"host":"\xff\xfe"}',
+    "bytes that are not UTF-8": b'{"host":"\xff\xfe"}',
 }
 
-LEGIBLE = ("an escape in every field", "bytes that are no text")
+LEGIBLE = ("an escape in every field", "bytes that are not UTF-8")
 """With these data, the client must still receive its answer."""
 
 

@@ -37,10 +37,14 @@ def _next(exchange: Exchange) -> bytes:
 
 
 EVENTS = {
-    "an event of no kind": jute.frame(jute.header(-1, -1) + jute.int32(99, 3) + jute.buffer(DIRECTORY)),
-    "an event in no state": jute.frame(jute.header(-1, -1) + jute.int32(4, 99) + jute.buffer(DIRECTORY)),
+    "an event of an unknown kind": jute.frame(
+        jute.header(-1, -1) + jute.int32(99, 3) + jute.buffer(DIRECTORY)
+    ),
+    "an event with an unknown state": jute.frame(
+        jute.header(-1, -1) + jute.int32(4, 99) + jute.buffer(DIRECTORY)
+    ),
     "an event without a path": jute.frame(jute.header(-1, -1) + jute.int32(4, 3)),
-    "an event with a path that is no text": jute.event(4, b"/lock\xff\xfe"),
+    "an event with a path that is not UTF-8": jute.event(4, b"/lock\xff\xfe"),
     "an event with a huge path": jute.frame(jute.header(-1, -1) + jute.int32(4, 3, 0x7FFF_FFFF)),
     "an event of a persistent watch": jute.event(3, f"{DIRECTORY}/nothing/below"),
     "an event without a slash": jute.event(3, "éé"),

@@ -21,16 +21,18 @@ def _heartbeats() -> Iterator[Lie]:
         # A server checks that a node exists before it checks access, so NOAUTH proves that the node exists.
         yield at(f"a heartbeat that fails with {name}", "beat", tells.body(failed, proves=name == "NOAUTH"))
         yield at(f"the second heartbeat is {name}", "beat", tells.error(code), after=1)
-    yield at("the second heartbeat is silence", "beat", tells.silence, after=1)
+    yield at("silence from the second heartbeat on", "beat", tells.silence, after=1)
     yield at("the second heartbeat has no answer", "beat", tells.swallow, after=1)
-    yield at("the second heartbeat ends it", "beat", tells.hang_up, after=1)
+    yield at("a reset at the second heartbeat", "beat", tells.hang_up, after=1)
     yield at("the second heartbeat is garbage", "beat", tells.raw(b"\xff" * 64), after=1)
 
 
 def _deletes() -> Iterator[Lie]:
-    yield at("a delete that is not done", "delete", tells.body(b""))
+    yield at("a false success of a delete", "delete", tells.body(b""))
     for name in ("NONODE", "NOAUTH", "NOTEMPTY", "CONNECTIONLOSS", "an unknown error"):
-        yield at(f"a delete that is done, and {name}", "delete", tells.error(CODES[name], done=True))
+        yield at(
+            f"a delete that is executed but fails with {name}", "delete", tells.error(CODES[name], done=True)
+        )
 
 
 def _about_own(kind: int) -> Tell:

@@ -36,9 +36,9 @@ def _silences() -> Iterator[Lie]:
 
 
 def _drips() -> Iterator[Lie]:
-    yield at("the truth, byte by byte", "list", _honest, drip=0.0, harmless=True)
-    yield at("the truth, byte by byte", "watch", _honest, drip=0.0)
-    yield at("the truth, a byte in 50 ms", "hello", _honest, drip=0.05)
+    yield at("a true reply, byte by byte", "list", _honest, drip=0.0, harmless=True)
+    yield at("a true reply, byte by byte", "watch", _honest, drip=0.0)
+    yield at("a true reply, a byte every 50 ms", "hello", _honest, drip=0.05)
 
 
 async def _honest(exchange: Exchange) -> None:

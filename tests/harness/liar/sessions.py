@@ -20,7 +20,7 @@ def _time_outs() -> Iterator[Lie]:
             exchange.connection.timeout = timeout / 1000
             await exchange.write(jute.frame(welcome(timeout, exchange.connection.session)))
 
-        yield Lie(f"a session time-out of {name}", "hello", tell)
+        yield Lie(f"a session timeout of {name}", "hello", tell)
 
 
 def _ids() -> Iterator[Lie]:
@@ -37,11 +37,11 @@ def _ids() -> Iterator[Lie]:
         exchange.connection.known_as = next(numbers)
         await exchange.write(jute.frame(welcome(3000, exchange.connection.known_as)))
 
-    yield Lie("a session that is over", "hello", nobody)
+    yield Lie("an expired session", "hello", nobody)
     yield Lie("the session 0", "hello", zero_with_time)
-    yield Lie("another session each time", "hello", another_each_time)
-    yield Lie("another session when it returns", "hello", another_each_time, after=1, cuts=0.8)
-    yield Lie("no session when it returns", "hello", nobody, after=1, cuts=0.8)
+    yield Lie("another session on each connection", "hello", another_each_time)
+    yield Lie("another session after a reconnection", "hello", another_each_time, after=1, cuts=0.8)
+    yield Lie("no session after a reconnection", "hello", nobody, after=1, cuts=0.8)
 
 
 def _stat(change: Callable[[int, int], tuple[int, int]]) -> Tell:
@@ -73,11 +73,11 @@ NAMES = {
     "invalid UTF-8": [b"\xff\xfe\xc0\xaf-0000000900", b"\xed\xa0\x80"],
     "empty names": [b"", b"", b""],
     "slashes": [b"../../_c_1-lock-0000000900", b"/", b".."],
-    "numbers that are none": [b"_c_1-lock--000000001", b"99999999999999999999", b"-lock-+000000900"],
+    "invalid sequence numbers": [b"_c_1-lock--000000001", b"99999999999999999999", b"-lock-+000000900"],
     "the last number": [b"_c_1-lock-2147483647"],
     "a number beyond": [b"_c_1-lock-9999999999"],
     "long names": [b"x" * 60_000 + b"-lock-0000000900"],
-    "the same name again and again": [b"_c_1-lock-0000000900"] * 10_000,
+    "the same name repeatedly": [b"_c_1-lock-0000000900"] * 10_000,
     "ten thousand others": [b"_c_%d-lock-%010d" % (n, n + 900) for n in range(10_000)],
     "right-to-left": ["\u202e-lock-0000000900".encode(), "\u2028-0000000901".encode()],
 }
