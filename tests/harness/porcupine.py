@@ -71,7 +71,7 @@ class Comparison:
 
 def verdicts(file: Path) -> Iterator[Verdict]:
     """Yield Porcupine's verdicts on the histories of a file, in order."""
-    require("porcupine", "the outside judge")
+    require("porcupine", "the independent checker")
     with subprocess.Popen([PORCUPINE, file], stdout=subprocess.PIPE, text=True) as judge:
         assert judge.stdout is not None
         for line in judge.stdout:

@@ -190,7 +190,7 @@ EACH = 12
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    require("porcupine", "the outside judge")
+    require("porcupine", "the independent checker")
 
 
 def test_both_checkers_accept_recorded_histories(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ class Campaign:
         writes, first_checks = self.registers.writes, self.progress.first_checks
         found = [
             *problems(holds, restarts={self._spare}),
-            *self._ask_both_judges(holds),
+            *self._run_both_checkers(holds),
             *lost_at_first_check(first_checks, excuses),
             *lost_early(self._losses(), excuses),
             *granted_in_ended_sessions(first_checks, excuses.interventions),
@@ -279,7 +279,7 @@ class Campaign:
             )
         return holds
 
-    def _ask_both_judges(self, holds: Sequence[Hold]) -> list[str]:
+    def _run_both_checkers(self, holds: Sequence[Hold]) -> list[str]:
         """Return histories that Porcupine rejects, and disagreements between the two checkers."""
         history = History(f"faults {self.seed}", tuple(holds), frozenset({self._spare}))
         keep = os.environ.get(HISTORIES)
